@@ -1,0 +1,83 @@
+"""The exception tree: one base, and a subclass for each thing the reader of a message can do.
+
+::
+
+    LanceError
+    ├── InvalidInputError (ValueError)         fix the call
+    ├── NotFoundError (LookupError)            check the name
+    │   ├── DatasetNotFoundError
+    │   ├── VersionNotFoundError
+    │   └── ColumnNotFoundError
+    ├── AlreadyExistsError                     pick another name, or overwrite
+    ├── ConflictError                          somebody else committed first
+    │   ├── RetryableConflictError             run the operation again on the new version
+    │   └── IncompatibleConflictError          decide by hand
+    ├── CommitStateUnknownError                look at the table before trying again
+    ├── CorruptDataError                       restore the file
+    ├── UnsupportedFeatureError                valid data, newer than this reader
+    ├── StorageError (OSError)                 credentials, network, permissions
+    └── MissingDependencyError (ImportError)   install the extra that is named
+
+Messages say what happened, to which file, column or version, what was found and what was expected.
+They never hold credentials or storage options. Every error pickles with its message.
+"""
+
+
+class LanceError(Exception):
+    """Base of everything that this package raises on purpose."""
+
+
+class InvalidInputError(LanceError, ValueError):
+    """The call is wrong: an argument, a predicate or a statement."""
+
+
+class NotFoundError(LanceError, LookupError):
+    """Something that was named does not exist."""
+
+
+class DatasetNotFoundError(NotFoundError):
+    """There is no Lance table at this place."""
+
+
+class VersionNotFoundError(NotFoundError):
+    """The table has no such version, tag or branch."""
+
+
+class ColumnNotFoundError(NotFoundError):
+    """The table has no such column."""
+
+
+class AlreadyExistsError(LanceError):
+    """The name is taken."""
+
+
+class ConflictError(LanceError):
+    """Another writer committed first."""
+
+
+class RetryableConflictError(ConflictError):
+    """The same operation may succeed when it is computed again from the newest version."""
+
+
+class IncompatibleConflictError(ConflictError):
+    """The other commit makes this operation meaningless."""
+
+
+class CommitStateUnknownError(LanceError):
+    """A commit may or may not have landed."""
+
+
+class CorruptDataError(LanceError):
+    """Stored bytes contradict the format."""
+
+
+class UnsupportedFeatureError(LanceError):
+    """Stored bytes use a version, flag, encoding or type that this release does not know."""
+
+
+class StorageError(LanceError, OSError):
+    """The store refused or failed."""
+
+
+class MissingDependencyError(LanceError, ImportError):
+    """An optional package is not installed."""

@@ -1,0 +1,102 @@
+"""The predicate tree: a closed union of frozen nodes with SQL's three-valued logic.
+
+Semantics are DataFusion's. A comparison with NULL is NULL. Floats compare in total order, except that
+-0.0 equals 0.0: NaN equals NaN and is greater than every other value. `Unknown` stands for something
+that this language cannot say: it may be true, false or NULL, so it never prunes and cannot be evaluated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import pyarrow as pa
+
+
+class Operator(StrEnum):
+    """How a column is compared with a literal."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column by its path of names: ``("a",)``, or ``("a", "b")`` for a struct field."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A truth value; ``None`` is NULL."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``column operator value``. ``value`` is never a null scalar."""
+
+    column: Column
+    operator: Operator
+    value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """``column IN (values)``. ``values`` holds no null; ``has_null`` says that the list had one."""
+
+    column: Column
+    values: pa.Array
+    has_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """``operand IS NULL``, for a column or a predicate. Never NULL itself."""
+
+    operand: Column | Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A boolean column used as a predicate."""
+
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """NOT, with NOT NULL being NULL."""
+
+    operand: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Kleene AND; an empty one is true."""
+
+    operands: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Kleene OR; an empty one is false."""
+
+    operands: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A condition outside this language; ``text`` is for reports."""
+
+    text: str
+
+
+Predicate: TypeAlias = Literal | Comparison | In | IsNull | Truth | Not | And | Or | Unknown

@@ -1,0 +1,1 @@
+"""One `.lance` file: container, pages, statistics; readers and writers. Bytes stop here."""

@@ -1,0 +1,66 @@
+"""The contract of file readers: what the table room may ask of one data file, whatever its version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.format.schema import Field, Schema
+
+
+class FileReader(Protocol):
+    """One open data file.
+
+    Attributes
+    ----------
+    path
+        The file's name in messages.
+    version
+        ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
+    num_rows
+        Rows in the file, deleted ones included.
+    schema
+        The schema that the file describes itself with.
+    column_of
+        Field id to column number of this file; 0.1 files map every field id they hold to itself.
+    """
+
+    path: str
+    version: str
+    num_rows: int
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def column_of(self) -> Mapping[int, int]: ...
+
+    def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+        """Return one array of Arrow storage type for each field, with ``len(rows)`` values.
+
+        Every leaf below ``fields`` must be a column of this file. Reads only the bytes that the rows need,
+        coalesced over all the fields.
+
+        Raises
+        ------
+        CorruptDataError
+            Bytes contradict the format. Names the file and the column.
+        UnsupportedFeatureError
+            An encoding that this release does not know.
+        """
+        ...
+
+    def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
+        """Return the ascending row numbers at which a page (or 0.1 batch) of a leaf of ``fields`` starts."""
+        ...
+
+    def page_bytes(self, field: Field) -> list[tuple[int, int]]:
+        """Return (first row, stored bytes) of every page of the leaves of ``field``, for reports."""
+        ...

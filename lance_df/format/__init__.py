@@ -1,0 +1,1 @@
+"""The immutable model of what the spec says; protobuf is converted here and nowhere else."""

@@ -1,0 +1,315 @@
+"""Schemas: a tree of fields with ids. Ids, not names or positions, tie columns to data files.
+
+Spec: table format, `Field`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as attribute
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df._pb import file_pb2
+from lance_df.errors import ColumnNotFoundError, CorruptDataError
+from lance_df.format import logical_types
+
+if TYPE_CHECKING:
+    from typing import Self
+
+EXTENSION_NAME = "ARROW:extension:name"
+EXTENSION_METADATA = "ARROW:extension:metadata"
+BLOB_KEY = "lance-encoding:blob"
+PACKED_KEYS = ("lance-encoding:packed", "packed")
+
+_MAX_DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One column, or one node of a nested column.
+
+    ``id`` is unique in a schema and never reused; ``-1`` marks children that a writer gave no id.
+    ``dictionary`` is the (offset, length) of the values of a 0.1 dictionary column.
+    """
+
+    id: int
+    name: str
+    logical_type: str
+    nullable: bool = True
+    children: tuple[Field, ...] = ()
+    metadata: Mapping[str, bytes] = attribute(default_factory=dict, hash=False)
+    dictionary: tuple[int, int] | None = None
+    encoding: int = 0
+    primary_key_position: int | None = None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the field has no children. (A packed struct or a blob is a leaf of a file all the same.)"""
+        return not self.children
+
+    @property
+    def is_blob(self) -> bool:
+        return self.metadata.get(BLOB_KEY, b"").lower() == b"true" or (
+            self.metadata.get(EXTENSION_NAME) == b"lance.blob.v2"
+        )
+
+    @property
+    def is_packed(self) -> bool:
+        return any(self.metadata.get(key, b"").lower() == b"true" for key in PACKED_KEYS)
+
+    @property
+    def is_struct(self) -> bool:
+        return self.logical_type == "struct"
+
+    @property
+    def is_list(self) -> bool:
+        return self.logical_type in logical_types.LIST_TYPES
+
+    def arrow_type(self) -> pa.DataType:
+        """Return the Arrow storage type (extension types are named in the field's metadata only)."""
+        return logical_types.to_arrow(self.logical_type, [child.to_arrow() for child in self.children])
+
+    def to_arrow(self) -> pa.Field:
+        """Return the Arrow field, of storage type, with its metadata."""
+        metadata = {key.encode(): value for key, value in self.metadata.items()}
+        return pa.field(self.name, self.arrow_type(), self.nullable, metadata or None)
+
+    def walk(self) -> Iterator[Field]:
+        """Yield this field and all below it, depth first, parents before children."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def leaves(self) -> Iterator[Field]:
+        """Yield the fields without children below this one (itself, if it has none)."""
+        return (node for node in self.walk() if node.is_leaf)
+
+    def with_children(self, children: Iterable[Field]) -> Field:
+        """Return the field with other children; the id stays."""
+        return dataclasses.replace(self, children=tuple(children))
+
+    def only(self, ids: frozenset[int] | set[int]) -> Field | None:
+        """Return the field reduced to the leaves whose ids are given, or None when none is left."""
+        if self.is_leaf:
+            return self if self.id in ids else None
+        if self.id in ids and not any(node.id in ids for child in self.children for node in child.walk()):
+            return self
+        kept = [child for child in (child.only(ids) for child in self.children) if child is not None]
+        return self.with_children(kept) if kept else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The fields of a table or a file, and the Arrow schema metadata."""
+
+    fields: tuple[Field, ...]
+    metadata: Mapping[str, bytes] = attribute(default_factory=dict, hash=False)
+
+    @property
+    def names(self) -> list[str]:
+        return [field.name for field in self.fields]
+
+    def walk(self) -> Iterator[Field]:
+        """Yield every field, depth first, parents before children."""
+        for field in self.fields:
+            yield from field.walk()
+
+    @property
+    def max_field_id(self) -> int:
+        """The highest id in use; -1 for an empty schema."""
+        return max((field.id for field in self.walk()), default=-1)
+
+    def by_id(self) -> dict[int, Field]:
+        """Return every field by its id."""
+        return {field.id: field for field in self.walk()}
+
+    def field(self, name: str) -> Field:
+        """Return the top-level field called ``name``.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is none; the message lists the names that exist.
+        """
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise ColumnNotFoundError(f"no column {name!r}; the columns are {', '.join(map(repr, self.names))}")
+
+    def to_arrow(self) -> pa.Schema:
+        """Return the Arrow schema, of storage types, with all metadata."""
+        metadata = {key.encode(): value for key, value in self.metadata.items()}
+        return pa.schema([field.to_arrow() for field in self.fields], metadata or None)
+
+    @classmethod
+    def from_proto(
+        cls, messages: Iterable[file_pb2.Field], metadata: Mapping[str, bytes] | None = None, *, source: str
+    ) -> Self:
+        """Build the tree from the flat list that manifests and files hold.
+
+        Parameters
+        ----------
+        messages
+            Parents before children, as stored.
+        metadata
+            Arrow schema metadata.
+        source
+            The file that the messages came from, for error messages.
+
+        Raises
+        ------
+        CorruptDataError
+            A field names a parent that is not listed before it, or two fields share an id.
+        """
+        return cls(fields=_build_tree(list(messages), source), metadata=dict(metadata or {}))
+
+    def to_proto(self) -> list[file_pb2.Field]:
+        """Return the flat list, parents before children."""
+        messages: list[file_pb2.Field] = []
+        for field in self.fields:
+            _flatten(field, -1, messages)
+        return messages
+
+
+def _build_tree(messages: Sequence[file_pb2.Field], source: str) -> tuple[Field, ...]:
+    children: dict[int, list[int]] = {}
+    depth: dict[int, int] = {}
+    top: list[int] = []
+    blob_parent: int | None = None
+    for position, message in enumerate(messages):
+        if message.id == -1 and message.parent_id == -1 and blob_parent is not None:
+            # descriptor children of a blob column carry no ids and follow their parent (2.2 files)
+            children[messages[blob_parent].id].append(position)
+            continue
+        if message.id in depth:
+            raise CorruptDataError(f"{source}: two fields of the schema have id {message.id}")
+        if message.parent_id == -1:
+            depth[message.id] = 0
+            top.append(position)
+        elif message.parent_id in depth:
+            depth[message.id] = depth[message.parent_id] + 1
+            children[message.parent_id].append(position)
+        else:
+            raise CorruptDataError(
+                f"{source}: field {message.name!r} has parent {message.parent_id}, "
+                "which is not a field listed before it"
+            )
+        if depth[message.id] > _MAX_DEPTH:
+            raise CorruptDataError(f"{source}: the schema is nested deeper than {_MAX_DEPTH} levels")
+        children[message.id] = []
+        blob_parent = position if BLOB_KEY in message.metadata or _is_blob_v2(message) else None
+
+    def build(position: int) -> Field:
+        message = messages[position]
+        own = children.get(message.id, ()) if message.id != -1 else ()
+        return _from_proto(message, tuple(build(child) for child in own))
+
+    return tuple(build(position) for position in top)
+
+
+def _is_blob_v2(message: file_pb2.Field) -> bool:
+    return message.logical_type == "struct" and message.metadata.get(EXTENSION_NAME) == b"lance.blob.v2"
+
+
+def _from_proto(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
+    return Field(
+        id=message.id,
+        name=message.name,
+        logical_type=message.logical_type,
+        nullable=message.nullable,
+        children=children,
+        metadata=dict(message.metadata),
+        dictionary=(message.dictionary.offset, message.dictionary.length)
+        if message.HasField("dictionary")
+        else None,
+        encoding=message.encoding,
+        primary_key_position=message.unenforced_primary_key_position
+        if message.unenforced_primary_key
+        else None,
+    )
+
+
+def _flatten(field: Field, parent_id: int, out: list[file_pb2.Field]) -> None:
+    message = file_pb2.Field(
+        name=field.name,
+        id=field.id,
+        parent_id=parent_id,
+        logical_type=field.logical_type,
+        nullable=field.nullable,
+        encoding=field.encoding,  # type: ignore[arg-type]
+        metadata=dict(field.metadata),
+    )
+    if extension := field.metadata.get(EXTENSION_NAME):
+        message.extension_name = extension.decode()
+    if field.dictionary is not None:
+        message.dictionary.offset, message.dictionary.length = field.dictionary
+    if field.primary_key_position is not None:
+        message.unenforced_primary_key = True
+        message.unenforced_primary_key_position = field.primary_key_position
+    out.append(message)
+    for child in field.children:
+        _flatten(child, field.id, out)
+
+
+def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
+    """Assign ids depth first from ``first_id`` to the fields of an Arrow schema.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A type that the format cannot hold.
+    """
+    next_id = first_id
+
+    def convert(arrow: pa.Field) -> Field:
+        nonlocal next_id
+        own_id = next_id
+        next_id += 1
+        metadata = {key.decode(): value for key, value in (arrow.metadata or {}).items()}
+        data_type = arrow.type
+        if isinstance(data_type, pa.BaseExtensionType):
+            metadata[EXTENSION_NAME] = data_type.extension_name.encode()
+            metadata[EXTENSION_METADATA] = data_type.__arrow_ext_serialize__()
+            data_type = data_type.storage_type
+        logical_type = logical_types.from_arrow(data_type)
+        return Field(
+            id=own_id,
+            name=arrow.name,
+            logical_type=logical_type,
+            nullable=arrow.nullable,
+            children=tuple(convert(child) for child in _child_fields(data_type)),
+            metadata=metadata,
+            encoding=_legacy_encoding(logical_type),
+        )
+
+    fields = tuple(convert(arrow) for arrow in schema)
+    metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
+    return Schema(fields=fields, metadata=metadata)
+
+
+def _child_fields(data_type: pa.DataType) -> list[pa.Field]:
+    types = pa.types
+    if types.is_struct(data_type):
+        return list(data_type)
+    if types.is_list(data_type) or types.is_large_list(data_type):
+        return [data_type.value_field]
+    if types.is_map(data_type):
+        entries = pa.struct([data_type.key_field.with_nullable(False), data_type.item_field])
+        return [pa.field("entries", entries, nullable=False)]
+    if types.is_fixed_size_list(data_type) and types.is_struct(data_type.value_type):
+        return [data_type.value_field]
+    return []
+
+
+def _legacy_encoding(logical_type: str) -> int:
+    """Return `Field.encoding`: readers of 2.x ignore it, writers to 0.1 tables need it."""
+    kind = logical_type.partition(":")[0]
+    if kind in ("struct", "null", "map"):
+        return int(file_pb2.Field.NONE)
+    if kind in ("string", "binary", "large_string", "large_binary", "json"):
+        return int(file_pb2.Field.VAR_BINARY)
+    return int(file_pb2.Field.DICTIONARY if kind == "dict" else file_pb2.Field.PLAIN)

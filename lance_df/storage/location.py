@@ -1,0 +1,228 @@
+"""Places in a store: a URI taken apart once, then joined, listed and read like a path."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from lance_df.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    MissingDependencyError,
+    NotFoundError,
+    StorageError,
+)
+from lance_df.storage.source import ByteSource, MappedSource, RemoteSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fsspec import AbstractFileSystem
+
+_SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*://")
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a listing."""
+
+    name: str
+    size: int
+    is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A file or a folder of a store.
+
+    Made by :func:`open_location`; `storage_options` live in the filesystem object only and show up in no
+    repr, message or log.
+    """
+
+    uri: str
+    path: str
+    fs: AbstractFileSystem = field(repr=False, compare=False)
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self.fs, LocalFileSystem)
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.path.rstrip("/"))
+
+    def __truediv__(self, relative: str) -> Location:
+        """Join a name that this program made itself. For names that were read, see :meth:`child`."""
+        return Location(f"{self.uri.rstrip('/')}/{relative}", f"{self.path.rstrip('/')}/{relative}", self.fs)
+
+    def child(self, relative: str) -> Location:
+        """Join a relative path that stands in stored bytes.
+
+        Raises
+        ------
+        CorruptDataError
+            The path is empty, absolute, or climbs out of this folder, in plain or percent-encoded form.
+        """
+        for text in (relative, unquote(relative)):
+            parts = text.replace("\\", "/").split("/")
+            if not text or text.startswith(("/", "\\")) or ".." in parts or "" in parts:
+                raise CorruptDataError(
+                    f"{self.uri}: the path {relative!r} that is recorded there leaves the folder"
+                )
+            if _SCHEME.match(text) or "\0" in text or re.match(r"^[a-zA-Z]:", text):
+                raise CorruptDataError(
+                    f"{self.uri}: the path {relative!r} that is recorded there is not relative"
+                )
+        return self / relative
+
+    def open(self) -> ByteSource:
+        """Open for ranged reads.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such file.
+        StorageError
+            It cannot be read.
+        """
+        if self.is_local:
+            return MappedSource(self.path)
+        return RemoteSource(self.fs, self.path, name=self.uri, size=self._info_size())
+
+    def open_sized(self, size: int) -> ByteSource:
+        """Open a file whose size is known, which saves a request on remote stores."""
+        if self.is_local:
+            return MappedSource(self.path)
+        return RemoteSource(self.fs, self.path, name=self.uri, size=size)
+
+    def read(self) -> bytes:
+        """Return the whole content of a small file."""
+        source = self.open()
+        return source.read_range(0, source.size).to_pybytes()
+
+    def exists(self) -> bool:
+        """Whether there is a file or a folder of this name."""
+        with _translated(self.uri):
+            return bool(self.fs.exists(self.path))
+
+    def list(self) -> Iterator[Entry]:
+        """Yield the entries of this folder in name order; nothing when it does not exist."""
+        try:
+            with _translated(self.uri):
+                found = self.fs.ls(self.path, detail=True, refresh=True)
+        except NotFoundError:
+            return
+        prefix = self.path.rstrip("/")
+        entries = (
+            Entry(
+                posixpath.basename(str(info["name"]).rstrip("/")),
+                int(info.get("size") or 0),
+                info["type"] == "directory",
+            )
+            for info in found
+            if str(info["name"]).rstrip("/") != prefix
+        )
+        yield from sorted(entries, key=lambda entry: entry.name)
+
+    def put(self, data: bytes) -> None:
+        """Write a file whole, replacing one that exists."""
+        with _translated(self.uri):
+            if self.is_local:
+                _write_durably(Path(self.path), data)
+            else:
+                self.fs.pipe_file(self.path, data)
+
+    def _info_size(self) -> int:
+        with _translated(self.uri):
+            info: Mapping[str, Any] = self.fs.info(self.path)
+        if info["type"] == "directory":
+            raise NotFoundError(f"{self.uri}: is a folder, not a file")
+        return int(info["size"])
+
+
+def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Location:
+    """Turn a path or URL into a :class:`Location`.
+
+    Parameters
+    ----------
+    uri
+        A local path (relative ones are made absolute), or ``scheme://…`` for any scheme that fsspec knows.
+    storage_options
+        Passed to the fsspec filesystem: credentials, endpoint, region …
+
+    Raises
+    ------
+    InvalidInputError
+        The scheme is unknown or the URL is malformed.
+    MissingDependencyError
+        The scheme needs an extra that is not installed.
+    """
+    text = os.fspath(uri)
+    if not text or "\0" in text:
+        raise InvalidInputError(f"a path or URL is needed, got {text!r}")
+    if not _SCHEME.match(text):
+        path = os.path.abspath(os.path.expanduser(text))
+        return Location(path, path, LocalFileSystem())
+    scheme = text.split("://", 1)[0].lower()
+    try:
+        fs, path = fsspec.core.url_to_fs(text, **dict(storage_options or {}))
+    except ImportError as err:
+        extra = _EXTRAS.get(scheme)
+        hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
+        raise MissingDependencyError(f"{scheme}:// needs a package that is not here: {hint}") from err
+    except (ValueError, TypeError) as err:
+        # The text of these errors may repeat the options that were given.
+        raise InvalidInputError(
+            f"{scheme}:// cannot be opened: unknown scheme, malformed URL or invalid storage options"
+        ) from err
+    if isinstance(fs, LocalFileSystem):
+        path = os.path.abspath(path)
+        return Location(path, path, fs)
+    return Location(f"{scheme}://{path.lstrip('/')}" if scheme != "memory" else f"memory://{path}", path, fs)
+
+
+class _translated:  # noqa: N801 - reads as a statement where it is used
+    """Turn what stores raise into our errors, without repeating their text (it may hold credentials)."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise NotFoundError(f"{self._uri}: no such file or folder") from error
+        if isinstance(error, OSError) and not isinstance(error, StorageError):
+            reason = os.strerror(error.errno) if error.errno else type(error).__name__
+            raise StorageError(f"{self._uri}: {reason}") from error
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    """Write beside the target, fsync, then rename over it: readers see the old or the new file, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=".tmp_", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as err:
+        try:
+            os.unlink(temporary)
+        except OSError as gone:
+            if gone.errno != errno.ENOENT:
+                raise gone from err
+        raise

@@ -1,0 +1,142 @@
+"""One file, open for ranged reads."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.errors import CorruptDataError, NotFoundError, StorageError
+from lance_df.storage.ranges import ByteRange, coalesce
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fsspec import AbstractFileSystem
+
+# One round trip to an object store costs about as much as streaming this many bytes.
+MAX_GAP_BYTES = 256 * 1024
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+
+
+class ByteSource(ABC):
+    """A file of known size whose byte ranges can be read.
+
+    Attributes
+    ----------
+    path
+        What error messages call the file. Never holds credentials.
+    size
+        Bytes in the file.
+    """
+
+    path: str
+    size: int
+
+    def read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Return one buffer for each range, in the order asked for.
+
+        Raises
+        ------
+        CorruptDataError
+            A range lies outside the file. Nothing is read or allocated then.
+        """
+        for wanted in ranges:
+            if not 0 <= wanted.start <= wanted.stop <= self.size:
+                raise CorruptDataError(
+                    f"{self.path}: bytes {wanted.start} to {wanted.stop} are referred to, "
+                    f"but the file has {self.size} bytes"
+                )
+        return self._read_ranges(ranges)
+
+    def read_range(self, start: int, stop: int) -> pa.Buffer:
+        """Return the bytes from ``start`` (inclusive) to ``stop`` (exclusive)."""
+        return self.read_ranges([ByteRange(start, stop)])[0]
+
+    def read_tail(self, num_bytes: int) -> pa.Buffer:
+        """Return the last ``num_bytes`` bytes, or the whole file when it is shorter."""
+        return self.read_range(max(0, self.size - num_bytes), self.size)
+
+    @property
+    @abstractmethod
+    def is_memory_mapped(self) -> bool:
+        """Whether ranges cost nothing and stay valid for ever, so that they need no coalescing."""
+
+    @abstractmethod
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]: ...
+
+
+class MappedSource(ByteSource):
+    """A local file, memory-mapped: buffers are views of the page cache."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            with open(path, "rb") as file:
+                self.size = os.fstat(file.fileno()).st_size
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
+        except FileNotFoundError as err:
+            raise NotFoundError(f"{path}: no such file") from err
+        except OSError as err:
+            raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
+        self._buffer = pa.py_buffer(mapped)
+
+    @property
+    def is_memory_mapped(self) -> bool:
+        return True
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        return [self._buffer.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+
+
+class RemoteSource(ByteSource):
+    """A file of an fsspec filesystem: near ranges share a request."""
+
+    def __init__(self, fs: AbstractFileSystem, path: str, *, name: str, size: int) -> None:
+        self.path = name
+        self.size = size
+        self._fs = fs
+        self._path = path
+
+    @property
+    def is_memory_mapped(self) -> bool:
+        return False
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        requests = coalesce(ranges, max_gap_bytes=MAX_GAP_BYTES, max_request_bytes=MAX_REQUEST_BYTES)
+        blobs = self._fetch([request for request, _ in requests if request.num_bytes])
+        buffers = [pa.py_buffer(b"")] * len(ranges)
+        fetched = iter(blobs)
+        for request, members in requests:
+            if not request.num_bytes:
+                continue
+            blob = pa.py_buffer(next(fetched))
+            for index in members:
+                wanted = ranges[index]
+                buffers[index] = blob.slice(wanted.start - request.start, wanted.num_bytes)
+        return buffers
+
+    def _fetch(self, requests: Sequence[ByteRange]) -> list[bytes]:
+        if not requests:
+            return []
+        try:
+            blobs: list[bytes] = self._fs.cat_ranges(
+                [self._path] * len(requests),
+                [request.start for request in requests],
+                [request.stop for request in requests],
+                on_error="raise",
+            )
+        except FileNotFoundError as err:
+            raise NotFoundError(f"{self.path}: no such file") from err
+        except OSError as err:
+            raise StorageError(f"{self.path}: cannot be read ({type(err).__name__})") from err
+        for request, blob in zip(requests, blobs, strict=True):
+            if len(blob) != request.num_bytes:
+                raise StorageError(
+                    f"{self.path}: asked for bytes {request.start} to {request.stop}, "
+                    f"the store returned {len(blob)} bytes"
+                )
+        return blobs

@@ -1,0 +1,1 @@
+"""One Lance table: versions, fragments, deletions, row ids, refs, indices, and the scan."""

@@ -1,0 +1,109 @@
+"""The seam where engines attach: a planned scan, its tasks, and the report of what it keeps and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from lance_df.expr.nodes import Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How much of something a scan keeps."""
+
+    kept: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What one conjunct of the predicate did: ``effect`` is text such as ``"kept 3 of 40 pages"``."""
+
+    conjunct: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns."""
+
+    table: str
+    version: int
+    fragments: Count
+    pages: Count
+    bytes: Count
+    reasons: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """What an engine wants from one table version.
+
+    Attributes
+    ----------
+    columns
+        Top-level columns in output order; ``None`` for all. An empty tuple asks for row counts only.
+    predicate
+        Applied exactly, row by row. Must hold no `Unknown`.
+    hint
+        A condition that rows outside of need not be returned, and that need not be applied: it prunes only.
+        May hold `Unknown`.
+    with_row_id, with_row_address
+        Append ``_rowid`` or ``_rowaddr`` (uint64).
+    limit
+        Rows after which the scan may stop; ``None`` for all.
+    batch_rows
+        Upper bound for the rows of a batch; ``None`` for the default.
+    fragment_ids
+        Restrict to these fragments; ``None`` for all.
+    use_statistics
+        Whether page statistics and indices may prune.
+    include_deleted_rows
+        Return deleted rows too, with a null ``_rowid``.
+    """
+
+    columns: tuple[str, ...] | None = None
+    predicate: Predicate | None = None
+    hint: Predicate | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    limit: int | None = None
+    batch_rows: int | None = None
+    fragment_ids: tuple[int, ...] | None = None
+    use_statistics: bool = True
+    include_deleted_rows: bool = False
+
+
+class ScanTask(Protocol):
+    """One stretch of rows of one fragment; tasks in plan order give rows in table order.
+
+    Attributes
+    ----------
+    num_rows
+        An upper bound for the rows it returns, exact when there is no predicate.
+    num_bytes
+        Stored bytes it may read; for balancing.
+    """
+
+    num_rows: int
+    num_bytes: int
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield batches of exactly the plan's schema. May be called from any thread, once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """A scan that has been pruned but not run.
+
+    ``schema`` has Arrow storage types; ``report`` is complete before anything is read.
+    """
+
+    schema: pa.Schema
+    tasks: Sequence[ScanTask] = field(repr=False)
+    report: TableReport
