@@ -1,0 +1,270 @@
+"""What the tail of a 2.x file says: footer, descriptor, columns, pages.
+
+Spec: file format 2.x, container. The footer of a 2.0 file says 0.3; `DataFile` entries of the same file say
+2.0.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from google.protobuf.any_pb2 import Any
+
+from lance_df._pb import file_pb2
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.format.messages import parse_message
+from lance_df.format.schema import Schema
+from lance_df.storage import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    import pyarrow as pa
+
+MAGIC = b"LANC"
+ALIGNMENT_BYTES = 64
+
+COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
+ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"
+PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
+
+_ENDING = struct.Struct("<HH4s")
+_FOOTER = struct.Struct("<QQQIIHH4s")
+_VERSIONS = {
+    (0, 0): "0.1",
+    (0, 1): "0.1",
+    (0, 2): "0.1",
+    (0, 3): "2.0",
+    (2, 0): "2.0",
+    (2, 1): "2.1",
+    (2, 2): "2.2",
+}
+
+
+def file_version(ending: bytes, *, source: str) -> str:
+    """Return ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"`` as the last bytes of a file tell it.
+
+    Parameters
+    ----------
+    ending
+        At least the last 8 bytes of the file, or the whole of a shorter one.
+    source
+        The file's name, for error messages.
+
+    Raises
+    ------
+    CorruptDataError
+        This is no Lance file, or its end is missing.
+    UnsupportedFeatureError
+        A version that this release does not read.
+    """
+    if len(ending) < _ENDING.size:
+        raise CorruptDataError(f"{source}: not a Lance file: it has {len(ending)} bytes only")
+    major, minor, magic = _ENDING.unpack(ending[-_ENDING.size :])
+    if magic != MAGIC:
+        raise CorruptDataError(
+            f"{source}: not a Lance file, or a truncated one: "
+            f"its last bytes are {magic!r}, expected {MAGIC!r}"
+        )
+    if (version := _VERSIONS.get((major, minor))) is None:
+        hint = ", which is unstable" if (major, minor) == (2, 3) else ""
+        raise UnsupportedFeatureError(
+            f"{source}: written in file version {major}.{minor}{hint}; "
+            "this release reads 0.1, 2.0, 2.1 and 2.2"
+        )
+    return version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """The last 40 bytes of a 2.x file. Offsets are absolute.
+
+    Attributes
+    ----------
+    version
+        ``"2.0"``, ``"2.1"`` or ``"2.2"``.
+    columns_start
+        Where the metadata of the first column starts.
+    column_table, global_buffer_table
+        The tables that say where the metadata of each column, and each global buffer, lies.
+    """
+
+    version: str
+    columns_start: int
+    column_table: ByteRange
+    global_buffer_table: ByteRange
+    num_columns: int
+    num_global_buffers: int
+
+    NUM_BYTES = _FOOTER.size
+    TABLE_ENTRY_BYTES = 16
+
+    @classmethod
+    def parse(cls, data: bytes, *, file_size: int, source: str) -> Self:
+        """Parse and check the last 40 bytes of a file of ``file_size`` bytes.
+
+        Raises
+        ------
+        CorruptDataError
+            The bytes are too few, the magic is wrong, or a table does not lie before the footer.
+        UnsupportedFeatureError
+            Not a 2.x version that this release reads.
+        """
+        version = file_version(data, source=source)
+        if version == "0.1":
+            raise UnsupportedFeatureError(f"{source}: a 0.1 file has no 2.x footer")
+        if len(data) < cls.NUM_BYTES:
+            raise CorruptDataError(
+                f"{source}: truncated: {file_size} bytes, a footer alone takes {cls.NUM_BYTES}"
+            )
+        (columns_start, column_table, global_table, num_global, num_columns, *_) = _FOOTER.unpack(
+            data[-cls.NUM_BYTES :]
+        )
+        footer = cls(
+            version=version,
+            columns_start=columns_start,
+            column_table=ByteRange(column_table, column_table + num_columns * cls.TABLE_ENTRY_BYTES),
+            global_buffer_table=ByteRange(global_table, global_table + num_global * cls.TABLE_ENTRY_BYTES),
+            num_columns=num_columns,
+            num_global_buffers=num_global,
+        )
+        footer._check(file_size - cls.NUM_BYTES, source)
+        return footer
+
+    def _check(self, stop: int, source: str) -> None:
+        if self.columns_start > stop:
+            raise CorruptDataError(
+                f"{source}: column metadata starts at byte {self.columns_start}, the footer at {stop}"
+            )
+        for name, table in (
+            ("column metadata", self.column_table),
+            ("global buffers", self.global_buffer_table),
+        ):
+            if table.stop > stop:
+                raise CorruptDataError(
+                    f"{source}: the table of {name} takes bytes {table.start} to {table.stop}, "
+                    f"but the footer starts at {stop}"
+                )
+        if self.num_global_buffers < 1:
+            raise CorruptDataError(f"{source}: no global buffers, expected the descriptor at least")
+
+
+@dataclass(frozen=True, slots=True)
+class PageInfo:
+    """Where one page lies and how it is encoded.
+
+    Attributes
+    ----------
+    buffers
+        Exact, unpadded ranges; they may be empty.
+    num_rows
+        2.1 and later: top-level rows. 2.0: values of this column, such as list items.
+    priority
+        Number of the first row, as far as writers fill it in (2.0 writers leave it 0).
+    encoding_url
+        The type URL of ``encoding``.
+    encoding
+        A serialized `ArrayEncoding` (2.0) or `PageLayout` (2.1 and later).
+    """
+
+    buffers: tuple[ByteRange, ...]
+    num_rows: int
+    priority: int
+    encoding_url: str
+    encoding: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnInfo:
+    """The pages of one column in row order, the column's own encoding and buffers."""
+
+    pages: tuple[PageInfo, ...]
+    encoding_url: str
+    encoding: bytes
+    buffers: tuple[ByteRange, ...]
+
+    @classmethod
+    def from_proto(cls, data: bytes | pa.Buffer, *, file_size: int, source: str, column: int) -> Self:
+        """Parse a serialized `ColumnMetadata`.
+
+        Parameters
+        ----------
+        data
+            The message's bytes.
+        file_size
+            Buffers must lie within.
+        source, column
+            The file and the number of the column, for error messages.
+
+        Raises
+        ------
+        CorruptDataError
+            The bytes are no such message, or buffers lie outside the file.
+        UnsupportedFeatureError
+            An encoding is stored apart from the metadata, which no writer does.
+        """
+        what = f"the metadata of column {column}"
+        message = parse_message(file_pb2.ColumnMetadata, data, source=source, what=what)
+        place = f"{source}: column {column}"
+        encoding_url, encoding = _direct_encoding(message.encoding, place, required=False)
+        return cls(
+            pages=tuple(
+                _page(page, f"{place}, page {number}", file_size) for number, page in enumerate(message.pages)
+            ),
+            encoding_url=encoding_url,
+            encoding=encoding,
+            buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place),
+        )
+
+
+def parse_descriptor(data: bytes | pa.Buffer, *, source: str) -> tuple[Schema, int]:
+    """Return the schema and the number of rows that global buffer 0 of a 2.x file holds.
+
+    Raises
+    ------
+    CorruptDataError
+        The bytes are no `FileDescriptor`, or its schema is no tree.
+    """
+    message = parse_message(file_pb2.FileDescriptor, data, source=source, what="the file descriptor")
+    return Schema.from_proto(message.schema.fields, message.schema.metadata, source=source), message.length
+
+
+def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int) -> PageInfo:
+    url, encoding = _direct_encoding(message.encoding, place, required=True)
+    return PageInfo(
+        buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place),
+        num_rows=message.length,
+        priority=message.priority,
+        encoding_url=url,
+        encoding=encoding,
+    )
+
+
+def _buffers(
+    offsets: Sequence[int], sizes: Sequence[int], file_size: int, place: str
+) -> tuple[ByteRange, ...]:
+    if len(offsets) != len(sizes):
+        raise CorruptDataError(f"{place}: {len(offsets)} buffer offsets, but {len(sizes)} buffer sizes")
+    buffers = tuple(ByteRange(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True))
+    for number, buffer in enumerate(buffers):
+        if buffer.stop > file_size:
+            raise CorruptDataError(
+                f"{place}: buffer {number} takes bytes {buffer.start} to {buffer.stop}, "
+                f"but the file has {file_size} bytes"
+            )
+    return buffers
+
+
+def _direct_encoding(message: file_pb2.Encoding, place: str, *, required: bool) -> tuple[str, bytes]:
+    location = message.WhichOneof("location")
+    if location == "direct":
+        wrapped = parse_message(Any, message.direct.encoding, source=place, what="the encoding")
+        return wrapped.type_url, wrapped.value
+    if required or location == "indirect":
+        raise UnsupportedFeatureError(
+            f"{place}: the encoding is not stored in the metadata ({location or 'absent'}), expected it there"
+        )
+    return "", b""

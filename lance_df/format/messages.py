@@ -1,0 +1,41 @@
+"""Parse protobuf bytes that come from files: whatever is wrong with them becomes one error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from lance_df.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+M = TypeVar("M", bound=Message)
+
+
+def parse_message(message_type: Callable[[], M], data: bytes | pa.Buffer, *, source: str, what: str) -> M:
+    """Return the message that ``data`` holds.
+
+    Parameters
+    ----------
+    message_type
+        A generated message class.
+    data
+        The whole serialized message and nothing else.
+    source, what
+        The file and the part of it, for error messages.
+
+    Raises
+    ------
+    CorruptDataError
+        ``data`` is not such a message.
+    """
+    message = message_type()
+    try:
+        message.ParseFromString(bytes(data))
+    except (DecodeError, ValueError, RecursionError) as err:
+        raise CorruptDataError(f"{source}: {what} is not a valid message of {len(data)} bytes") from err
+    return message
