@@ -93,7 +93,7 @@ class ScanTask(Protocol):
     num_bytes: int
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield batches of exactly the plan's schema. May be called from any thread, once."""
+        """Yield batches of exactly the plan's schema. May be called from any thread, any number of times."""
         ...
 
 
