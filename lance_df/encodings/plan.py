@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,3 +39,24 @@ class RowRange:
 
 Rows: TypeAlias = RowRange | RowPositions
 """A contiguous range, or single rows."""
+
+
+def together(plans: Sequence[IoPlan[T]]) -> IoPlan[list[T]]:
+    """Return one plan that runs ``plans`` in step: each round asks for what all unfinished ones need next."""
+    results: list[Any] = [None] * len(plans)
+    answers: list[tuple[int, Any]] = [(index, None) for index in range(len(plans))]
+    while answers:
+        waiting: list[tuple[int, Sequence[ByteRange]]] = []
+        for index, buffers in answers:
+            try:
+                waiting.append((index, plans[index].send(buffers)))
+            except StopIteration as end:
+                results[index] = end.value
+        if not waiting:
+            break
+        received = yield [wanted for _, ranges in waiting for wanted in ranges]
+        answers, position = [], 0
+        for index, ranges in waiting:
+            answers.append((index, received[position : position + len(ranges)]))
+            position += len(ranges)
+    return results

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from lance_df.encodings.plan import together
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_df.encodings.plan import IoPlan
-    from lance_df.storage import ByteRange, ByteSource
+    from lance_df.storage import ByteSource
 
 T = TypeVar("T")
 
@@ -18,32 +23,34 @@ def run_plans(source: ByteSource, plans: Sequence[IoPlan[T]]) -> list[T]:
 
     Each round gathers what every unfinished plan asks for and reads it in one call.
     """
-    results: list[Any] = [None] * len(plans)
-    waiting: list[tuple[int, Sequence[ByteRange]]] = []
-    for index, plan in enumerate(plans):
-        _advance(index, plan, None, waiting, results)
-    while waiting:
-        buffers = source.read_ranges([wanted for _, ranges in waiting for wanted in ranges])
-        current, waiting, position = waiting, [], 0
-        for index, ranges in current:
-            _advance(index, plans[index], buffers[position : position + len(ranges)], waiting, results)
-            position += len(ranges)
-    return results
+    return run_plan(source, together(plans))
 
 
 def run_plan(source: ByteSource, plan: IoPlan[T]) -> T:
     """Run one plan to its end."""
-    return run_plans(source, [plan])[0]
+    buffers = None
+    while True:
+        try:
+            ranges = plan.send(buffers)  # type: ignore[arg-type] # a generator is started with None
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        buffers = source.read_ranges(ranges)
 
 
-def _advance(
-    index: int,
-    plan: IoPlan[Any],
-    buffers: Any,
-    waiting: list[tuple[int, Sequence[ByteRange]]],
-    results: list[Any],
-) -> None:
+def named(place: str, plan: IoPlan[T]) -> IoPlan[T]:
+    """Return ``plan`` with errors that tell the place: decoders know neither file nor column.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedFeatureError
+        Those that the plan raises, with ``place`` in front; and what Arrow says to impossible arrays.
+    """
     try:
-        waiting.append((index, plan.send(buffers)))
-    except StopIteration as end:
-        results[index] = end.value
+        return (yield from plan)
+    except UnsupportedFeatureError as err:
+        raise UnsupportedFeatureError(f"{place}: {err}") from err
+    except CorruptDataError as err:
+        raise CorruptDataError(f"{place}: {err}") from err
+    except pa.ArrowException as err:
+        raise CorruptDataError(f"{place}: the values are no valid array ({err})") from err
