@@ -1,0 +1,21 @@
+"""Sets of 32-bit numbers in the portable Roaring serialization: deletion vectors, index coverage."""
+
+from __future__ import annotations
+
+from pyroaring import BitMap
+
+from lance_df.errors import CorruptDataError
+
+
+def read_roaring(data: bytes, *, source: str) -> BitMap:
+    """Return the set that ``data`` holds.
+
+    Raises
+    ------
+    CorruptDataError
+        ``data`` is not a portable Roaring bitmap, or a damaged one.
+    """
+    try:
+        return BitMap.deserialize(data)
+    except (ValueError, IndexError, MemoryError) as err:
+        raise CorruptDataError(f"{source}: {len(data)} bytes are not a Roaring bitmap") from err
