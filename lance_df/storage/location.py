@@ -86,6 +86,37 @@ class Location:
                 )
         return self / relative
 
+    def elsewhere(self, uri: str) -> Location:
+        """Return another place, with the options of this one when it is in a store of the same kind.
+
+        Parameters
+        ----------
+        uri
+            A URL, or a path without a scheme: a local one if this place is local, and otherwise a path from the
+            root of the same store (the same bucket).
+
+        Raises
+        ------
+        InvalidInputError, MissingDependencyError
+            As :func:`open_location`.
+        """
+        scheme = uri.split("://", 1)[0].lower() if _SCHEME.match(uri) else None
+        if self.is_local or (scheme is not None and scheme not in _protocols(self.fs)):
+            return open_location(uri)
+        if scheme is None:
+            bucket = "" if self.path.startswith("/") else self.path.split("/", 1)[0]
+            path = f"{bucket}/{uri.strip('/')}"
+            return Location(f"{self.uri.split('://', 1)[0]}://{path}", path, self.fs)
+        return Location(uri.rstrip("/"), str(self.fs._strip_protocol(uri)).rstrip("/"), self.fs)
+
+    def ancestor(self, relative: str) -> Location | None:
+        """Return the folder below which this place is ``relative``, or None if the path does not end so."""
+        tail = f"/{relative}"
+        uri, path = self.uri.rstrip("/"), self.path.rstrip("/")
+        if not (uri.endswith(tail) and path.endswith(tail)):
+            return None
+        return Location(uri[: -len(tail)], path[: -len(tail)], self.fs)
+
     def open(self) -> ByteSource:
         """Open for ranged reads.
 
@@ -113,13 +144,13 @@ class Location:
 
     def exists(self) -> bool:
         """Whether there is a file or a folder of this name."""
-        with _translated(self.uri):
+        with translate_errors(self.uri):
             return bool(self.fs.exists(self.path))
 
     def list(self) -> Iterator[Entry]:
         """Yield the entries of this folder in name order; nothing when it does not exist."""
         try:
-            with _translated(self.uri):
+            with translate_errors(self.uri):
                 found = self.fs.ls(self.path, detail=True, refresh=True)
         except NotFoundError:
             return
@@ -137,14 +168,14 @@ class Location:
 
     def put(self, data: bytes) -> None:
         """Write a file whole, replacing one that exists."""
-        with _translated(self.uri):
+        with translate_errors(self.uri):
             if self.is_local:
                 _write_durably(Path(self.path), data)
             else:
                 self.fs.pipe_file(self.path, data)
 
     def _info_size(self) -> int:
-        with _translated(self.uri):
+        with translate_errors(self.uri):
             info: Mapping[str, Any] = self.fs.info(self.path)
         if info["type"] == "directory":
             raise NotFoundError(f"{self.uri}: is a folder, not a file")
@@ -192,7 +223,7 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     return Location(f"{scheme}://{path.lstrip('/')}" if scheme != "memory" else f"memory://{path}", path, fs)
 
 
-class _translated:  # noqa: N801 - reads as a statement where it is used
+class translate_errors:  # noqa: N801 - reads as a statement where it is used
     """Turn what stores raise into our errors, without repeating their text (it may hold credentials)."""
 
     def __init__(self, uri: str) -> None:

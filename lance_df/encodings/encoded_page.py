@@ -1,0 +1,28 @@
+"""What encoders hand to the file writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Buffer: TypeAlias = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPage:
+    """One page of one column of a file.
+
+    Attributes
+    ----------
+    encoding_url, encoding
+        The type URL and the bytes of the page's description.
+    buffers
+        In the order in which the description numbers them.
+    num_rows
+        ``Page.length``.
+    """
+
+    encoding_url: str
+    encoding: bytes
+    buffers: tuple[Buffer, ...]
+    num_rows: int

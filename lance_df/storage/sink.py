@@ -1,0 +1,61 @@
+"""One file, being written from start to end."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lance_df.storage.location import translate_errors
+
+if TYPE_CHECKING:
+    from lance_df.storage.location import Location
+
+
+class ByteSink:
+    """Writes a new file; nobody may know its name before :meth:`close` returns.
+
+    Attributes
+    ----------
+    position
+        Bytes written so far.
+    """
+
+    def __init__(self, location: Location) -> None:
+        """Create the file, and on a local filesystem the folders above it.
+
+        Raises
+        ------
+        StorageError
+            The store refuses.
+        """
+        self.location = location
+        self.position = 0
+        with translate_errors(location.uri):
+            if location.is_local:
+                Path(location.path).parent.mkdir(parents=True, exist_ok=True)
+                self._file: Any = open(location.path, "xb")  # noqa: SIM115 - closed by close and abort
+            else:
+                self._file = location.fs.open(location.path, "wb")
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes."""
+        with translate_errors(self.location.uri):
+            self._file.write(data)
+        self.position += memoryview(data).nbytes
+
+    def close(self) -> None:
+        """Make the file durable."""
+        with translate_errors(self.location.uri):
+            if self.location.is_local:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            self._file.close()
+
+    def abort(self) -> None:
+        """Give up and remove what was written, as far as the store lets us."""
+        with suppress(Exception):
+            self._file.discard() if hasattr(self._file, "discard") else self._file.close()
+        with suppress(Exception):
+            self.location.fs.rm_file(self.location.path)
