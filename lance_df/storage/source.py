@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
 from lance_df.storage.ranges import ByteRange, coalesce
+from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,17 +123,13 @@ class RemoteSource(ByteSource):
     def _fetch(self, requests: Sequence[ByteRange]) -> list[bytes]:
         if not requests:
             return []
-        try:
+        with translate_errors(self.path):
             blobs: list[bytes] = self._fs.cat_ranges(
                 [self._path] * len(requests),
                 [request.start for request in requests],
                 [request.stop for request in requests],
                 on_error="raise",
             )
-        except FileNotFoundError as err:
-            raise NotFoundError(f"{self.path}: no such file") from err
-        except OSError as err:
-            raise StorageError(f"{self.path}: cannot be read ({type(err).__name__})") from err
         for request, blob in zip(requests, blobs, strict=True):
             if len(blob) != request.num_bytes:
                 raise StorageError(

@@ -1,0 +1,48 @@
+"""Fixtures of several rooms: an S3 server in this process, on a port of its own."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def s3_options() -> Iterator[dict[str, Any]]:
+    """Storage options of a running S3 server, with a secret that must never be seen again."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield {
+            "key": "access-key-id",
+            "secret": "s3cr3t-unguessable/key+1",
+            "endpoint_url": f"http://{host}:{port}",
+            "client_kwargs": {"region_name": "us-east-1"},
+        }
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def bucket(s3_options: dict[str, Any]) -> str:
+    """Return the URL of a new, empty bucket."""
+    name = f"bucket-{uuid.uuid4().hex}"
+    client = boto3.client(
+        "s3",
+        endpoint_url=s3_options["endpoint_url"],
+        aws_access_key_id=s3_options["key"],
+        aws_secret_access_key=s3_options["secret"],
+        region_name="us-east-1",
+    )
+    client.create_bucket(Bucket=name)
+    client.close()
+    return f"s3://{name}"

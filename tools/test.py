@@ -1,0 +1,102 @@
+"""Set up what the tests need and run all checks: the one command for a fresh machine and for CI.
+
+Usage: python3 tools/test.py [--only STEP ...]
+
+Needs Python 3.11 or later and a package index. Virtual environments are made beside this folder and reused;
+they are made again when pyproject.toml changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[1]
+MAIN = ROOT / ".venv-test"
+PROTOS = ROOT / ".venv-protos"
+GENERATOR = "grpcio-tools==1.71.2"
+OTHER_DATAFUSIONS = ("51", "53")  # beside the newest, which the main environment has
+
+
+def run(*command: str | Path) -> None:
+    """Run a command in the project's folder; end with its exit code when it fails."""
+    print("+", *command, flush=True)
+    code = subprocess.run([str(part) for part in command], cwd=ROOT, check=False).returncode
+    if code:
+        sys.exit(f"tools/test.py: failed with exit code {code}: {' '.join(map(str, command))}")
+
+
+def python(folder: Path) -> Path:
+    """Return the interpreter of a virtual environment."""
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def ensure(folder: Path, *requirements: str, base: Path | None = None) -> Path:
+    """Make an environment unless it is there already, and return its interpreter.
+
+    With `base`, the packages of that environment are visible too, behind the ones of its own.
+    """
+    wanted = hashlib.sha256(repr(requirements).encode() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    stamp = folder / "requirements.sha256"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return python(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    run(sys.executable, "-m", "venv", folder)
+    run(python(folder), "-m", "pip", "install", "-q", *requirements)
+    if base is not None:
+        site = [
+            subprocess.check_output([python(where), "-c", "import site; print(site.getsitepackages()[0])"])
+            for where in (folder, base)
+        ]
+        own, behind = (Path(path.decode().strip()) for path in site)
+        (own / "zz_base.pth").write_text(f"import site; site.addsitedir({str(behind)!r})\n")
+    stamp.write_text(wanted)
+    return python(folder)
+
+
+def lint() -> None:
+    interpreter = ensure(MAIN, "-e", ".[test]")
+    run(interpreter, "-m", "ruff", "check", ".")
+    run(interpreter, "-m", "ruff", "format", "--check", ".")
+    run(interpreter, "-m", "mypy")
+
+
+def protos() -> None:
+    run(ensure(PROTOS, GENERATOR, "setuptools"), "tools/gen_protos.py", "--check")
+
+
+def tests() -> None:
+    run(ensure(MAIN, "-e", ".[test]"), "-m", "pytest", "-q", "-n", "2")
+
+
+def engines() -> None:
+    ensure(MAIN, "-e", ".[test]")
+    for release in OTHER_DATAFUSIONS:
+        folder = ROOT / f".venv-datafusion{release}"
+        interpreter = ensure(folder, "--no-deps", f"datafusion=={release}.*", base=MAIN)
+        run(interpreter, "-m", "pytest", "-q", "-n", "2", "-m", "engine")
+
+
+STEPS: dict[str, Callable[[], None]] = {"lint": lint, "protos": protos, "tests": tests, "engines": engines}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS), help="run these steps")
+    for step in parser.parse_args().only:
+        began = time.monotonic()
+        STEPS[step]()
+        print(f"= {step}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
