@@ -20,9 +20,9 @@ from lance_df.errors import (
     InvalidInputError,
     MissingDependencyError,
     NotFoundError,
-    StorageError,
 )
 from lance_df.storage.source import ByteSource, MappedSource, RemoteSource
+from lance_df.storage.translate import translate_errors as translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -86,14 +86,19 @@ class Location:
                 )
         return self / relative
 
+    @property
+    def _schemes(self) -> tuple[str, ...]:
+        protocol = self.fs.protocol
+        return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
     def elsewhere(self, uri: str) -> Location:
         """Return another place, with the options of this one when it is in a store of the same kind.
 
         Parameters
         ----------
         uri
-            A URL, or a path without a scheme: a local one if this place is local, and otherwise a path from the
-            root of the same store (the same bucket).
+            A URL, or a path without a scheme: a local one if this place is local, and otherwise a path from
+            the root of the same store (the same bucket).
 
         Raises
         ------
@@ -101,7 +106,7 @@ class Location:
             As :func:`open_location`.
         """
         scheme = uri.split("://", 1)[0].lower() if _SCHEME.match(uri) else None
-        if self.is_local or (scheme is not None and scheme not in _protocols(self.fs)):
+        if self.is_local or (scheme is not None and scheme not in self._schemes):
             return open_location(uri)
         if scheme is None:
             bucket = "" if self.path.startswith("/") else self.path.split("/", 1)[0]
@@ -221,23 +226,6 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         path = os.path.abspath(path)
         return Location(path, path, fs)
     return Location(f"{scheme}://{path.lstrip('/')}" if scheme != "memory" else f"memory://{path}", path, fs)
-
-
-class translate_errors:  # noqa: N801 - reads as a statement where it is used
-    """Turn what stores raise into our errors, without repeating their text (it may hold credentials)."""
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise NotFoundError(f"{self._uri}: no such file or folder") from error
-        if isinstance(error, OSError) and not isinstance(error, StorageError):
-            reason = os.strerror(error.errno) if error.errno else type(error).__name__
-            raise StorageError(f"{self._uri}: {reason}") from error
 
 
 def _write_durably(path: Path, data: bytes) -> None:
