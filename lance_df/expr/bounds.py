@@ -1,16 +1,44 @@
-"""What bounds say about a predicate: whether rows of a zone cannot, might, or must all match."""
+"""What bounds say about a predicate: whether rows of a zone cannot, might, or must all match.
+
+A predicate on one column is judged case by case: what holds for a value within the bounds, for a NaN of
+either sign, and for NULL. Each case says which of TRUE, FALSE and NULL are possible; the outcomes of a zone
+are those of the cases that it may hold. So ``x >= 1 AND x <= 5`` is not kept alive by a NaN, which satisfies
+only one side. Predicates on several columns combine by Kleene's rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lance_df.expr.nodes import Predicate
+from lance_df.expr import zone_values
+from lance_df.expr.literals import compare, is_in
+from lance_df.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    Truth,
+    Unknown,
+)
+from lance_df.expr.simplify import simplify
+from lance_df.expr.walk import columns, has_unknown
+from lance_df.expr.zone_values import Case, Outcomes, ZoneValues
+
+_Path: TypeAlias = tuple[str, ...]
 
 
 class Match(IntEnum):
@@ -23,7 +51,20 @@ class Match(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneBounds:
-    """Bounds of one column over many zones; all arrays have one entry a zone."""
+    """Bounds of one column over many zones; all arrays have one entry a zone.
+
+    Attributes
+    ----------
+    min, max
+        Values that no value of the zone is below or above; NULL and NaN values of the zone do not count. A
+        null or NaN bound is unknown. Bounds need not be values that occur, so truncated strings will do.
+    null_count
+        NULLs; ``None`` when unknown.
+    nan_count
+        NaNs; ``None`` when unknown. Means nothing for types without NaN.
+    num_rows
+        Rows, or an upper bound. Where NULLs and NaNs account for all of them, the zone has no other values.
+    """
 
     min: pa.Array
     max: pa.Array
@@ -31,9 +72,131 @@ class ZoneBounds:
     nan_count: npt.NDArray[np.int64] | None = None
     num_rows: npt.NDArray[np.int64]
 
+    def __len__(self) -> int:
+        return len(self.num_rows)
+
+
+def bounds_of_legacy_pages(
+    minimum: pa.Array, maximum: pa.Array, null_count: npt.ArrayLike, num_rows: npt.ArrayLike
+) -> ZoneBounds:
+    """Return what the statistics of a 0.1 file say about the values that the file stores.
+
+    The statistics describe the array as it was before it was written. Pages keep no validity: a NULL of a
+    fixed-width type is stored as some value, which the bounds need not contain, and reads back as that value;
+    empty strings read back as NULL. So where fixed-width pages had NULLs nothing is known but that no row is
+    NULL, and for strings and binary the number of NULLs is unknown.
+    """
+    rows = np.asarray(num_rows, dtype=np.int64)
+    if zone_values.is_variable_width(minimum.type):
+        return ZoneBounds(min=minimum, max=maximum, num_rows=rows)
+    had_nulls = np.asarray(null_count, dtype=np.int64) > 0
+    return ZoneBounds(
+        min=_without(minimum, had_nulls),
+        max=_without(maximum, had_nulls),
+        null_count=np.zeros(len(rows), dtype=np.int64),
+        num_rows=rows,
+    )
+
 
 def classify(
-    predicate: Predicate, bounds: Mapping[tuple[str, ...], ZoneBounds], num_zones: int
+    predicate: Predicate, bounds: Mapping[_Path, ZoneBounds], num_zones: int
 ) -> npt.NDArray[np.int8]:
-    """Return a `Match` for each zone. A column without bounds might hold anything."""
-    raise NotImplementedError
+    """Return a `Match` for each zone, as int8.
+
+    Parameters
+    ----------
+    predicate
+        May hold `Unknown`, which might be anything.
+    bounds
+        Columns without bounds might hold anything, as might zones whose bounds are null.
+    num_zones
+        The length of every column's bounds.
+    """
+    if num_zones == 0:
+        return np.empty(0, dtype=np.int8)
+    values = {path: zone_values.from_bounds(zone) for path, zone in bounds.items()}
+    outcomes = _judge(simplify(predicate), values, num_zones)
+    result = np.full(num_zones, Match.MIGHT, dtype=np.int8)
+    result[outcomes.true & ~outcomes.false & ~outcomes.null] = Match.MUST
+    result[~outcomes.true] = Match.CANNOT
+    return result
+
+
+def _judge(predicate: Predicate, values: Mapping[_Path, ZoneValues], num_zones: int) -> Outcomes:
+    """Return the possible outcomes over all columns."""
+    paths = columns(predicate)
+    if len(paths) == 1 and not has_unknown(predicate):
+        (path,) = paths
+        zone = values.get(path)
+        return Outcomes.anything(num_zones) if zone is None else _judge_column(predicate, zone)
+    match predicate:
+        case Literal(value):
+            return Outcomes.constant(value, num_zones)
+        case Not(operand):
+            return _judge(operand, values, num_zones).negated()
+        case IsNull(operand) if not isinstance(operand, Column):
+            return _judge(operand, values, num_zones).tested_for_null()
+        case And(operands):
+            parts = [_judge(part, values, num_zones) for part in _by_column(And, operands)]
+            return Outcomes.conjunction(parts, num_zones)
+        case Or(operands):
+            parts = [_judge(part, values, num_zones) for part in _by_column(Or, operands)]
+            return Outcomes.disjunction(parts, num_zones)
+        case _:
+            return Outcomes.anything(num_zones)
+
+
+def _by_column(kind: type[And | Or], operands: Sequence[Predicate]) -> list[Predicate]:
+    """Gather the operands that read one and the same column, so that they are judged together."""
+    groups: defaultdict[_Path, list[Predicate]] = defaultdict(list)
+    others: list[Predicate] = []
+    for operand in operands:
+        paths = columns(operand)
+        if len(paths) == 1 and not has_unknown(operand):
+            groups[next(iter(paths))].append(operand)
+        else:
+            others.append(operand)
+    return [*(kind(tuple(group)) if len(group) > 1 else group[0] for group in groups.values()), *others]
+
+
+def _judge_column(predicate: Predicate, zone: ZoneValues) -> Outcomes:
+    """Return the possible outcomes of a predicate on one column: those of all cases a zone may hold."""
+    result = Outcomes.nothing(len(zone))
+    for case, is_possible in zone.cases.items():
+        if is_possible.any():
+            result = result.or_else(_judge_case(predicate, zone, case).where(is_possible))
+    return result
+
+
+def _judge_case(predicate: Predicate, zone: ZoneValues, case: Case) -> Outcomes:
+    match predicate:
+        case Truth():
+            return zone_values.judge_leaf(predicate, zone, case)
+        case Comparison(column, operator, value) if value.type != zone.type:
+            return _judge_case(compare(column, zone.type, operator, value), zone, case)
+        case In(column, items, has_null) if items.type != zone.type:
+            found = is_in(column, zone.type, items)
+            same = In(column, found.values, has_null) if isinstance(found, In) else found
+            return _judge_case(same, zone, case)
+        case Comparison() | In():
+            return zone_values.judge_leaf(predicate, zone, case)
+        case IsNull(operand):
+            if isinstance(operand, Column):
+                return Outcomes.constant(case is Case.NULL, len(zone))
+            return _judge_case(operand, zone, case).tested_for_null()
+        case Literal(value):
+            return Outcomes.constant(value, len(zone))
+        case Not(operand):
+            return _judge_case(operand, zone, case).negated()
+        case And(operands):
+            return Outcomes.conjunction([_judge_case(part, zone, case) for part in operands], len(zone))
+        case Or(operands):
+            return Outcomes.disjunction([_judge_case(part, zone, case) for part in operands], len(zone))
+        case Unknown():
+            return Outcomes.anything(len(zone))
+        case _:
+            assert_never(predicate)
+
+
+def _without(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
+    return pc.if_else(pa.array(~mask), values, None)

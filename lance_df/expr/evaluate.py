@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import assert_never
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lance_df.expr.nodes import Predicate
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.expr.floats import bit_values, float_values, order_keys
+from lance_df.expr.literals import compare, is_in, plain_scalar, without_views
+from lance_df.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Truth,
+    Unknown,
+)
+from lance_df.expr.text import to_text
+
+_KERNELS = {
+    Operator.EQ: pc.equal,
+    Operator.NE: pc.not_equal,
+    Operator.LT: pc.less,
+    Operator.LE: pc.less_equal,
+    Operator.GT: pc.greater,
+    Operator.GE: pc.greater_equal,
+}
+_ARRAY_COMPARISONS = {
+    Operator.EQ: np.equal,
+    Operator.NE: np.not_equal,
+    Operator.LT: np.less,
+    Operator.LE: np.less_equal,
+    Operator.GT: np.greater,
+    Operator.GE: np.greater_equal,
+}
 
 
 def evaluate(
@@ -16,16 +53,174 @@ def evaluate(
 ) -> pa.BooleanArray:
     """Return the predicate's value for each row; NULL where it is NULL.
 
+    Parameters
+    ----------
+    predicate
+        Literals may be of another type than their column where that loses nothing.
+    columns
+        The column of each path in ``columns(predicate)``, with ``num_rows`` values; see `gather_columns`.
+
     Raises
     ------
     InvalidInputError
-        The predicate holds `Unknown`, or compares values of types that have no order.
+        The predicate holds `Unknown`, compares values that do not compare, or a column has another length.
+    ColumnNotFoundError
+        A column is missing from ``columns``.
     """
-    raise NotImplementedError
+    return _Evaluation(columns, num_rows).value(predicate)
 
 
 def gather_columns(
     batch: pa.RecordBatch | pa.Table, paths: Iterable[tuple[str, ...]]
 ) -> dict[tuple[str, ...], pa.Array | pa.ChunkedArray]:
-    """Return the columns of ``paths``, with the nulls of enclosing structs applied."""
-    raise NotImplementedError
+    """Return the columns of ``paths``, with the nulls of enclosing structs applied.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        ``batch`` has no such column, or no struct of that name has such a field.
+    """
+    gathered = {}
+    for path in paths:
+        try:
+            column = batch.column(path[0])
+            gathered[path] = pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
+        except (KeyError, pa.ArrowException) as err:
+            raise ColumnNotFoundError(f"no column {'.'.join(path)!r}") from err
+    return gathered
+
+
+class _Evaluation:
+    __slots__ = ("_columns", "_num_rows", "_plain")
+
+    def __init__(self, columns: Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray], num_rows: int) -> None:
+        self._columns = columns
+        self._num_rows = num_rows
+        self._plain: dict[tuple[str, ...], pa.Array] = {}
+
+    def value(self, predicate: Predicate) -> pa.BooleanArray:
+        match predicate:
+            case Literal(value):
+                return pa.repeat(pa.scalar(value, pa.bool_()), self._num_rows)
+            case Comparison(column) | In(column) | Truth(column):
+                return _leaf(predicate, self._column(column))
+            case IsNull(operand):
+                if isinstance(operand, Column):
+                    return _leaf(predicate, self._column(operand))
+                return pc.is_null(self.value(operand))
+            case Not(operand):
+                return pc.invert(self.value(operand))
+            case And(operands):
+                return self._joined(operands, pc.and_kleene, deciding=False)
+            case Or(operands):
+                return self._joined(operands, pc.or_kleene, deciding=True)
+            case Unknown(text):
+                raise InvalidInputError(f"the filter cannot be evaluated: {text}")
+            case _:
+                assert_never(predicate)
+
+    def _joined(self, operands: tuple[Predicate, ...], kernel: object, *, deciding: bool) -> pa.BooleanArray:
+        result = self.value(Literal(not deciding))
+        for number, operand in enumerate(operands):
+            part = self.value(operand)
+            result = pc.call_function(kernel.__name__, [result, part]) if number else part  # type: ignore[attr-defined]
+            if result.null_count == 0 and result.true_count == (self._num_rows if deciding else 0):
+                break
+        return result
+
+    def _column(self, column: Column) -> pa.Array:
+        plain = self._plain.get(column.path)
+        if plain is None:
+            name = ".".join(column.path)
+            if (values := self._columns.get(column.path)) is None:
+                raise ColumnNotFoundError(f"the filter needs column {name!r}, which is not there")
+            if len(values) != self._num_rows:
+                raise InvalidInputError(f"column {name!r} has {len(values)} rows, expected {self._num_rows}")
+            plain = self._plain[column.path] = _one_array(values)
+        return plain
+
+
+def _one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        if values.num_chunks == 1:
+            values = values.chunk(0)
+        else:
+            unified = values.unify_dictionaries() if pa.types.is_dictionary(values.type) else values
+            values = unified.combine_chunks()
+            if isinstance(values, pa.ChunkedArray):  # pyarrow keeps chunks that exceed 32-bit offsets
+                values = pa.concat_arrays(values.chunks)
+    while isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    return without_views(values)
+
+
+def _leaf(predicate: Comparison | In | Truth | IsNull, values: pa.Array) -> pa.BooleanArray:
+    """Evaluate a predicate on one column, over the dictionary's values where there is a dictionary."""
+    if isinstance(values, pa.DictionaryArray):
+        if len(values.dictionary) > len(values):
+            return _leaf(predicate, values.dictionary_decode())
+        if isinstance(predicate, IsNull) and values.dictionary.null_count == 0:
+            return values.indices.is_null()
+        by_value = _leaf(predicate, values.dictionary)
+        result = by_value.take(values.indices)
+        return pc.fill_null(result, True) if isinstance(predicate, IsNull) else result
+    match predicate:
+        case IsNull():
+            return values.is_null()
+        case Truth(column):
+            if pa.types.is_null(values.type):
+                return values.cast(pa.bool_())
+            if not pa.types.is_boolean(values.type):
+                raise InvalidInputError(
+                    f"column {'.'.join(column.path)!r} of type {values.type} is no condition"
+                )
+            return values
+        case Comparison(_, operator, value) if value.type == values.type:
+            return _compared(values, operator, value)
+        case In(_, items) if items.type == values.type:
+            return _contained(values, predicate)
+        case _:
+            return _coerced(predicate, values)
+
+
+def _coerced(predicate: Comparison | In, values: pa.Array) -> pa.BooleanArray:
+    """Evaluate a comparison whose literal has another type than the column."""
+    match predicate:
+        case Comparison(column, operator, value):
+            same = compare(column, values.type, operator, value)
+        case In(column, items, has_null):
+            found = is_in(column, values.type, items)
+            same = In(column, found.values, has_null) if isinstance(found, In) else found
+    if isinstance(same, Unknown):
+        raise InvalidInputError(f"{to_text(predicate)}: the value does not compare with {values.type}")
+    return _Evaluation({predicate.column.path: values}, len(values)).value(same)
+
+
+def _compared(values: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
+    if pa.types.is_floating(values.type):
+        floats = float_values(values)
+        if pa.types.is_float16(values.type) or np.isnan(value.as_py()) or np.isnan(floats).any():
+            literal = order_keys(float_values(pa.repeat(value, 1)))[0]
+            return _with_nulls_of(values, _ARRAY_COMPARISONS[operator](order_keys(floats), literal))
+    return _KERNELS[operator](values, plain_scalar(value))
+
+
+def _contained(values: pa.Array, predicate: In) -> pa.BooleanArray:
+    items = predicate.values
+    if pa.types.is_floating(values.type):
+        if pa.types.is_float16(values.type):
+            found = np.isin(bit_values(float_values(values)), bit_values(float_values(items)))
+            result = pa.array(found)
+        else:
+            width = pa.int32() if pa.types.is_float32(values.type) else pa.int64()
+            result = pc.is_in(values.view(width), value_set=items.view(width))
+    else:
+        result = pc.is_in(values, value_set=items)
+    if predicate.has_null:
+        # a value that is not found might have been the NULL
+        result = pc.or_kleene(result, pa.scalar(None, pa.bool_()))
+    return result if values.null_count == 0 else pc.if_else(values.is_valid(), result, None)
+
+
+def _with_nulls_of(values: pa.Array, truth: np.ndarray) -> pa.BooleanArray:
+    return pa.array(truth, mask=None if values.null_count == 0 else values.is_null().to_numpy(False))

@@ -2,15 +2,193 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.expr.nodes import Predicate
+from lance_df.errors import ColumnNotFoundError
+from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
+from lance_df.expr.literals import compare, is_in, storage_type
+from lance_df.expr.nodes import (
+    And,
+    Column,
+    IsNull,
+    Literal,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Truth,
+    Unknown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Term: TypeAlias = Column | Predicate | pa.Scalar
+
+_COMPARISONS = {
+    "equal": Operator.EQ,
+    "not_equal": Operator.NE,
+    "less": Operator.LT,
+    "less_equal": Operator.LE,
+    "greater": Operator.GT,
+    "greater_equal": Operator.GE,
+}
+_FLIPPED = {
+    Operator.EQ: Operator.EQ,
+    Operator.NE: Operator.NE,
+    Operator.LT: Operator.GT,
+    Operator.LE: Operator.GE,
+    Operator.GT: Operator.LT,
+    Operator.GE: Operator.LE,
+}
+_JOINS: dict[str, type[And | Or]] = {"and_kleene": And, "or_kleene": Or}
+# SetLookupOptions.NullMatching: MATCH, SKIP, EMIT_NULL, INCONCLUSIVE
+_NULLS_IN_LIST_COUNT = {0, 3}
 
 
 def to_predicate(expression: pc.Expression | pa.BooleanScalar | bool, schema: pa.Schema) -> Predicate:
     """Return the predicate that a filter expression over ``schema`` stands for.
 
-    What the predicate language cannot say becomes `Unknown`; nothing raises for it.
+    The functions have SQL's meaning: ``is_in`` of a null is NULL, and so on. What the predicate language
+    cannot say becomes `Unknown`.
+
+    Parameters
+    ----------
+    expression
+        An expression, or a plain truth value, which is what DataFusion sends for a contradiction.
+    schema
+        Types of the columns. A name with dots is one name; struct fields are nested references.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        The expression names a column that ``schema`` lacks.
     """
-    raise NotImplementedError
+    if isinstance(expression, bool):
+        return Literal(expression)
+    if isinstance(expression, pa.Scalar):
+        return _as_predicate(expression, schema)
+    try:
+        return _Builder(schema).build(expression)
+    except ValueError:
+        return Unknown(str(expression))
+
+
+class _Builder:
+    """Builds the tree with a stack of its own, so that long chains need no recursion."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def build(self, expression: pc.Expression) -> Predicate:
+        open_calls: list[str] = []
+        arguments: list[list[_Term]] = [[]]
+        for token in tokens(expression):
+            match token:
+                case CallStart(function):
+                    open_calls.append(function)
+                    arguments.append([])
+                case CallEnd(options):
+                    terms = arguments.pop()
+                    arguments[-1].append(self._call(open_calls.pop(), terms, options))
+                case FieldReference(path):
+                    _type_of(self._schema, path)
+                    arguments[-1].append(Column(path))
+                case scalar:
+                    arguments[-1].append(scalar)
+        ((result,),) = arguments
+        return _as_predicate(result, self._schema)
+
+    def _call(self, function: str, terms: list[_Term], options: pa.StructScalar | None) -> Predicate:
+        if function in _COMPARISONS and len(terms) == 2:
+            return self._comparison(_COMPARISONS[function], *terms)
+        if function in _JOINS:
+            return _join(_JOINS[function], [_as_predicate(term, self._schema) for term in terms])
+        if (unary := self._UNARY.get(function)) is not None and len(terms) == 1:
+            return unary(self, terms[0], options)
+        return Unknown(f"{function}(…)")
+
+    def _comparison(self, operator: Operator, left: _Term, right: _Term) -> Predicate:
+        if isinstance(left, Column) and isinstance(right, pa.Scalar):
+            return compare(left, _type_of(self._schema, left.path), operator, right)
+        if isinstance(left, pa.Scalar) and isinstance(right, Column):
+            return compare(right, _type_of(self._schema, right.path), _FLIPPED[operator], left)
+        if operator not in (Operator.EQ, Operator.NE):
+            return Unknown(f"(…) {operator} (…)")
+        first, second = _as_predicate(left, self._schema), _as_predicate(right, self._schema)
+        same = Or((And((first, second)), And((Not(first), Not(second)))))
+        return same if operator is Operator.EQ else Not(same)
+
+    def _is_in(self, term: _Term, options: pa.StructScalar | None) -> Predicate:
+        if not isinstance(term, Column) or options is None:
+            return Unknown("(…) IN (…)")
+        values, matching = options["value_set"], options["null_matching_behavior"]
+        if not values.is_valid or not isinstance(values, pa.ListScalar | pa.LargeListScalar):
+            return Unknown(f"{'.'.join(term.path)} IN (…)")
+        items = values.values
+        if matching.as_py() not in _NULLS_IN_LIST_COUNT:
+            items = items.drop_null()
+        return is_in(term, _type_of(self._schema, term.path), items)
+
+    def _is_null(self, term: _Term, options: pa.StructScalar | None) -> Predicate:
+        if isinstance(term, pa.Scalar):
+            return Literal(not term.is_valid)
+        nan_is_null = options is not None and options["nan_is_null"].as_py()
+        if nan_is_null and self._is_float(term):
+            return Unknown("(…) IS NULL OR NaN")
+        return IsNull(term)
+
+    def _is_valid(self, term: _Term, _: pa.StructScalar | None) -> Predicate:
+        return Literal(term.is_valid) if isinstance(term, pa.Scalar) else Not(IsNull(term))
+
+    def _is_float(self, term: Column | Predicate) -> bool:
+        return isinstance(term, Column) and pa.types.is_floating(
+            storage_type(_type_of(self._schema, term.path))
+        )
+
+    def _invert(self, term: _Term, _: pa.StructScalar | None) -> Predicate:
+        return Not(_as_predicate(term, self._schema))
+
+    _UNARY: dict[str, Callable[[_Builder, _Term, pa.StructScalar | None], Predicate]] = {  # noqa: RUF012
+        "is_in": _is_in,
+        "is_null": _is_null,
+        "is_valid": _is_valid,
+        "invert": _invert,
+    }
+
+
+def _join(kind: type[And | Or], operands: list[Predicate]) -> Predicate:
+    """Join, flattening a chain on its left, which is how long chains grow."""
+    first = operands[0].operands if isinstance(operands[0], kind) else (operands[0],)
+    return kind((*first, *operands[1:]))
+
+
+def _as_predicate(term: _Term, schema: pa.Schema) -> Predicate:
+    match term:
+        case Column():
+            if pa.types.is_boolean(storage_type(_type_of(schema, term.path))):
+                return Truth(term)
+            return Unknown(".".join(term.path))
+        case pa.BooleanScalar() | pa.NullScalar():
+            return Literal(term.as_py())
+        case pa.Scalar():
+            return Unknown(str(term))
+        case _:
+            return term
+
+
+def _type_of(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
+    index = schema.get_field_index(path[0])
+    if index < 0:
+        raise ColumnNotFoundError(f"no column {path[0]!r}; there are {', '.join(schema.names)}")
+    data_type = schema.field(index).type
+    for name in path[1:]:
+        data_type = storage_type(data_type)
+        position = data_type.get_field_index(name) if pa.types.is_struct(data_type) else -1
+        if position < 0:
+            raise ColumnNotFoundError(f"column {path[0]!r} has no field {'.'.join(path[1:])!r}")
+        data_type = data_type.field(position).type
+    return data_type

@@ -1,17 +1,262 @@
-"""Comparisons of a column with literals of other types, without loss."""
+"""Comparisons of a column with literals of other types, without loss.
+
+Engines bring literals to the type of their column before they hand them over, so what arrives here in
+another type was written by hand. It is converted where the comparison of values is beyond doubt, and becomes
+`Unknown` where engines disagree (rounding of large integers, finer time units, naive and zoned timestamps).
+"""
 
 from __future__ import annotations
 
-import pyarrow as pa
+import math
 
-from lance_df.expr.nodes import Column, Operator, Predicate
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Unknown,
+)
+
+_MAX_EXACT_INTEGER = 2**53
+
+
+def storage_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the type of the values: below dictionaries and extension types."""
+    while True:
+        if isinstance(data_type, pa.BaseExtensionType):
+            data_type = data_type.storage_type
+        elif pa.types.is_dictionary(data_type):
+            data_type = data_type.value_type
+        else:
+            return data_type
+
+
+def plain_scalar(value: pa.Scalar) -> pa.Scalar:
+    """Return the value below dictionaries and extension types."""
+    while isinstance(value, pa.DictionaryScalar | pa.ExtensionScalar):
+        value = value.value if value.is_valid else pa.scalar(None, storage_type(value.type))
+    return value
+
+
+def plain_array(values: pa.Array) -> pa.Array:
+    """Return the values below dictionaries and extension types."""
+    while True:
+        if isinstance(values, pa.ExtensionArray):
+            values = values.storage
+        elif isinstance(values, pa.DictionaryArray):
+            values = values.dictionary_decode()
+        else:
+            return values
+
+
+def without_views(values: pa.Array) -> pa.Array:
+    """Return strings and binary in the layout that all of pyarrow's kernels take."""
+    if pa.types.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    if pa.types.is_binary_view(values.type):
+        return values.cast(pa.large_binary())
+    return values
 
 
 def compare(column: Column, data_type: pa.DataType, operator: Operator, value: pa.Scalar) -> Predicate:
-    """Return ``column operator value`` with the literal brought to the column's type ``data_type``."""
-    raise NotImplementedError
+    """Return ``column operator value`` with the literal brought to the column's type ``data_type``.
+
+    The literal may be null, a dictionary scalar, or of another type than the column.
+    """
+    target, value = storage_type(data_type), plain_scalar(value)
+    if not value.is_valid or pa.types.is_null(target):
+        return Literal(None)
+    if value.type == target:
+        return (
+            Comparison(column, operator, value) if _is_ordered(target) else _unknown(column, operator, value)
+        )
+    if (number := _number_comparison(column, target, operator, value)) is not None:
+        return number
+    if _keeps_meaning(value.type, target):
+        converted, is_exact = _converted(pa.repeat(value, 1), target)
+        if converted is not None and is_exact[0].as_py():
+            return Comparison(column, operator, converted[0])
+    return _unknown(column, operator, value)
 
 
 def is_in(column: Column, data_type: pa.DataType, values: pa.Array) -> Predicate:
     """Return ``column IN (values)`` with the values brought to the column's type; nulls are allowed."""
-    raise NotImplementedError
+    target, items = storage_type(data_type), without_views(plain_array(values))
+    has_null = items.null_count > 0
+    items = items.drop_null() if has_null else items
+    if pa.types.is_null(target) or pa.types.is_null(items.type):
+        return Literal(None) if has_null or len(items) else Literal(False)
+    if items.type != target:
+        if not (_keeps_meaning(items.type, target) or _are_numbers(items.type, target)) or (
+            _may_round(items, target)
+        ):
+            return Unknown(f"{'.'.join(column.path)} IN (… {len(items)} values)")
+        converted, is_exact = _converted(items, target)
+        if converted is None or not (_are_numbers(items.type, target) or pc.all(is_exact).as_py()):
+            return Unknown(f"{'.'.join(column.path)} IN (… {len(items)} values)")
+        if not pc.all(is_exact).as_py():
+            converted = converted.filter(is_exact)  # no value of the column equals the others
+        items = converted
+    if not _is_ordered(target):
+        return Unknown(f"{'.'.join(column.path)} IN (… {len(items)} values)")
+    return In(column, items, has_null)
+
+
+def constant(column: Column, *, value: bool) -> Predicate:
+    """Return ``value`` for every row but those where the column is NULL, which give NULL."""
+    if value:
+        return Or((Not(IsNull(column)), Literal(None)))
+    return And((IsNull(column), Literal(None)))
+
+
+def _number_comparison(
+    column: Column, target: pa.DataType, operator: Operator, value: pa.Scalar
+) -> Predicate | None:
+    """Compare an integer or float column with a number that its type may be unable to hold.
+
+    ``None`` when this is no such pair of types.
+    """
+    if not _are_numbers(value.type, target):
+        return None
+    number = value.as_py()
+    if pa.types.is_floating(target):
+        return _float_comparison(column, target, operator, number)
+    if isinstance(number, float):
+        if not math.isfinite(number) or abs(number) >= _MAX_EXACT_INTEGER:
+            return Unknown(f"{'.'.join(column.path)} {operator} {number}")
+        if not number.is_integer():
+            return _between_values(column, operator, pa.scalar(math.floor(number)), target)
+    lowest, highest = integer_limits(target)
+    whole = int(number)
+    if whole < lowest:
+        return constant(column, value=operator in (Operator.NE, Operator.GT, Operator.GE))
+    if whole > highest:
+        return constant(column, value=operator in (Operator.NE, Operator.LT, Operator.LE))
+    return Comparison(column, operator, pa.scalar(whole, target))
+
+
+def _float_comparison(
+    column: Column, target: pa.DataType, operator: Operator, number: float
+) -> Predicate | None:
+    with np.errstate(over="ignore"):
+        nearest = target.to_pandas_dtype()(number)
+    if isinstance(number, int) and not (abs(number) <= _exact_limit(target) and int(nearest) == number):
+        return Unknown(f"{'.'.join(column.path)} {operator} {number}")
+    if float(nearest) == number or math.isnan(number):
+        return Comparison(column, operator, pa.scalar(nearest, target))
+    lower = nearest if float(nearest) < number else np.nextafter(nearest, -np.inf, dtype=nearest.dtype)
+    return _between_values(column, operator, pa.scalar(lower, target), target)
+
+
+def _between_values(column: Column, operator: Operator, below: pa.Scalar, target: pa.DataType) -> Predicate:
+    """Compare with a number just above ``below``, which lies between two values of the column's type."""
+    if operator in (Operator.EQ, Operator.NE):
+        return constant(column, value=operator is Operator.NE)
+    reachable = Operator.LE if operator in (Operator.LT, Operator.LE) else Operator.GT
+    return compare(column, target, reachable, below)
+
+
+def integer_limits(data_type: pa.DataType) -> tuple[int, int]:
+    """Return the smallest and the largest value of an integer type."""
+    limits = np.iinfo(data_type.to_pandas_dtype())
+    return int(limits.min), int(limits.max)
+
+
+def _exact_limit(float_type: pa.DataType) -> int:
+    """Return the integer up to which a float type holds every integer."""
+    return 1 << (int(np.finfo(float_type.to_pandas_dtype()).nmant) + 1)
+
+
+def _are_numbers(first: pa.DataType, second: pa.DataType) -> bool:
+    return all(pa.types.is_integer(each) or pa.types.is_floating(each) for each in (first, second))
+
+
+def _may_round(values: pa.Array, target: pa.DataType) -> bool:
+    """Whether an engine that compares integers with floats as floats may equate different numbers."""
+    if pa.types.is_floating(values.type) and pa.types.is_integer(target):
+        large = pc.greater_equal(pc.abs(values.cast(pa.float64())), float(_MAX_EXACT_INTEGER))
+    elif pa.types.is_integer(values.type) and pa.types.is_floating(target):
+        large = pc.greater(pc.abs(values.cast(pa.float64(), safe=False)), float(_exact_limit(target)))
+    else:
+        return False
+    return bool(pc.any(large).as_py())
+
+
+def _keeps_meaning(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast between the types keeps what a value means, if it keeps the value."""
+    kinds = pa.types
+    if _is_text(source):
+        return _is_text(target)
+    if _is_bytes(source):
+        return _is_bytes(target)
+    if kinds.is_decimal(target):
+        return kinds.is_decimal(source) or kinds.is_integer(source)
+    if kinds.is_timestamp(source) and kinds.is_timestamp(target):
+        return (source.tz is None) == (target.tz is None)
+    if kinds.is_date(source):
+        return kinds.is_date(target) or (kinds.is_timestamp(target) and target.tz is None)
+    if kinds.is_timestamp(source):
+        return kinds.is_date(target) and source.tz is None
+    return any(same(source) and same(target) for same in (kinds.is_time, kinds.is_duration))
+
+
+def _converted(values: pa.Array, target: pa.DataType) -> tuple[pa.Array | None, pa.Array]:
+    """Cast, and say for each value whether it survived; the array is ``None`` when the cast is refused."""
+    try:
+        source = values
+        if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
+            source = values.cast(pa.decimal128(38, 0))  # pyarrow refuses types that some integers do not fit
+        result = source.cast(target, safe=False)
+        back = result.cast(values.type, safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None, pa.array([False] * len(values))
+    same = pc.equal(back, values)
+    if pa.types.is_floating(values.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(values), pc.is_nan(back)))
+    return result, same
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    kinds = pa.types
+    return kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type)
+
+
+def _is_bytes(data_type: pa.DataType) -> bool:
+    kinds = pa.types
+    return (
+        kinds.is_binary(data_type)
+        or kinds.is_large_binary(data_type)
+        or kinds.is_binary_view(data_type)
+        or kinds.is_fixed_size_binary(data_type)
+    )
+
+
+def _is_ordered(data_type: pa.DataType) -> bool:
+    """Whether values of the type compare; nested types and intervals do not."""
+    kinds = pa.types
+    return (
+        kinds.is_boolean(data_type)
+        or kinds.is_integer(data_type)
+        or kinds.is_floating(data_type)
+        or kinds.is_decimal(data_type)
+        or kinds.is_date(data_type)
+        or kinds.is_time(data_type)
+        or kinds.is_timestamp(data_type)
+        or kinds.is_duration(data_type)
+        or _is_text(data_type)
+        or _is_bytes(data_type)
+    )
+
+
+def _unknown(column: Column, operator: Operator, value: pa.Scalar) -> Unknown:
+    return Unknown(f"{'.'.join(column.path)} {operator} {value}")

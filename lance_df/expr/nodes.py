@@ -1,8 +1,9 @@
 """The predicate tree: a closed union of frozen nodes with SQL's three-valued logic.
 
-Semantics are DataFusion's. A comparison with NULL is NULL. Floats compare in total order, except that
--0.0 equals 0.0: NaN equals NaN and is greater than every other value. `Unknown` stands for something
-that this language cannot say: it may be true, false or NULL, so it never prunes and cannot be evaluated.
+Semantics are DataFusion's (measured with 55). A comparison with NULL is NULL. Floats compare in total
+order, except that -0.0 equals 0.0: NaN equals NaN and is greater than every other value, or less when its
+sign bit is set. `Unknown` stands for something that this language cannot say: it may be true, false or
+NULL, so it never prunes and cannot be evaluated.
 """
 
 from __future__ import annotations
@@ -50,7 +51,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """``column IN (values)``. ``values`` holds no null; ``has_null`` says that the list had one."""
+    """``column IN (values)``. ``values`` holds no null; ``has_null`` says that the list had one.
+
+    Floats are found by their bits, as in DataFusion's lists of four values and more: -0.0 is not 0.0 here. A
+    shorter list means an OR of equalities there, and should be an `Or` here.
+    """
 
     column: Column
     values: pa.Array

@@ -61,10 +61,10 @@ def _negated(predicate: Predicate) -> Predicate:
             return _joined(Or, tuple(map(_negated, operands)))
         case Or(operands):
             return _joined(And, tuple(map(_negated, operands)))
-        case IsNull(operand) if not isinstance(operand, Column):
+        case IsNull():
             inner = simplify(predicate)
             return _negated(inner) if isinstance(inner, Literal) else Not(inner)
-        case In() | IsNull() | Truth() | Unknown():
+        case In() | Truth() | Unknown():
             return Not(predicate)
         case _:
             assert_never(predicate)
@@ -84,8 +84,8 @@ def _is_null(operand: Predicate) -> Predicate:
             return IsNull(operand)
 
 
-def _joined(kind: type[And] | type[Or], operands: tuple[Predicate, ...]) -> Predicate:
-    """Join simplified operands: drop neutral ones, stop at a deciding one, flatten, drop repeated literals."""
+def _joined(kind: type[And | Or], operands: tuple[Predicate, ...]) -> Predicate:
+    """Join simplified operands: drop neutral ones, stop at a deciding one, flatten."""
     neutral, deciding = (True, False) if kind is And else (False, True)
     parts: list[Predicate] = []
     saw_null = False

@@ -64,7 +64,7 @@ def _operand(operand: Column | Predicate) -> str:
             return f"({to_text(operand)})"
 
 
-def _nested(part: Predicate, other: type[And] | type[Or]) -> str:
+def _nested(part: Predicate, other: type[And | Or]) -> str:
     return f"({to_text(part)})" if isinstance(part, other) else to_text(part)
 
 

@@ -22,10 +22,10 @@ from lance_df.expr.nodes import (
 def columns(predicate: Predicate) -> set[tuple[str, ...]]:
     """Return the paths of the columns that the predicate reads."""
     match predicate:
-        case Comparison(column) | In(column) | Truth(column) | IsNull(Column() as column):
+        case Comparison(column) | In(column) | Truth(column):
             return {column.path}
-        case Not(operand) | IsNull(operand):
-            return columns(operand)
+        case IsNull(operand) | Not(operand):
+            return {operand.path} if isinstance(operand, Column) else columns(operand)
         case And(operands) | Or(operands):
             return set().union(*map(columns, operands))
         case Literal() | Unknown():
@@ -39,7 +39,7 @@ def has_unknown(predicate: Predicate) -> bool:
     match predicate:
         case Unknown():
             return True
-        case Not(operand) | IsNull(operand):
+        case IsNull(operand) | Not(operand):
             return not isinstance(operand, Column) and has_unknown(operand)
         case And(operands) | Or(operands):
             return any(map(has_unknown, operands))
