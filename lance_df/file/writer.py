@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -195,11 +196,9 @@ class _PendingColumn:
         """Return what becomes a page, with its first row: one array, or several that do not fit together."""
         arrays, self._arrays, self.num_bytes = self._arrays, [], 0
         if len(arrays) > 1:
-            try:
+            # dictionaries whose union is too large for the index type fail, and become pages of their own
+            with suppress(pa.ArrowInvalid):
                 arrays = [pa.concat_arrays(arrays)]
-            except pa.ArrowInvalid:
-                # dictionaries whose union is too large for the index type: each becomes a page of its own
-                pass
         taken = []
         for array in arrays:
             taken.append((array, self._first_row))

@@ -7,6 +7,7 @@ import os
 import posixpath
 import re
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,6 +179,20 @@ class Location:
                 _write_durably(Path(self.path), data)
             else:
                 self.fs.pipe_file(self.path, data)
+
+    def remove(self) -> None:
+        """Remove a file; one that does not exist is fine."""
+        try:
+            with translate_errors(self.uri):
+                self.fs.rm_file(self.path)
+        except NotFoundError:
+            pass
+
+    def remove_empty_folder(self) -> None:
+        """Remove a local folder if nothing is in it; those of object stores are gone with their last file."""
+        if self.is_local:
+            with suppress(OSError):
+                os.rmdir(self.path)
 
     def _info_size(self) -> int:
         with translate_errors(self.uri):

@@ -1,7 +1,7 @@
 """Create a file only if its name is free: what commits of many writers to one table rest on.
 
-Each kind of store has its own primitive. fsspec's generic exclusive mode looks first and writes then, so races have
-several winners; a store without a primitive of its own is refused.
+Each kind of store has its own primitive. fsspec's generic exclusive mode looks first and writes then, so
+races have several winners; a store without a primitive of its own is refused.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def put_if_absent(location: Location, data: bytes) -> bool:
 
     Returns
     -------
-    Whether the file was written by this call. A false answer after an unreliable connection can also mean that
-    an earlier attempt of this very call arrived: compare the content.
+    Whether the file was written by this call. A false answer after an unreliable connection can also mean
+    that an earlier attempt of this very call arrived: compare the content.
 
     Raises
     ------

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lance_df.errors import StorageError
 from lance_df.storage.location import translate_errors
 
 if TYPE_CHECKING:
-    from lance_df.storage.location import Location
+    from lance_df.errors import StorageError
+from lance_df.storage.location import Location
 
 
 class ByteSink:
@@ -33,11 +34,9 @@ class ByteSink:
         self.location = location
         self.position = 0
         with translate_errors(location.uri):
-            if location.is_local:
-                Path(location.path).parent.mkdir(parents=True, exist_ok=True)
-                self._file: Any = open(location.path, "xb")  # noqa: SIM115 - closed by close and abort
-            else:
-                self._file = location.fs.open(location.path, "wb")
+            self._file: Any = (
+                _create(location.path) if location.is_local else location.fs.open(location.path, "wb")
+            )
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes."""
@@ -59,3 +58,11 @@ class ByteSink:
             self._file.discard() if hasattr(self._file, "discard") else self._file.close()
         with suppress(Exception):
             self.location.fs.rm_file(self.location.path)
+
+
+def _create(path: str) -> Any:
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return open(path, "xb")  # noqa: SIM115 - closed by close and abort
+    except FileNotFoundError as err:  # of a file that is being made this says: the place is impossible
+        raise StorageError(f"{path}: cannot be created here") from err

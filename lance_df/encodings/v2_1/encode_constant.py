@@ -44,7 +44,7 @@ def encode_empty_struct(leaf: LeafColumn) -> LaidOutPage:
 
 
 def try_constant(leaf: LeafColumn, values: LeafValues) -> LaidOutPage | None:
-    """Lay out a page whose non-null values are all the same, bit for bit; None when they differ (2.2 only)."""
+    """Lay out a page of one value beside nulls, compared bit for bit (2.2 only); None when values differ."""
     scalar = _common_value(values, leaf.valid())
     if scalar is None:
         return None

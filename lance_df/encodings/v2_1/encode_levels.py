@@ -1,8 +1,8 @@
 """Arrow arrays to leaf columns: repetition and definition levels, and the values that the slots own.
 
-Spec: file format, chapter 4.3. A nested array is walked from the root to its leaves. On the way down every slot
-carries a *mark*: 0, or the number of the outer-most layer at which it is null or empty, counted from the root, so
-that the work is shared by all leaves below; a leaf translates marks to levels, which count from the leaf.
+Spec: file format, chapter 4.3. A nested array is walked from the root to its leaves. On the way down every
+slot carries a *mark*: 0, or the number of the outer-most layer at which it is null or empty, counted from the
+root, so that the work is shared by all leaves below; a leaf translates marks to levels, which count from it.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class _Kind(Enum):
 class _Slots:
     """The state of the walk above one array.
 
-    ``marks`` is None while no slot is null or empty, ``starts`` (the repetition, counted from the root) while no
-    list was passed, ``visible`` while every slot has an entry in the array that comes next.
+    ``marks`` is None while no slot is null or empty, ``starts`` (the repetition, counted from the root) while
+    no list was passed, ``visible`` while every slot has an entry in the array that comes next.
     """
 
     kinds: tuple[_Kind, ...]
@@ -248,8 +248,8 @@ def _leaf(field: Field, path: str, values: pa.Array, slots: _Slots) -> LeafColum
 def _layers(slots: _Slots) -> tuple[RepDefLayer, ...]:
     """Choose the kind of each layer, inner-most first.
 
-    Below lists every layer is declared with all it may hold, in every page alike: pylance 14 misreads pages of one
-    column that disagree, and all-valid lists around nullable items (file format, 4.3.2).
+    Below lists every layer is declared with all it may hold, in every page alike: pylance 14 misreads pages of
+    one column that disagree, and all-valid lists around nullable items (file format, 4.3.2).
     """
     if _Kind.LIST in slots.kinds:
         kinds = {_Kind.ITEM: RepDefLayer.NULLABLE_ITEM, _Kind.LIST: RepDefLayer.NULL_AND_EMPTY_LIST}

@@ -186,7 +186,7 @@ def _try_cut(
 
 
 def _slot_ends(leaf: LeafColumn, chunk_items: int) -> npt.NDArray[np.int64]:
-    """Return where the slots of each chunk stop: after its last visible slot; the last chunk takes the rest."""
+    """Return where the slots of each chunk stop: after its last visible slot; the last one takes the rest."""
     num_items = len(leaf.values)
     ends = np.arange(chunk_items, num_items, chunk_items, dtype=np.int64)
     visible = leaf.visible()

@@ -1,7 +1,7 @@
 """Choose the layout of a page from its data, and encode it.
 
-Spec: file format, chapters 6.3 and 8. Flat fixed-width values without nulls are laid out so that readers map them;
-everything else that pays goes through chunks.
+Spec: file format, chapters 6.3 and 8. Flat fixed-width values without nulls are laid out so that readers map
+them; everything else goes through chunks, as far as it fits.
 """
 
 from __future__ import annotations

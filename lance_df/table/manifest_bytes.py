@@ -1,0 +1,35 @@
+"""Serialize a manifest file: index section, transaction section, manifest, footer.
+
+The other direction is `lance_df.table.manifest_io`. Spec: table format, chapter 2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from typing import TYPE_CHECKING
+
+from lance_df.format.manifest import serialize_indices
+
+if TYPE_CHECKING:
+    from lance_df.format.transaction import Transaction
+    from lance_df.table.apply import TableState
+
+_FOOTER_VERSION = (0, 2)
+
+
+def serialize_manifest_file(state: TableState, transaction: Transaction) -> bytes:
+    """Return the bytes of the manifest file of a version, with the transaction that made it."""
+    manifest = dataclasses.replace(state.manifest, index_section=None)
+    content = b""
+    if state.indices:
+        content = _block(serialize_indices(state.indices))
+        manifest = dataclasses.replace(manifest, index_section=0)
+    manifest = dataclasses.replace(manifest, transaction_section=len(content))
+    content += _block(transaction.serialize())
+    footer = struct.pack("<qHH4s", len(content), *_FOOTER_VERSION, b"LANC")
+    return content + _block(manifest.to_proto().SerializeToString()) + footer
+
+
+def _block(message: bytes) -> bytes:
+    return struct.pack("<I", len(message)) + message
