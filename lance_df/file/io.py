@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from lance_df.encodings.plan import together
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lance_df.encodings.plan import IoPlan
     from lance_df.storage import ByteSource
@@ -46,8 +47,15 @@ def named(place: str, plan: IoPlan[T]) -> IoPlan[T]:
     CorruptDataError, UnsupportedFeatureError
         Those that the plan raises, with ``place`` in front; and what Arrow says to impossible arrays.
     """
-    try:
+    with named_errors(place):
         return (yield from plan)
+
+
+@contextmanager
+def named_errors(place: str) -> Iterator[None]:
+    """Put ``place`` in front of what is raised inside; what Arrow says becomes a `CorruptDataError`."""
+    try:
+        yield
     except UnsupportedFeatureError as err:
         raise UnsupportedFeatureError(f"{place}: {err}") from err
     except CorruptDataError as err:

@@ -1,0 +1,211 @@
+"""Arrow arrays from buffers whose sizes have been checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.encodings.text import check_utf8
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+_MAX_ALIGNMENT = 8
+_INT32_MAX = 2**31 - 1
+
+
+def fixed_width_bits(data_type: pa.DataType) -> int | None:
+    """Return the bits of one value, or None for types without a fixed width."""
+    if pa.types.is_fixed_size_list(data_type):
+        bits = fixed_width_bits(data_type.value_type)
+        return None if bits is None else bits * data_type.list_size
+    if pa.types.is_null(data_type) or pa.types.is_dictionary(data_type):
+        return None
+    try:
+        return int(data_type.bit_width)
+    except ValueError:
+        return None
+
+
+def fixed_array(data_type: pa.DataType, num_values: int, data: pa.Buffer) -> pa.Array:
+    """Return values without nulls. ``data`` holds enough of them and is viewed if aligned."""
+    if pa.types.is_fixed_size_list(data_type):
+        items = fixed_array(data_type.value_type, num_values * data_type.list_size, data)
+        return fixed_size_lists(data_type, num_values, items)
+    return pa.Array.from_buffers(data_type, num_values, [None, _aligned(data, data_type)], null_count=0)
+
+
+def fixed_size_lists(data_type: pa.DataType, num_values: int, items: pa.Array) -> pa.Array:
+    """Return lists without nulls of ``num_values * list_size`` items."""
+    return pa.Array.from_buffers(data_type, num_values, [None], null_count=0, children=[items])
+
+
+def variable_array(
+    data_type: pa.DataType, ends: npt.NDArray[np.int64], data: pa.Buffer, valid: pa.Buffer | None
+) -> pa.Array:
+    """Return strings or binaries.
+
+    Parameters
+    ----------
+    data_type
+        One of the string and binary types.
+    ends
+        0 and the end of each value in ``data``, ascending, inside ``data``.
+    data
+        Viewed, not copied.
+    valid
+        Bitmap, or None for no nulls.
+
+    Raises
+    ------
+    CorruptDataError
+        A string is not UTF-8.
+    InvalidInputError
+        More than 2 GiB in a type with 32-bit offsets.
+    """
+    text = pa.types.is_string(data_type) or pa.types.is_large_string(data_type)
+    if text:
+        check_utf8(data, ends)
+    large = pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type)
+    if not large and not (text or pa.types.is_binary(data_type)):
+        raise CorruptDataError(f"values of variable width are stored, the type is {data_type}")
+    offsets = ends if large else _offsets_32(ends)
+    return pa.Array.from_buffers(data_type, len(ends) - 1, [valid, pa.py_buffer(offsets), data])
+
+
+def list_array(
+    data_type: pa.DataType, ends: npt.NDArray[np.int64], items: pa.Array, valid: pa.Buffer | None
+) -> pa.Array:
+    """Return lists. ``ends`` is 0 and the end of each list in ``items``, ascending."""
+    offsets = ends if pa.types.is_large_list(data_type) else _offsets_32(ends)
+    return pa.Array.from_buffers(data_type, len(ends) - 1, [valid, pa.py_buffer(offsets)], children=[items])
+
+
+def struct_array(data_type: pa.DataType, num_values: int, children: Sequence[pa.Array]) -> pa.Array:
+    """Return structs without nulls."""
+    return pa.Array.from_buffers(data_type, num_values, [None], null_count=0, children=list(children))
+
+
+def null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
+    """Return nulls only. Memory is taken when it is first written to, which nobody does.
+
+    Raises
+    ------
+    InvalidInputError
+        More rows than this machine can address.
+    """
+    try:
+        return _null_array(data_type, num_values)
+    except (MemoryError, ValueError, OverflowError) as err:
+        raise InvalidInputError(f"{num_values} rows are too many for one array of {data_type}") from err
+
+
+def _null_array(data_type: pa.DataType, num_values: int) -> pa.Array:
+    types = pa.types
+    valid = _zeros((num_values + 7) // 8)
+    if types.is_null(data_type):
+        return pa.nulls(num_values)
+    if (bits := fixed_width_bits(data_type)) is not None:
+        return with_validity(fixed_array(data_type, num_values, _zeros((num_values * bits + 7) // 8)), valid)
+    if types.is_struct(data_type):
+        children = [_null_array(child.type, num_values) for child in data_type]
+        return pa.Array.from_buffers(data_type, num_values, [valid], children=children)
+    if types.is_fixed_size_list(data_type):
+        items = _null_array(data_type.value_type, num_values * data_type.list_size)
+        return pa.Array.from_buffers(data_type, num_values, [valid], children=[items])
+    if types.is_dictionary(data_type):
+        indices = _null_array(data_type.index_type, num_values)
+        values = empty_array(data_type.value_type)
+        return pa.DictionaryArray.from_arrays(indices, values, ordered=data_type.ordered)
+    wide = (
+        types.is_large_string(data_type) or types.is_large_binary(data_type) or types.is_large_list(data_type)
+    )
+    offsets = _zeros((num_values + 1) * (8 if wide else 4))
+    if types.is_list(data_type) or types.is_large_list(data_type):
+        items = empty_array(data_type.value_type)
+        return pa.Array.from_buffers(data_type, num_values, [valid, offsets], children=[items])
+    return pa.Array.from_buffers(data_type, num_values, [valid, offsets, pa.py_buffer(b"")])
+
+
+def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
+    """Return ``array``, which starts at offset 0, with the values null that are 0 in the bitmap."""
+    data_type = array.type
+    if pa.types.is_null(data_type):
+        return array
+    if array.null_count or pa.types.is_dictionary(data_type):
+        valid = pa.Array.from_buffers(pa.bool_(), len(array), [None, bitmap])
+        return pc.if_else(valid, array, pa.scalar(None, data_type))
+    if pa.types.is_fixed_size_list(data_type):
+        return pa.Array.from_buffers(data_type, len(array), [bitmap], children=[array.values])
+    if pa.types.is_struct(data_type):
+        children = [array.field(index) for index in range(data_type.num_fields)]
+        return pa.Array.from_buffers(data_type, len(array), [bitmap], children=children)
+    return pa.Array.from_buffers(data_type, len(array), [bitmap, *array.buffers()[1:]])
+
+
+def concat_arrays(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array:
+    """Return the arrays one after another; a single one as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        The result does not fit into one array: more than 2 GiB of strings, or more than 2**31 - 1 items.
+    """
+    if len(arrays) == 1:
+        return arrays[0]
+    if not arrays:
+        return empty_array(data_type)
+    if pa.types.is_dictionary(data_type):
+        return _concat_dictionaries(arrays, data_type)
+    try:
+        return pa.concat_arrays(arrays)
+    except pa.ArrowException as err:
+        raise InvalidInputError(f"the rows do not fit into one array of {data_type}: read fewer") from err
+
+
+def empty_array(data_type: pa.DataType) -> pa.Array:
+    """Return no values."""
+    return pa.array([], data_type)
+
+
+def _concat_dictionaries(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array:
+    if all(array.dictionary.equals(arrays[0].dictionary) for array in arrays[1:]):
+        indices = pa.concat_arrays([array.indices for array in arrays])
+        return pa.DictionaryArray.from_arrays(indices, arrays[0].dictionary, ordered=data_type.ordered)
+    values = pa.concat_arrays([array.dictionary_decode() for array in arrays])
+    encoded = values.dictionary_encode()
+    try:
+        indices = encoded.indices.cast(data_type.index_type)
+    except pa.ArrowInvalid as err:
+        raise UnsupportedFeatureError(
+            f"the pages have {len(encoded.dictionary)} dictionary values together, "
+            f"more than an index of {data_type.index_type} can tell apart: read fewer rows"
+        ) from err
+    return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=data_type.ordered)
+
+
+def _offsets_32(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    if len(ends) and int(ends[-1]) > _INT32_MAX:
+        raise InvalidInputError(
+            f"the rows hold {int(ends[-1])} bytes or items, "
+            f"an array of this type takes at most {_INT32_MAX}: read fewer rows"
+        )
+    return ends.astype(np.int32)
+
+
+def _zeros(num_bytes: int) -> pa.Buffer:
+    return pa.py_buffer(np.zeros(num_bytes, np.uint8))
+
+
+def _aligned(data: pa.Buffer, data_type: pa.DataType) -> pa.Buffer:
+    """Return ``data``, copied if its address is not a multiple of what engines expect of the type."""
+    width = data_type.bit_width // 8
+    if pa.types.is_fixed_size_binary(data_type) or width < 2:
+        return data
+    return data if data.address % min(width, _MAX_ALIGNMENT) == 0 else pa.py_buffer(data.to_pybytes())

@@ -1,0 +1,162 @@
+"""Ask for the values of single rows inside a buffer of equal-width values.
+
+A range of rows comes back as a view of what was read. Single rows are gathered: rows that lie near each other
+share a byte range, so that neither the number of ranges nor the bytes between them get out of hand.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.storage import ByteRange
+
+if TYPE_CHECKING:
+    from lance_df.encodings.plan import IoPlan, RowPositions, Rows
+
+# A page of memory: what lies between is read by the machine anyway.
+_NEAR_BYTES = 4 * 1024
+# Beyond so many ranges of one buffer, the gaps that a remote store would read over are read.
+_MANY_RANGES = 256
+_FAR_BYTES = 256 * 1024
+
+_WORDS: dict[int, np.dtype[Any]] = {
+    1: np.dtype("u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    8: np.dtype("<u8"),
+}
+
+
+def check_size(buffer: ByteRange, num_values: int, bits_per_value: int, what: str) -> None:
+    """Raise CorruptDataError unless ``buffer`` has room for the values."""
+    needed = (num_values * bits_per_value + 7) // 8
+    if needed > buffer.num_bytes:
+        raise CorruptDataError(
+            f"{what}: {num_values} values of {bits_per_value} bits take {needed} bytes, "
+            f"the buffer has {buffer.num_bytes}"
+        )
+
+
+def fetch_fixed(buffer: ByteRange, width: int, rows: Rows) -> IoPlan[pa.Buffer]:
+    """Return the values of ``rows`` back to back.
+
+    Parameters
+    ----------
+    buffer
+        Values of ``width`` bytes. The caller has checked that the rows lie inside.
+    width
+        Bytes of a value.
+    rows
+        Ascending.
+    """
+    if isinstance(rows, RowRange):
+        (data,) = yield [ByteRange(buffer.start + rows.start * width, buffer.start + rows.stop * width)]
+        return data
+    if not len(rows):
+        return pa.py_buffer(b"")
+    cuts = _cut_at_gaps(rows, width)
+    parts = yield [
+        ByteRange(buffer.start + int(rows[low]) * width, buffer.start + (int(rows[high - 1]) + 1) * width)
+        for low, high in cuts
+    ]
+    word: np.dtype[Any] = _WORDS.get(width) or np.dtype(f"V{width}")
+    out = np.empty(len(rows), word)
+    for (low, high), part in zip(cuts, parts, strict=True):
+        np.take(np.frombuffer(part, word), rows[low:high] - rows[low], out=out[low:high], mode="clip")
+    return pa.py_buffer(out)
+
+
+def fetch_spans(
+    within: ByteRange, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> IoPlan[tuple[npt.NDArray[np.int64], pa.Buffer]]:
+    """Return spans of bytes back to back: 0 and the end of each in the data, and the data.
+
+    Parameters
+    ----------
+    within
+        What the positions count from the start of.
+    starts, ends
+        Ascending and not overlapping. The caller has checked that they lie within.
+    """
+    if not len(starts):
+        return np.zeros(1, np.int64), pa.py_buffer(b"")
+    cuts = _cut_spans(starts, ends)
+    parts = yield [
+        ByteRange(within.start + int(starts[low]), within.start + int(ends[high - 1])) for low, high in cuts
+    ]
+    pieces = [
+        _pick_spans(part, starts[low:high] - starts[low], ends[low:high] - starts[low])
+        for (low, high), part in zip(cuts, parts, strict=True)
+    ]
+    return _content(pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces))
+
+
+def take_spans(
+    data: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
+    """Do the same with bytes that are in memory."""
+    return _content(_pick_spans(data, starts, ends))
+
+
+def _content(values: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
+    offsets = np.frombuffer(values.buffers()[1], np.int64, len(values) + 1)
+    return offsets, values.buffers()[2] or pa.py_buffer(b"")
+
+
+def _pick_spans(
+    part: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> pa.LargeBinaryArray:
+    """Return the spans as an array: every other value of one that also holds what lies between them."""
+    if not len(starts):
+        return pa.array([], pa.large_binary())
+    edges = np.stack([starts, ends], axis=1).reshape(-1)
+    everything = pa.Array.from_buffers(
+        pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), part], null_count=0
+    )
+    return everything.take(pa.array(np.arange(0, len(edges), 2)))
+
+
+def fetch_bits(buffer: ByteRange, rows: Rows) -> IoPlan[pa.Buffer]:
+    """Return the bits of ``rows`` as a bitmap that starts at bit 0 of its first byte."""
+    if isinstance(rows, RowRange):
+        first, stop = rows.start // 8, (rows.stop + 7) // 8
+        (data,) = yield [ByteRange(buffer.start + first, buffer.start + stop)]
+        return data if rows.start % 8 == 0 else _shift_down(data, rows.start % 8)
+    in_bytes, place = np.unique(rows >> 3, return_inverse=True)
+    data = yield from fetch_fixed(buffer, 1, in_bytes)
+    found = (np.frombuffer(data, np.uint8)[place] >> (rows & 7).astype(np.uint8)) & np.uint8(1)
+    return pack_bits(found.astype(np.uint8, copy=False))
+
+
+def pack_bits(values: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:
+    """Return booleans as a bitmap."""
+    return pa.py_buffer(np.packbits(values, bitorder="little"))
+
+
+def _shift_down(bitmap: pa.Buffer, by: int) -> pa.Buffer:
+    data = np.frombuffer(bitmap, np.uint8)
+    shifted = data >> np.uint8(by)
+    shifted[:-1] |= data[1:] << np.uint8(8 - by)
+    return pa.py_buffer(shifted)
+
+
+def _cut_at_gaps(rows: RowPositions, width: int) -> list[tuple[int, int]]:
+    """Return (first, stop) indices into ``rows`` of the stretches to be read in one range."""
+    starts = rows * width
+    return _cut_spans(starts, starts + width)
+
+
+def _cut_spans(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    gaps = starts[1:] - ends[:-1]
+    cuts = np.flatnonzero(gaps > _NEAR_BYTES)
+    if len(cuts) >= _MANY_RANGES:
+        cuts = np.flatnonzero(gaps > _FAR_BYTES)
+    edges = [0, *(cuts + 1).tolist(), len(starts)]
+    return list(pairwise(edges))

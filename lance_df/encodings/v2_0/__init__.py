@@ -1,0 +1,1 @@
+"""Decoders of 2.0 pages: one array encoding, one module. `build` puts them together."""

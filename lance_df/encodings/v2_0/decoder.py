@@ -1,0 +1,77 @@
+"""The contract of a decoder of one (part of a) 2.0 page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from lance_df.errors import CorruptDataError
+from lance_df.format.encodings_v2_0 import BufferKind
+from lance_df.storage import ByteRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.format.encodings_v2_0 import BufferRef
+
+
+class Decoder(Protocol):
+    """Reads rows of a page as an array that starts at offset 0.
+
+    Attributes
+    ----------
+    data_type
+        Of the arrays that it returns.
+    num_values
+        Rows of the page.
+    """
+
+    @property
+    def data_type(self) -> pa.DataType: ...
+
+    @property
+    def num_values(self) -> int: ...
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read ``rows``, all of them inside the page.
+
+        Raises
+        ------
+        CorruptDataError
+            While it runs: what is stored is impossible. Names neither file nor column.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BufferTable:
+    """The buffers that an encoding can refer to."""
+
+    page: tuple[ByteRange, ...]
+    column: tuple[ByteRange, ...]
+    num_file_buffers: int
+    file_buffer: Callable[[int], ByteRange]
+
+    def resolve(self, ref: BufferRef) -> ByteRange:
+        """Return the bytes that ``ref`` means; raises CorruptDataError if there are no such."""
+        match ref.kind:
+            case BufferKind.PAGE:
+                return _pick(self.page, ref)
+            case BufferKind.COLUMN:
+                return _pick(self.column, ref)
+            case BufferKind.FILE:
+                if ref.index < self.num_file_buffers:
+                    return self.file_buffer(ref.index)
+                raise _missing(ref, self.num_file_buffers)
+
+
+def _pick(buffers: tuple[ByteRange, ...], ref: BufferRef) -> ByteRange:
+    if ref.index >= len(buffers):
+        raise _missing(ref, len(buffers))
+    return buffers[ref.index]
+
+
+def _missing(ref: BufferRef, count: int) -> CorruptDataError:
+    return CorruptDataError(f"{ref.kind.name.lower()} buffer {ref.index} is referred to, there are {count}")

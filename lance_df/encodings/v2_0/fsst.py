@@ -1,0 +1,31 @@
+"""`Fsst`: binary values whose bytes are codes of a symbol table that the page's encoding holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_df.encodings.arrays import variable_array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.v2_0.binary import BinaryDecoder
+
+
+@dataclass(frozen=True, slots=True)
+class FsstDecoder:
+    """Expands what ``codes`` reads."""
+
+    data_type: pa.DataType
+    num_values: int
+    codes: BinaryDecoder
+    symbol_table: bytes
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        from lance_df.encodings.fsst import expand
+
+        coded = yield from self.codes.read_values(rows)
+        data, ends = expand(self.symbol_table, coded.data, coded.ends)
+        return variable_array(self.data_type, ends, data, coded.valid)

@@ -1,0 +1,153 @@
+"""Read 2.0 data files."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_df.encodings.rows import checked_rows
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+from lance_df.file.io import run_plans
+from lance_df.file.v2_0_blobs import DESCRIPTION_TYPE, BlobColumn
+from lance_df.file.v2_0_columns import LeafColumn, ListColumn, PackedColumn, StructColumn
+from lance_df.file.v2_0_pages import ColumnPages
+from lance_df.format.blobs import is_blob_description
+from lance_df.format.encodings_v2_0 import Blob, PackedStruct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.file.container import Container
+    from lance_df.file.v2_0_columns import Column
+    from lance_df.format.schema import Field, Schema
+
+
+class V2_0FileReader:  # noqa: N801 - the version is a name
+    """A `FileReader` of a 2.0 file.
+
+    Blob fields read as their bytes, and as descriptions if `format.blobs.blob_description` made the field.
+
+    Parameters
+    ----------
+    container
+        The open file.
+    column_of
+        Field id to column number; without it the file's own schema tells.
+    """
+
+    version = "2.0"
+
+    def __init__(self, container: Container, column_of: Mapping[int, int] | None = None) -> None:
+        self.path = container.path
+        self.num_rows = container.num_rows
+        self._container = container
+        self._column_of = MappingProxyType(
+            dict(columns_of_schema(container.schema) if column_of is None else column_of)
+        )
+        self._columns: dict[Field, Column] = {}
+
+    @property
+    def schema(self) -> Schema:
+        return self._container.schema
+
+    @property
+    def column_of(self) -> Mapping[int, int]:
+        return self._column_of
+
+    def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+        """Return one array for each field. See `FileReader`."""
+        rows = checked_rows(rows, self.num_rows)
+        columns = self._open(fields)
+        return run_plans(self._container.source, [column.read(rows) for column in columns])
+
+    def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
+        """Return the rows at which pages start. See `FileReader`."""
+        starts = [column.page_starts() for column in self._open(fields)]
+        return np.unique(np.concatenate(starts)) if starts else np.zeros(0, np.int64)
+
+    def page_bytes(self, field: Field) -> list[tuple[int, int]]:
+        """Return (first row, stored bytes) of each page. See `FileReader`."""
+        (column,) = self._open([field])
+        return column.page_bytes()
+
+    def _open(self, fields: Sequence[Field]) -> list[Column]:
+        missing = [field for field in fields if field not in self._columns]
+        self._container.load_columns(
+            self._column_of[node.id]
+            for field in missing
+            for node in field.walk()
+            if node.id in self._column_of
+        )
+        for field in missing:
+            column = self._build(field)
+            if column.num_rows != self.num_rows:
+                raise CorruptDataError(
+                    f"{self.path}: column {field.name!r} has {column.num_rows} rows, the file {self.num_rows}"
+                )
+            self._columns[field] = column
+        return [self._columns[field] for field in fields]
+
+    def _build(self, field: Field) -> Column:
+        if field.is_list:
+            (item,) = field.children
+            return ListColumn(self._pages(field), field.arrow_type(), self._build(item))
+        if field.is_blob and isinstance((pages := self._pages(field)).column_encoding, Blob):
+            descriptions = LeafColumn(pages, DESCRIPTION_TYPE)
+            if is_blob_description(field):
+                return descriptions
+            return BlobColumn(descriptions, self._container.source.size)
+        if field.is_struct:
+            return self._build_struct(field)
+        if field.children:
+            raise UnsupportedFeatureError(
+                f"{self.path}: column {field.name!r}: 2.0 files have no columns of type {field.logical_type}"
+            )
+        return LeafColumn(self._pages(field), field.arrow_type())
+
+    def _build_struct(self, field: Field) -> Column:
+        header = self._pages(field) if field.id in self._column_of else None
+        if header is not None and len(header) and isinstance(header.encoding(0), PackedStruct):
+            return self._build_packed(field, header)
+        children = [self._build(child) for child in field.children]
+        counts = {child.num_rows for child in children} or {0 if header is None else header.num_rows}
+        if len(counts) > 1:
+            raise CorruptDataError(
+                f"{self.path}: the children of {field.name!r} have {sorted(counts)} rows, not as many each"
+            )
+        return StructColumn(field.arrow_type(), counts.pop(), children)
+
+    def _build_packed(self, field: Field, pages: ColumnPages) -> Column:
+        stored = next((own for own in self.schema.walk() if own.id == field.id), field)
+        place_of = {child.id: place for place, child in enumerate(stored.children)}
+        if not all(child.id in place_of for child in field.children):
+            raise CorruptDataError(
+                f"{self.path}: packed column {field.name!r} does not hold all its children"
+            )
+        places = [place_of[child.id] for child in field.children]
+        return PackedColumn(field.arrow_type(), LeafColumn(pages, stored.arrow_type()), places)
+
+    def _pages(self, field: Field) -> ColumnPages:
+        if field.id not in self._column_of:
+            raise InvalidInputError(f"{self.path}: holds no column of field {field.name!r} (id {field.id})")
+        return ColumnPages(self._container, self._column_of[field.id], field.name)
+
+
+def columns_of_schema(schema: Schema) -> dict[int, int]:
+    """Return field id to column number of a 2.0 file that holds the whole schema, in depth-first order."""
+    column_of: dict[int, int] = {}
+
+    def add(field: Field) -> None:
+        column_of[field.id] = len(column_of)
+        if not (field.is_packed or field.is_blob):
+            for child in field.children:
+                add(child)
+
+    for field in schema.fields:
+        add(field)
+    return column_of

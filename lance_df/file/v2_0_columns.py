@@ -1,0 +1,214 @@
+"""Columns of 2.0 files: a tree like the schema's, whose leaves and lists are paged.
+
+Spec: file format 2.x, 3.1. Each field is a column of its own: leaves hold values, lists hold the ends of
+their items, structs hold row counts. The pages of items are independent of the pages of the lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings.arrays import concat_arrays, empty_array, list_array, struct_array
+from lance_df.encodings.fetch import pack_bits
+from lance_df.encodings.plan import together
+from lance_df.encodings.rows import rows_of_spans, split_rows
+from lance_df.encodings.v2_0.build import build_decoder, build_end_positions
+from lance_df.encodings.v2_0.ends import Spans
+from lance_df.errors import CorruptDataError
+from lance_df.file.io import named
+from lance_df.format.encodings_v2_0 import AllNulls, ListOffsets
+
+if TYPE_CHECKING:
+    from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.v2_0.decoder import Decoder
+    from lance_df.encodings.v2_0.ends import EndPositions
+    from lance_df.file.v2_0_pages import ColumnPages
+
+
+class Column(Protocol):
+    """Something that can be read by row number."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan to read ``rows``, all of which must exist."""
+        ...
+
+    def page_starts(self) -> npt.NDArray[np.int64]:
+        """Return the rows at which pages start, as far as they are known without reading."""
+        ...
+
+    def page_bytes(self) -> list[tuple[int, int]]:
+        """Return (first row, stored bytes) of each page; the rows of items are estimates."""
+        ...
+
+
+@dataclass(slots=True)
+class LeafColumn:
+    """Values in pages."""
+
+    pages: ColumnPages
+    data_type: pa.DataType
+    _decoders: dict[int, Decoder] = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int:
+        return self.pages.num_rows
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        parts = yield from together(
+            [
+                named(self.pages.page_place(number), self._read_page(number, within))
+                for number, within in split_rows(rows, self.pages.starts)
+            ]
+        )
+        return concat_arrays(parts, self.data_type)
+
+    def page_starts(self) -> npt.NDArray[np.int64]:
+        return self.pages.starts[:-1]
+
+    def page_bytes(self) -> list[tuple[int, int]]:
+        return self.pages.stored_bytes()
+
+    def _read_page(self, number: int, rows: Rows) -> IoPlan[pa.Array]:
+        if number not in self._decoders:
+            self._decoders[number] = build_decoder(
+                self.pages.encoding(number),
+                self.data_type,
+                self.pages.page(number).num_rows,
+                self.pages.buffers(number),
+            )
+        return (yield from self._decoders[number].read(rows))
+
+
+@dataclass(slots=True)
+class StructColumn:
+    """Children of equal length. There are no null structs in 2.0."""
+
+    data_type: pa.DataType
+    num_rows: int
+    children: Sequence[Column]
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        children = yield from together([child.read(rows) for child in self.children])
+        return struct_array(self.data_type, len(rows), children)
+
+    def page_starts(self) -> npt.NDArray[np.int64]:
+        starts = [child.page_starts() for child in self.children]
+        return np.unique(np.concatenate(starts)) if starts else np.zeros(0, np.int64)
+
+    def page_bytes(self) -> list[tuple[int, int]]:
+        return [page for child in self.children for page in child.page_bytes()]
+
+
+@dataclass(slots=True)
+class PackedColumn:
+    """Some children of structs that are stored packed, found by their places in the stored rows."""
+
+    data_type: pa.DataType
+    stored: LeafColumn
+    places: Sequence[int]
+
+    @property
+    def num_rows(self) -> int:
+        return self.stored.num_rows
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        packed = yield from self.stored.read(rows)
+        return struct_array(self.data_type, len(rows), [packed.field(place) for place in self.places])
+
+    def page_starts(self) -> npt.NDArray[np.int64]:
+        return self.stored.page_starts()
+
+    def page_bytes(self) -> list[tuple[int, int]]:
+        return self.stored.page_bytes()
+
+
+class ListColumn:
+    """Ends of lists in pages, and the items as a column of their own."""
+
+    def __init__(self, pages: ColumnPages, data_type: pa.DataType, items: Column) -> None:
+        self._pages = pages
+        self._data_type = data_type
+        self._items = items
+        self._ends: dict[int, EndPositions] = {}
+        self._item_starts = self._count_items()
+
+    @property
+    def num_rows(self) -> int:
+        return self._pages.num_rows
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        parts = yield from together(
+            [
+                named(self._pages.page_place(number), self._read_spans(number, within))
+                for number, within in split_rows(rows, self._pages.starts)
+            ]
+        )
+        if not parts:
+            return empty_array(self._data_type)
+        starts = np.concatenate([spans.starts for spans in parts])
+        lengths = np.concatenate([spans.ends for spans in parts]) - starts
+        items = yield from self._items.read(rows_of_spans(starts, lengths))
+        ends = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=ends[1:])
+        return list_array(self._data_type, ends, items, _join_validity(parts))
+
+    def page_starts(self) -> npt.NDArray[np.int64]:
+        return self._pages.starts[:-1]
+
+    def page_bytes(self) -> list[tuple[int, int]]:
+        items = self._items.page_bytes()
+        rows = np.interp([first for first, _ in items], self._item_starts, self._pages.starts)
+        estimated = zip(rows.astype(np.int64).tolist(), (size for _, size in items), strict=True)
+        return [*self._pages.stored_bytes(), *estimated]
+
+    def _count_items(self) -> npt.NDArray[np.int64]:
+        """Return the first item of each page, and the number of all items."""
+        counts = [self._num_items(number) for number in range(len(self._pages))]
+        if sum(counts) > self._items.num_rows:
+            raise CorruptDataError(
+                f"{self._pages.place}: lists of {sum(counts)} items, "
+                f"the column of items has {self._items.num_rows}"
+            )
+        return np.cumsum([0, *counts], dtype=np.int64)
+
+    def _num_items(self, number: int) -> int:
+        encoding = self._pages.encoding(number)
+        return encoding.num_items if isinstance(encoding, ListOffsets) else 0
+
+    def _read_spans(self, number: int, rows: Rows) -> IoPlan[Spans]:
+        """Plan to read where lists start and end in the column of items."""
+        encoding = self._pages.encoding(number)
+        base = self._item_starts[number]
+        if isinstance(encoding, AllNulls):
+            places = np.full(len(rows), base, np.int64)
+            return Spans(places, places, np.zeros(len(rows), np.bool_))
+        if not isinstance(encoding, ListOffsets):
+            raise CorruptDataError(f"a page of lists is encoded as {type(encoding).__name__}")
+        if number not in self._ends:
+            self._ends[number] = build_end_positions(
+                encoding.offsets,
+                encoding.null_offset_adjustment,
+                self._pages.page(number).num_rows,
+                self._pages.buffers(number),
+            )
+        spans = yield from self._ends[number].read(rows, limit=encoding.num_items)
+        return Spans(spans.starts + base, spans.ends + base, spans.valid)
+
+
+def _join_validity(parts: Sequence[Spans]) -> pa.Buffer | None:
+    if all(spans.valid is None for spans in parts):
+        return None
+    return pack_bits(
+        np.concatenate(
+            [np.ones(len(spans.ends), np.bool_) if spans.valid is None else spans.valid for spans in parts]
+        )
+    )

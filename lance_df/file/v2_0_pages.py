@@ -1,0 +1,89 @@
+"""The pages of one column of a 2.0 file, read as one sequence of values."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.encodings.v2_0.decoder import BufferTable
+from lance_df.errors import CorruptDataError
+from lance_df.file.io import named_errors
+from lance_df.format.encodings_v2_0 import parse_array_encoding, parse_column_encoding
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.file.container import Container
+    from lance_df.format.encodings_v2_0 import ColumnEncoding, Encoding
+    from lance_df.format.file_metadata import PageInfo
+
+_MAX_ROWS = 2**62
+
+
+class ColumnPages:
+    """Where the pages of a column start, and what they hold; encodings are parsed when first asked for.
+
+    Attributes
+    ----------
+    place
+        The file and the column, for error messages.
+    """
+
+    def __init__(self, container: Container, index: int, name: str) -> None:
+        self.place = f"{container.path}: column {index} ({name})"
+        self._container = container
+        self._info = container.column(index)
+        self._encodings: dict[int, Encoding] = {}
+        total = sum(page.num_rows for page in self._info.pages)
+        if total > _MAX_ROWS:
+            raise CorruptDataError(f"{self.place}: the pages claim to have {total} rows")
+
+    def __len__(self) -> int:
+        return len(self._info.pages)
+
+    @cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """The first row of each page, and the number of all rows."""
+        counts = (page.num_rows for page in self._info.pages)
+        return np.fromiter(accumulate(counts, initial=0), np.int64, len(self) + 1)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.starts[-1])
+
+    @cached_property
+    def column_encoding(self) -> ColumnEncoding:
+        with named_errors(self.place):
+            return parse_column_encoding(self._info.encoding_url, self._info.encoding)
+
+    def page(self, number: int) -> PageInfo:
+        return self._info.pages[number]
+
+    def page_place(self, number: int) -> str:
+        """Return what messages call a page."""
+        return f"{self.place}, page {number}"
+
+    def encoding(self, number: int) -> Encoding:
+        """Return the encoding of a page. Raises what `parse_array_encoding` does, with the place."""
+        if number not in self._encodings:
+            page = self.page(number)
+            with named_errors(self.page_place(number)):
+                self._encodings[number] = parse_array_encoding(page.encoding_url, page.encoding)
+        return self._encodings[number]
+
+    def buffers(self, number: int) -> BufferTable:
+        """Return what the encoding of a page can refer to."""
+        return BufferTable(
+            self.page(number).buffers,
+            self._info.buffers,
+            self._container.num_global_buffers,
+            self._container.global_buffer_range,
+        )
+
+    def stored_bytes(self) -> list[tuple[int, int]]:
+        """Return (first row, stored bytes) of each page."""
+        sizes = (sum(buffer.num_bytes for buffer in page.buffers) for page in self._info.pages)
+        return list(zip(self.starts.tolist(), sizes, strict=False))
