@@ -306,7 +306,9 @@ class FragmentList(Sequence[Fragment]):
     - ``ids``: int64
     - ``physical_rows``: int64, 0 where unknown
     - ``has_deletions``: bool, whether there is a deletion file
-    - ``num_deleted``: int64, 0 where there is no deletion file or it does not say
+    - ``num_deleted``: int64, 0 where there is no deletion file or the manifest does not say
+    - ``num_files``: int64, data files
+    - ``file_bytes``: int64, bytes in the data files, as far as the manifest says
 
     Raises
     ------
@@ -347,6 +349,18 @@ class FragmentList(Sequence[Fragment]):
             (m.deletion_file.num_deleted_rows if m.HasField("deletion_file") else 0 for m in self._messages),
             limit=MAX_ROWS,
             what="the number of deleted rows of a fragment",
+        )
+
+    @cached_property
+    def num_files(self) -> npt.NDArray[np.int64]:
+        return self._array((len(m.files) for m in self._messages), limit=MAX_ROWS, what="a number of files")
+
+    @cached_property
+    def file_bytes(self) -> npt.NDArray[np.int64]:
+        return self._array(
+            (sum(file.file_size_bytes for file in m.files) for m in self._messages),
+            limit=2**62,
+            what="the size of the files of a fragment",
         )
 
     @cached_property
@@ -417,7 +431,7 @@ class FragmentList(Sequence[Fragment]):
             raise UnsupportedFeatureError(f"{self._source}: fragment {message.id}: {err}") from err
 
     def _array(self, values: Iterable[int], *, limit: int, what: str) -> npt.NDArray[np.int64]:
-        array = np.fromiter(values, dtype=np.uint64, count=len(self))
+        array = np.fromiter((min(value, 2**64 - 1) for value in values), dtype=np.uint64, count=len(self))
         if len(array) and (largest := int(array.max())) > limit:
             raise CorruptDataError(f"{self._source}: {what} is {largest}, more than {limit}")
         converted = array.astype(np.int64)

@@ -2,26 +2,123 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from lance_df.table.table import Table
+from lance_df.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lance_df.format.refs import MAIN
+from lance_df.storage import open_location
+from lance_df.table.history import History
+from lance_df.table.refs import ResolvedRef, VersionRef, resolve
+from lance_df.table.table import Shared, Table, open_ref
 
 if TYPE_CHECKING:
-    import datetime
     import os
     from collections.abc import Mapping
 
+    from lance_df.storage import Location
     from lance_df.table.external_store import ExternalManifestStore
+
+_DYNAMODB_SCHEME = "s3+ddb://"
 
 
 def open_table(
     uri: str | os.PathLike[str],
     *,
-    version: int | str | tuple[str | None, int | None] | None = None,
+    version: VersionRef | None = None,
     branch: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    asof: datetime.datetime | None = None,
+    asof: dt.datetime | None = None,
     external_store: ExternalManifestStore | None = None,
 ) -> Table:
-    """Open one version of a table."""
-    raise NotImplementedError
+    """Open one version of a table. Reads its manifest and nothing else.
+
+    Parameters
+    ----------
+    uri
+        Path or URL of the table, or of one of its branches (``…/tree/{branch}``).
+    version
+        A number, a tag, or (branch, version); the latest version by default.
+    branch
+        The branch that a number counts on; the one that ``uri`` names, or main, by default.
+    storage_options
+        For the store: credentials, endpoint, region.
+    asof
+        Open the newest version that is not later; a time without zone is local time.
+    external_store
+        Where the table's writers record which manifest is which version.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no such path, or no table there.
+    VersionNotFoundError
+        The table has no such version, tag or branch; the message lists those that exist.
+    CorruptDataError
+        The manifest is truncated or damaged.
+    UnsupportedFeatureError
+        The table needs a newer reader.
+    """
+    if asof is not None and version is not None:
+        raise InvalidInputError("a version is named by its number, tag or branch, or by time, not by both")
+    location = _location(uri, storage_options, has_store=external_store is not None)
+    root, own_branch = _root(location, external_store)
+    shared = Shared(root, external_store)
+    branch = own_branch if branch is None else branch
+    branch = None if branch == MAIN else branch
+    if asof is not None:
+        return _open_asof(shared, branch, asof)
+    return open_ref(shared, _resolve(shared, version, branch))
+
+
+def _location(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *, has_store: bool
+) -> Location:
+    text = str(uri)
+    if text.startswith(_DYNAMODB_SCHEME):
+        if not has_store:
+            raise UnsupportedFeatureError(
+                f"{text.partition('?')[0]}: needs an external manifest store; pass external_store"
+            )
+        text = "s3://" + text.removeprefix(_DYNAMODB_SCHEME).partition("?")[0]
+    return open_location(text, storage_options)
+
+
+def _root(location: Location, store: ExternalManifestStore | None) -> tuple[Location, str | None]:
+    """Return the root and the branch. A branch is a table below its root, and its manifests name it."""
+    if "/tree/" not in location.path:
+        return location, None
+    try:
+        branch = History(location, store).open_latest().manifest.branch
+    except DatasetNotFoundError:
+        return location, None
+    root = location.ancestor(f"tree/{branch}") if branch else None
+    return (location, None) if root is None else (root, branch)
+
+
+def _resolve(shared: Shared, ref: VersionRef | None, branch: str | None) -> ResolvedRef:
+    try:
+        return resolve(shared.root, ref, branch=branch)
+    except VersionNotFoundError:
+        # Without a table that is what is wrong.
+        shared.history(None).listing()
+        raise
+
+
+def _open_asof(shared: Shared, branch: str | None, asof: dt.datetime) -> Table:
+    cutoff = asof.astimezone(dt.UTC)
+    epoch = dt.datetime.fromtimestamp(0, dt.UTC)
+    history = shared.history(branch)
+    first = None
+    for version in reversed(history.numbers()):
+        first = history.open(version).manifest.timestamp or epoch
+        if first <= cutoff:
+            return open_ref(shared, ResolvedRef(branch, version))
+    raise VersionNotFoundError(
+        f"{history.location.uri}: no version is as old as {asof}; the first is of {first}"
+    )

@@ -1,83 +1,467 @@
-"""One version of a table."""
+"""One version of a table: what it consists of, and handles to its files."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import datetime as dt
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import (
+    CorruptDataError,
+    DatasetNotFoundError,
+    NotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lance_df.file.open import open_file
+from lance_df.format.feature_flags import FeatureFlag
+from lance_df.format.fragments import (
+    CREATED_AT_FIELD,
+    LAST_UPDATED_AT_FIELD,
+    MAX_ROWS,
+    ROW_ID_FIELD,
+    Fragment,
+    FragmentList,
+    Spilled,
+)
+from lance_df.format.row_ids import (
+    RunSequence,
+    constant_versions,
+    parse_row_ids,
+    parse_versions,
+    row_id_range,
+    row_ids_of,
+    versions_of,
+)
+from lance_df.format.schema import Field, Schema
+from lance_df.format.transaction import Transaction
+from lance_df.table.base_paths import BasePaths
+from lance_df.table.caches import LruCache
+from lance_df.table.deletions import read_deletion_vector
+from lance_df.table.history import History
+from lance_df.table.parallel import map_reads
+from lance_df.table.refs import (
+    ResolvedRef,
+    VersionRef,
+    branch_location,
+    describe_branches,
+    list_branches,
+    list_tags,
+    resolve,
+)
+from lance_df.table.row_ids import AddressIndex, StableIdIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
     from pyroaring import BitMap
 
     from lance_df.file.reader import FileReader
-    from lance_df.format.fragments import DataFile, Fragment, FragmentList
+    from lance_df.format.fragments import DataFile, SequenceRef
     from lance_df.format.manifest import IndexMetadata, Manifest
-    from lance_df.format.row_ids import RunSequence
-    from lance_df.format.schema import Schema
-    from lance_df.format.transaction import Transaction
+    from lance_df.format.refs import Branch, Tag
     from lance_df.storage import Location
+    from lance_df.table.external_store import ExternalManifestStore
+    from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.row_ids import RowIdIndex
+
+TRANSACTIONS_DIR = "_transactions"
+
+_MAX_OPEN_FILES = 256
+_MAX_DELETION_VECTORS = 4096
+_MAX_SEQUENCES = 256
+
+
+class VersionInfo(TypedDict):
+    """One version, as pylance describes it: ``timestamp`` is local time without a zone."""
+
+    version: int
+    timestamp: dt.datetime
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all versions of a table have in common: where its root is, and what was opened already."""
+
+    root: Location
+    external_store: ExternalManifestStore | None = None
+    readers: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_OPEN_FILES), repr=False)
+    deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
+
+    def history(self, branch: str | None) -> History:
+        """Return the history of a branch."""
+        return History(branch_location(self.root, branch), self.external_store)
 
 
 class Table:
-    """An immutable view of one version. `fragments` is lazy: its arrays `ids`, `physical_rows`, `num_deleted`
-    describe all fragments at once, items are made on access."""
+    """An immutable view of one version of a table. Safe to share between threads.
 
-    uri: str
-    location: Location
-    version: int
-    branch: str | None
-    manifest: Manifest
-    schema: Schema
-    arrow_schema: pa.Schema
-    fragments: FragmentList
-    uses_stable_row_ids: bool
-    indices: tuple[IndexMetadata, ...]
+    Made by :func:`lance_df.table.open.open_table`. Nothing but the manifest has been read then; other files
+    are opened when they are needed, and kept in caches that all versions of the table share.
+
+    Attributes
+    ----------
+    uri, location
+        The root of the table, or of the branch.
+    version
+        As the manifest says; its file name should say the same.
+    branch
+        ``None`` on main.
+    manifest
+        The model of the manifest.
+    """
+
+    def __init__(self, file: ManifestFile, *, location: Location, branch: str | None, shared: Shared) -> None:
+        file.check_readable()
+        self.location = location
+        self.uri = location.uri
+        self.branch = branch
+        self.manifest: Manifest = file.manifest
+        self.version = file.manifest.version
+        self.shared = shared
+        self._file = file
+        self._bases = BasePaths(location, file.manifest.base_paths, source=file.path)
+        self._sequences: LruCache[RunSequence] = LruCache(_MAX_SEQUENCES)
+
+    def __repr__(self) -> str:
+        return f"<Table {self.uri} version {self.version}>"
+
+    @property
+    def schema(self) -> Schema:
+        """The fields, with their ids."""
+        return self.manifest.schema
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema, of storage types, with all metadata.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            A column has a type that this release does not know.
+        """
+        return self.schema.to_arrow()
+
+    @property
+    def fragments(self) -> FragmentList:
+        """The fragments in table order; items are made on access, arrays describe all of them at once."""
+        return self.manifest.fragments
+
+    @property
+    def uses_stable_row_ids(self) -> bool:
+        """Whether rows have ids that stay when the rows move."""
+        return bool(self.manifest.reader_feature_flags & FeatureFlag.STABLE_ROW_IDS)
+
+    @cached_property
+    def indices(self) -> tuple[IndexMetadata, ...]:
+        """The index segments of this version, of all kinds."""
+        return self._file.read_indices()
+
+    # -- versions -------------------------------------------------------------------------------------------
+
+    @property
+    def history(self) -> History:
+        """The versions of this branch."""
+        return History(self.location, self.shared.external_store)
 
     def latest_version(self) -> int:
-        raise NotImplementedError
+        """Return the highest version of this branch that there is now."""
+        return self.history.latest_version()
 
-    def versions(self) -> list[dict[str, Any]]:
-        raise NotImplementedError
+    def latest(self) -> Table:
+        """Return the newest version of this branch: this object when nothing has changed."""
+        file = self.history.open_latest()
+        if file.path == self._file.path and file.source.size == self._file.source.size:
+            mine, theirs = (each.source.read_range(0, each.source.size) for each in (self._file, file))
+            if mine.equals(theirs):
+                return self
+        return Table(file, location=self.location, branch=self.branch, shared=self.shared)
 
-    def checkout(self, version: int | str | tuple[str | None, int | None] | None) -> Table:
-        raise NotImplementedError
+    def versions(self) -> list[VersionInfo]:
+        """Return all versions of this branch, ascending. Reads the manifest of each."""
+        return [_describe(file.manifest) for _, file in self.history.open_all()]
 
-    def tags(self) -> dict[str, Any]:
-        raise NotImplementedError
+    def checkout(self, ref: VersionRef | None) -> Table:
+        """Return another version.
 
-    def branches(self) -> dict[str, Any]:
-        raise NotImplementedError
+        Parameters
+        ----------
+        ref
+            A version of this branch, a tag, or (branch, version), where a branch of ``None`` or ``"main"`` is
+            the main branch, and a version of ``None`` the latest. ``None``: the latest of this branch.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version, tag or branch; the message lists those that exist.
+        """
+        return open_ref(self.shared, resolve(self.shared.root, ref, branch=self.branch))
+
+    def tags(self) -> dict[str, Tag]:
+        """Return the tags of the table, of all branches."""
+        return list_tags(self.shared.root)
+
+    def branches(self) -> dict[str, Branch]:
+        """Return the branches of the table but main."""
+        return list_branches(self.shared.root)
 
     def transaction(self, version: int | None = None) -> Transaction | None:
-        raise NotImplementedError
+        """Return the transaction that made a version of this branch (this one by default), if it is recorded.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version.
+        CorruptDataError
+            The transaction is damaged, or its file is missing.
+        """
+        file = self._file if version is None or version == self.version else self.history.open(version)
+        inline = file.read_transaction()
+        name = file.manifest.transaction_file
+        if inline is not None or not name:
+            return inline
+        location = (self.location / TRANSACTIONS_DIR).child(name)
+        try:
+            return Transaction.parse(location.read(), source=location.uri)
+        except NotFoundError as err:
+            raise CorruptDataError(f"{location.uri}: this transaction file is missing") from err
+
+    # -- rows -----------------------------------------------------------------------------------------------
 
     def count_rows(self) -> int:
-        raise NotImplementedError
+        """Return the number of rows, from the manifest where that knows it."""
+        fragments = self.fragments
+        known = (fragments.physical_rows > 0) & ~(fragments.has_deletions & (fragments.num_deleted == 0))
+        if not self._trusts_row_counts:
+            known[:] = False
+        total = int((fragments.physical_rows - fragments.num_deleted)[known].sum())
+        unknown = [fragments[position] for position in np.flatnonzero(~known).tolist()]
+        return total + sum(map_reads(self.live_rows, unknown, where=self.location))
 
     def fragment(self, fragment_id: int) -> Fragment:
-        raise NotImplementedError
+        """Return a fragment by its id.
+
+        Raises
+        ------
+        NotFoundError
+            There is none.
+        """
+        position = self.fragments.position(fragment_id)
+        if position is None:
+            raise NotFoundError(f"{self.uri}: version {self.version} has no fragment {fragment_id}")
+        return self.fragments[position]
 
     def fragment_rows(self, fragment: Fragment) -> int:
-        raise NotImplementedError
+        """Return the physical rows of a fragment, deleted ones included."""
+        if fragment.physical_rows > MAX_ROWS:
+            raise CorruptDataError(
+                f"{self._name(fragment)} has {fragment.physical_rows} rows, more than {MAX_ROWS}"
+            )
+        if (fragment.physical_rows and self._trusts_row_counts) or not fragment.files:
+            return fragment.physical_rows
+        return self.open_data_file(fragment, fragment.files[0]).num_rows
+
+    def live_rows(self, fragment: Fragment) -> int:
+        """Return the rows of a fragment that are not deleted."""
+        deleted = self.deletion_vector(fragment)
+        return self.fragment_rows(fragment) - (len(deleted) if deleted is not None else 0)
 
     def deletion_vector(self, fragment: Fragment) -> BitMap | None:
-        raise NotImplementedError
+        """Return the deleted offsets of a fragment, or None. It is shared: do not change it."""
+        file = fragment.deletion_file
+        if file is None:
+            return None
+        location = self._bases.deletion_file(file, fragment.id)
+        num_rows = self.fragment_rows(fragment)
+        return self.shared.deletions.get(
+            (location.uri, file.num_deleted_rows, num_rows),
+            lambda: read_deletion_vector(location, file, num_rows=num_rows),
+        )
 
-    def open_data_file(self, fragment: Fragment, data_file: DataFile) -> FileReader:
-        raise NotImplementedError
+    def open_data_file(self, fragment: Fragment, file: DataFile) -> FileReader:
+        """Open a data file of a fragment. Readers are shared.
+
+        Raises
+        ------
+        CorruptDataError
+            The file is missing or damaged, or has other rows than the fragment.
+        UnsupportedFeatureError
+            It is of a version that this release does not read.
+        """
+        location = self._bases.data_file(file)
+        is_legacy = self._file_version(fragment, file) == "0.1"
+        key = (location.uri, file.size_bytes, file.fields, file.column_indices, is_legacy and self._file.path)
+        reader = self.shared.readers.get(key, lambda: self._open(location, file, is_legacy=is_legacy))
+        if self._trusts_row_counts and fragment.physical_rows not in (0, reader.num_rows):
+            raise CorruptDataError(
+                f"{reader.path}: {reader.num_rows} rows, fragment {fragment.id} has {fragment.physical_rows}"
+            )
+        return reader
+
+    def index_location(self, index: IndexMetadata) -> Location:
+        """Return the folder in which the files of an index are."""
+        return self._bases.index(index.uuid, index.base_id)
+
+    # -- row ids --------------------------------------------------------------------------------------------
 
     def row_ids(self, fragment: Fragment) -> RunSequence:
-        raise NotImplementedError
+        """Return the row ids of all physical rows of a fragment.
+
+        Raises
+        ------
+        CorruptDataError
+            The table has stable row ids, but this fragment has none, too few, or damaged ones.
+        """
+        num_rows = self.fragment_rows(fragment)
+        if not self.uses_stable_row_ids:
+            return row_id_range(fragment.id << 32, (fragment.id << 32) + num_rows)
+        match fragment.row_ids:
+            case None:
+                raise CorruptDataError(
+                    f"{self._name(fragment)} has no row ids, all fragments of it must have"
+                )
+            case Spilled():
+                return self._sequences.get(
+                    (fragment.id, ROW_ID_FIELD),
+                    lambda: row_ids_of(self._hidden_column(fragment, ROW_ID_FIELD, "_rowid")),
+                )
+            case data:
+                return self._sequences.get(
+                    (fragment.id, ROW_ID_FIELD),
+                    lambda: parse_row_ids(data, num_rows=num_rows, source=self._name(fragment)),
+                )
 
     def row_id_sequence(self, fragment: Fragment) -> npt.NDArray[np.uint64]:
-        raise NotImplementedError
+        """Return the row ids of all physical rows of a fragment as an array; see :meth:`row_ids`."""
+        return self.row_ids(fragment).to_numpy()
 
     def row_version_sequences(self, fragment: Fragment) -> tuple[RunSequence, RunSequence]:
-        raise NotImplementedError
+        """Return the versions in which each physical row of a fragment was created, and last updated.
+
+        Rows of which that is not recorded count as made in version 1, as in pylance.
+        """
+        return (
+            self._row_versions(fragment, fragment.created_at, CREATED_AT_FIELD, "_row_created_at_version"),
+            self._row_versions(
+                fragment, fragment.last_updated_at, LAST_UPDATED_AT_FIELD, "_row_last_updated_at_version"
+            ),
+        )
 
     def row_id_index(self) -> RowIdIndex:
-        raise NotImplementedError
+        """Return the index from row ids to row addresses; built at the first call.
+
+        With stable row ids that reads the deletion files of all fragments.
+        """
+        return self._row_id_index
+
+    @cached_property
+    def _row_id_index(self) -> RowIdIndex:
+        if not self.uses_stable_row_ids:
+            return AddressIndex(self.fragments, self.fragment_rows, self.deletion_vector)
+
+        def part(fragment: Fragment) -> tuple[int, RunSequence, BitMap | None]:
+            return fragment.id, self.row_ids(fragment), self.deletion_vector(fragment)
+
+        parts = map_reads(part, self.fragments, where=self.location)
+        return StableIdIndex(parts, source=f"{self.uri} version {self.version}")
+
+    def _row_versions(
+        self, fragment: Fragment, stored: SequenceRef, field_id: int, column: str
+    ) -> RunSequence:
+        num_rows = self.fragment_rows(fragment)
+        match stored:
+            case None:
+                return constant_versions(1, num_rows)
+            case Spilled():
+                return versions_of(self._hidden_column(fragment, field_id, column))
+            case data:
+                return parse_versions(data, num_rows=num_rows, source=self._name(fragment))
+
+    def _hidden_column(self, fragment: Fragment, field_id: int, name: str) -> npt.NDArray[np.uint64]:
+        file = fragment.file_of(field_id)
+        if file is None:
+            raise CorruptDataError(
+                f"{self._name(fragment)}: the hidden column {name} (field {field_id}) is in no file"
+            )
+        reader = self.open_data_file(fragment, file)
+        column = Field(id=field_id, name=name, logical_type="uint64", nullable=False)
+        (values,) = reader.read([column], RowRange(0, reader.num_rows))
+        if values.null_count:
+            raise CorruptDataError(f"{reader.path}: the hidden column {name} has nulls")
+        return values.to_numpy(zero_copy_only=False).astype(np.uint64, copy=False)
+
+    # -- inner ----------------------------------------------------------------------------------------------
+
+    @property
+    def _trusts_row_counts(self) -> bool:
+        # Tables migrated by releases that did not name themselves count live rows as physical ones.
+        return self.manifest.writer_version is not None
+
+    def _name(self, fragment: Fragment) -> str:
+        return f"{self._file.path}: fragment {fragment.id}"
+
+    def _file_version(self, fragment: Fragment, file: DataFile) -> str:
+        try:
+            return file.version
+        except UnsupportedFeatureError as err:
+            raise UnsupportedFeatureError(f"{self._name(fragment)}: {err}") from err
+
+    def _open(self, location: Location, file: DataFile, *, is_legacy: bool) -> FileReader:
+        try:
+            source = location.open_sized(file.size_bytes) if file.size_bytes else location.open()
+        except NotFoundError as err:
+            raise CorruptDataError(f"{location.uri}: this data file is missing") from err
+        if is_legacy:
+            return open_file(source, field_ids=file.fields, dictionary_source=self._file.source)
+        return open_file(source, column_of=file.column_of())
+
+
+def open_ref(shared: Shared, ref: ResolvedRef) -> Table:
+    """Open a version of a branch.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no table.
+    VersionNotFoundError
+        The table has no such branch, or the branch no such version.
+    """
+    history = shared.history(ref.branch)
+    try:
+        file = history.open_latest() if ref.version is None else history.open(ref.version)
+    except DatasetNotFoundError as err:
+        if ref.branch is None:
+            raise
+        shared.history(None).listing()
+        raise VersionNotFoundError(
+            f"{shared.root.uri}: no branch {ref.branch!r}; {describe_branches(shared.root)}"
+        ) from err
+    return Table(file, location=history.location, branch=ref.branch, shared=shared)
+
+
+def _describe(manifest: Manifest) -> VersionInfo:
+    """Summarise a version as pylance does; what the manifest does not know counts as nothing."""
+    fragments = manifest.fragments
+    known = (fragments.physical_rows > 0) & ~(fragments.has_deletions & (fragments.num_deleted == 0))
+    num_rows = int((fragments.physical_rows - fragments.num_deleted)[known].sum())
+    num_deleted = int(fragments.num_deleted.sum())
+    summary: dict[str, Any] = {
+        "total_data_file_rows": num_rows + num_deleted,
+        "total_data_files": int(fragments.num_files.sum()),
+        "total_deletion_file_rows": num_deleted,
+        "total_deletion_files": int(fragments.has_deletions.sum()),
+        "total_files_size": int(fragments.file_bytes.sum()),
+        "total_fragments": len(fragments),
+        "total_rows": num_rows,
+    }
+    timestamp = manifest.timestamp or dt.datetime.fromtimestamp(0, dt.UTC)
+    return VersionInfo(
+        version=manifest.version,
+        timestamp=timestamp.astimezone().replace(tzinfo=None),
+        metadata={key: str(value) for key, value in summary.items()},
+    )

@@ -1,0 +1,82 @@
+"""Where the files of a table lie: below its own root, or in another base path of the manifest.
+
+Spec: table format, base paths. A base path is an absolute place and may be anywhere; the names of files
+below it may not leave it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from lance_df.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from lance_df.format.fragments import DataFile, DeletionFile
+    from lance_df.format.manifest import BasePath
+    from lance_df.storage import Location
+
+DATA_DIR = "data"
+DELETIONS_DIR = "_deletions"
+INDICES_DIR = "_indices"
+
+
+class BasePaths:
+    """Turns the file names of one manifest into places.
+
+    Parameters
+    ----------
+    own
+        The root of the table or branch.
+    bases
+        The manifest's base paths. Those in a store of the same kind are opened with the table's options.
+    source
+        The manifest, for messages.
+    """
+
+    def __init__(self, own: Location, bases: tuple[BasePath, ...], *, source: str) -> None:
+        self._own = own
+        self._bases = {base.id: base for base in bases}
+        self._source = source
+        self._opened: dict[int, Location] = {}
+        self._lock = threading.Lock()
+
+    def data_file(self, file: DataFile) -> Location:
+        """Return where a data file is.
+
+        Raises
+        ------
+        CorruptDataError
+            There is no such base, or the path leaves it.
+        """
+        return self._folder(file.base_id, DATA_DIR).child(file.path)
+
+    def deletion_file(self, file: DeletionFile, fragment_id: int) -> Location:
+        """Return where the deletion file of a fragment is."""
+        return self._folder(file.base_id, DELETIONS_DIR) / file.name(fragment_id)
+
+    def index(self, uuid: UUID, base_id: int | None) -> Location:
+        """Return the folder of an index."""
+        return self._folder(base_id, INDICES_DIR) / str(uuid)
+
+    def _folder(self, base_id: int | None, name: str) -> Location:
+        if base_id is None:
+            return self._own / name
+        base = self._bases.get(base_id)
+        if base is None:
+            known = ", ".join(map(str, sorted(self._bases))) or "none"
+            raise CorruptDataError(
+                f"{self._source}: a file refers to base path {base_id}; the base paths are: {known}"
+            )
+        location = self._open(base)
+        return location / name if base.is_dataset_root else location
+
+    def _open(self, base: BasePath) -> Location:
+        with self._lock:
+            if base.id not in self._opened:
+                if not base.path or "\0" in base.path:
+                    raise CorruptDataError(f"{self._source}: base path {base.id} is {base.path!r}")
+                self._opened[base.id] = self._own.elsewhere(base.path)
+            return self._opened[base.id]

@@ -1,0 +1,41 @@
+"""A bounded cache for what is expensive to open and shared by threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+V = TypeVar("V")
+
+
+class LruCache(Generic[V]):
+    """Keeps the most recently used values.
+
+    Two threads that miss the same key at once may both make it; one value is kept.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
+        """Return the value for ``key``, made by ``make`` when it is not here; errors are not kept."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()
+        with self._lock:
+            kept = self._values.setdefault(key, value)
+            self._values.move_to_end(key)
+            while len(self._values) > self._capacity:
+                self._values.popitem(last=False)
+        return kept
+
+    def __len__(self) -> int:
+        return len(self._values)

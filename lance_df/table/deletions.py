@@ -1,0 +1,68 @@
+"""Deletion files: which rows of a fragment are gone.
+
+Spec: table format, deletion files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_df.errors import CorruptDataError, NotFoundError
+from lance_df.format.fragments import DeletionFileType
+from lance_df.format.roaring import read_roaring
+from lance_df.table.arrow_ipc import read_uint32_column
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import DeletionFile
+    from lance_df.storage import Location
+
+COLUMN = "row_id"
+
+
+def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: int) -> BitMap:
+    """Return the deleted offsets that a deletion file holds.
+
+    Parameters
+    ----------
+    location
+        Where the file is.
+    file
+        What the manifest says about it; a count of 0 means that it does not say how many there are.
+    num_rows
+        Physical rows of the fragment.
+
+    Raises
+    ------
+    CorruptDataError
+        The file is missing or damaged, names rows that do not exist, or another number of them than the
+        manifest says.
+    """
+    try:
+        data = location.read()
+    except NotFoundError as err:
+        raise CorruptDataError(f"{location.uri}: this deletion file is missing") from err
+    if file.file_type is DeletionFileType.BITMAP:
+        deleted = read_roaring(data, source=location.uri)
+    else:
+        values = read_uint32_column(pa.py_buffer(data), name=COLUMN, max_rows=num_rows, source=location.uri)
+        deleted = BitMap(values)
+    if deleted and deleted.max() >= num_rows:
+        raise CorruptDataError(
+            f"{location.uri}: row {deleted.max()} is deleted, the fragment has {num_rows} rows"
+        )
+    if file.num_deleted_rows not in (0, len(deleted)):
+        raise CorruptDataError(
+            f"{location.uri}: {len(deleted)} rows are deleted, the manifest says {file.num_deleted_rows}"
+        )
+    return deleted
+
+
+def deleted_offsets(deleted: BitMap) -> npt.NDArray[np.int64]:
+    """Return the offsets in a deletion vector, ascending."""
+    return np.asarray(deleted.to_array(), dtype=np.int64)

@@ -1,0 +1,130 @@
+"""The versions of one branch: which there are, and their manifests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.errors import DatasetNotFoundError, InvalidInputError, NotFoundError, VersionNotFoundError
+from lance_df.table.external_store import open_stored, store_key
+from lance_df.table.manifest_io import ManifestFile, read_manifest
+from lance_df.table.parallel import map_reads
+from lance_df.table.versions import DETACHED, VERSIONS_DIR, NamingScheme, VersionListing, list_versions
+
+if TYPE_CHECKING:
+    from lance_df.storage import ByteSource, Location
+    from lance_df.table.external_store import ExternalManifestStore
+
+_MAX_VERSION = 2**64 - 1
+
+
+class History:
+    """Finds and opens the manifests at one place. Keeps nothing, so every answer is as new as the store's.
+
+    Parameters
+    ----------
+    location
+        The root of the table or of a branch.
+    external_store
+        Asked first, when there is one.
+    """
+
+    def __init__(self, location: Location, external_store: ExternalManifestStore | None = None) -> None:
+        self.location = location
+        self._external_store = external_store
+
+    def listing(self) -> VersionListing:
+        """List the versions that have a final manifest.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is none.
+        """
+        listing = list_versions(self.location)
+        if not listing.entries:
+            raise self._nothing_here()
+        return listing
+
+    def numbers(self) -> list[int]:
+        """Return the attached versions, ascending."""
+        found = set(list_versions(self.location).entries)
+        if (latest := self._stored_latest()) is not None:
+            found.add(latest)
+        if not found:
+            raise self._nothing_here()
+        return sorted(found)
+
+    def latest_version(self) -> int:
+        """Return the highest version."""
+        stored = self._stored_latest()
+        if stored is not None:
+            return stored
+        latest = self.listing().latest
+        if latest is None:
+            raise self._nothing_here()
+        return latest
+
+    def open_latest(self) -> ManifestFile:
+        """Open the manifest of the highest version.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is no version.
+        """
+        stored = self._stored_latest()
+        if stored is not None:
+            return self.open(stored)
+        listing = self.listing()
+        latest = listing.latest
+        if latest is None:
+            raise self._nothing_here()
+        entry = listing.entries[latest]
+        return read_manifest((self.location / VERSIONS_DIR / entry.name).open_sized(entry.size))
+
+    def open(self, version: int) -> ManifestFile:
+        """Open the manifest of one version, attached or detached.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version; the message tells which there are.
+        DatasetNotFoundError
+            There is no version at all.
+        """
+        if not 0 <= version <= _MAX_VERSION:
+            raise InvalidInputError(f"a version is a number from 1 to {_MAX_VERSION}, not {version}")
+        return read_manifest(self._source(version))
+
+    def open_all(self) -> list[tuple[int, ManifestFile]]:
+        """Open the manifests of all attached versions, ascending."""
+
+        def opened(version: int) -> tuple[int, ManifestFile]:
+            return version, self.open(version)
+
+        return map_reads(opened, self.numbers(), where=self.location)
+
+    def _source(self, version: int) -> ByteSource:
+        if self._external_store is not None and not version & DETACHED:
+            stored = self._external_store.get(store_key(self.location), version)
+            if stored is not None:
+                return open_stored(self.location, stored)
+        for scheme in NamingScheme:
+            try:
+                return (self.location / VERSIONS_DIR / scheme.file_name(version)).open()
+            except NotFoundError:
+                continue
+        raise VersionNotFoundError(f"{self.location.uri}: no version {version}; {self.listing().describe()}")
+
+    def _stored_latest(self) -> int | None:
+        if self._external_store is None:
+            return None
+        stored = self._external_store.get_latest(store_key(self.location))
+        return None if stored is None else stored.version
+
+    def _nothing_here(self) -> DatasetNotFoundError:
+        if not self.location.exists():
+            return DatasetNotFoundError(f"{self.location.uri}: no such table; the path does not exist")
+        return DatasetNotFoundError(
+            f"{self.location.uri}: not a Lance table; there is no manifest in {VERSIONS_DIR}"
+        )

@@ -1,0 +1,100 @@
+"""Manifest files: footer, manifest block, index section, transaction section.
+
+Spec: table format, manifest file bytes. The footer's version is not checked: no release does.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_df.errors import CorruptDataError
+from lance_df.file.tail import with_tail
+from lance_df.format.feature_flags import check_readable
+from lance_df.format.manifest import IndexMetadata, Manifest, parse_indices
+from lance_df.format.transaction import Transaction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.storage import ByteSource
+
+MAGIC = b"LANC"
+_FOOTER = struct.Struct("<qHH4s")
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """An open manifest file. The sections beside the manifest are read when they are asked for."""
+
+    source: ByteSource
+    manifest: Manifest
+
+    @property
+    def path(self) -> str:
+        return self.source.path
+
+    def check_readable(self) -> None:
+        """Raise if the table must not be read; see :func:`lance_df.format.feature_flags.check_readable`."""
+        check_readable(
+            reader=self.manifest.reader_feature_flags,
+            writer=self.manifest.writer_feature_flags,
+            has_max_allocated_field_id=self.manifest.max_allocated_field_id is not None,
+            source=self.path,
+        )
+
+    def read_indices(self) -> tuple[IndexMetadata, ...]:
+        """Return the entries of the index section; none when there is no such section."""
+        position = self.manifest.index_section
+        if position is None:
+            return ()
+        return parse_indices(_read_block(self.source, position, "the index section"), source=self.path)
+
+    def read_transaction(self) -> Transaction | None:
+        """Return the transaction that the file holds, if it holds one."""
+        position = self.manifest.transaction_section
+        if position is None:
+            return None
+        return Transaction.parse(
+            _read_block(self.source, position, "the transaction section"), source=self.path
+        )
+
+
+def read_manifest(source: ByteSource) -> ManifestFile:
+    """Read the manifest of a manifest file.
+
+    Raises
+    ------
+    CorruptDataError
+        The file is truncated or damaged.
+    UnsupportedFeatureError
+        The manifest names a data format that this release does not know.
+    """
+    if source.size < _FOOTER.size:
+        raise CorruptDataError(
+            f"{source.path}: {source.size} bytes, a manifest file has at least {_FOOTER.size}"
+        )
+    source = with_tail(source)
+    position, _, _, magic = _FOOTER.unpack(source.read_tail(_FOOTER.size))
+    if magic != MAGIC:
+        raise CorruptDataError(f"{source.path}: ends with {magic!r}, a manifest file ends with {MAGIC!r}")
+    data = _read_block(source, position, "the manifest")
+    return ManifestFile(source, Manifest.parse(data, source=source.path))
+
+
+def _read_block(source: ByteSource, position: int, what: str) -> pa.Buffer:
+    """Return a block without its length. Bytes behind the last block are tolerated, as pylance does."""
+    stop = source.size - _FOOTER.size
+    if not 0 <= position <= stop - _LENGTH.size:
+        raise CorruptDataError(
+            f"{source.path}: {what} is said to be at byte {position} of a file of {source.size} bytes"
+        )
+    start = position + _LENGTH.size
+    (length,) = _LENGTH.unpack(source.read_range(position, start))
+    if length > stop - start:
+        raise CorruptDataError(
+            f"{source.path}: {what} is said to have {length} bytes, only {stop - start} are there"
+        )
+    return source.read_range(start, start + length)

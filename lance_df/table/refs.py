@@ -1,0 +1,148 @@
+"""Tags and branches of a table; both are kept at the root, whichever branch they belong to.
+
+Spec: table format, tags and branches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from urllib.parse import quote, unquote
+
+from lance_df.errors import InvalidInputError, NotFoundError, VersionNotFoundError
+from lance_df.format.refs import MAIN, Branch, Tag, check_branch_name, check_tag_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lance_df.storage import Location
+
+VersionRef: TypeAlias = int | str | tuple[str | None, int | None]
+"""A version of the branch at hand, a tag, or (branch or None for main, version or None for its latest)."""
+
+_TAGS = "_refs/tags"
+_BRANCHES = "_refs/branches"
+_EXTENSION = ".json"
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRef:
+    """A branch (``None`` is main) and a version of it (``None`` is the latest)."""
+
+    branch: str | None
+    version: int | None
+
+
+def list_tags(root: Location) -> dict[str, Tag]:
+    """Return all tags by name."""
+    return _read_all(root / _TAGS, Tag.from_json)
+
+
+def list_branches(root: Location) -> dict[str, Branch]:
+    """Return all branches but main by name."""
+    return _read_all(root / _BRANCHES, Branch.from_json)
+
+
+def branch_location(root: Location, branch: str | None) -> Location:
+    """Return where the files of a branch lie; a branch is a table of its own but for the refs.
+
+    Raises
+    ------
+    VersionNotFoundError
+        No branch can be called that.
+    """
+    if branch is None or branch == MAIN:
+        return root
+    try:
+        return root / f"tree/{check_branch_name(branch)}"
+    except InvalidInputError as err:
+        raise VersionNotFoundError(f"{root.uri}: no branch {branch!r}: {err}") from err
+
+
+def read_tag(root: Location, name: str) -> Tag:
+    """Return one tag.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is none; the message lists those that exist.
+    """
+    try:
+        file = root / f"{_TAGS}/{check_tag_name(name)}{_EXTENSION}"
+        return Tag.from_json(file.read(), source=file.uri)
+    except (InvalidInputError, NotFoundError) as err:
+        raise VersionNotFoundError(
+            f"{root.uri}: no tag {name!r}; {_existing('tags', _names(root / _TAGS))}"
+        ) from err
+
+
+def describe_branches(root: Location) -> str:
+    """Return the names of the branches in words, for messages."""
+    return _existing("branches", [MAIN, *_names(root / _BRANCHES)])
+
+
+def branch_file(root: Location, branch: str) -> Location:
+    """Return the file that describes a branch."""
+    return root / f"{_BRANCHES}/{quote(check_branch_name(branch), safe='')}{_EXTENSION}"
+
+
+def tag_file(root: Location, tag: str) -> Location:
+    """Return the file of a tag."""
+    return root / f"{_TAGS}/{check_tag_name(tag)}{_EXTENSION}"
+
+
+def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> ResolvedRef:
+    """Turn what a caller named into a branch and a version.
+
+    Parameters
+    ----------
+    branch
+        The branch that a bare number is a version of.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is no such tag.
+    InvalidInputError
+        ``ref`` is none of the forms of :data:`VersionRef`.
+    """
+    match ref:
+        case None:
+            return ResolvedRef(branch, None)
+        case bool():
+            raise InvalidInputError("a version is a number, a tag or (branch, version), not a bool")
+        case int():
+            return ResolvedRef(branch, ref)
+        case str():
+            tag = read_tag(root, ref)
+            return ResolvedRef(tag.branch, tag.version)
+        case (None | str() as name, None | int() as version) if not isinstance(version, bool):
+            return ResolvedRef(None if name == MAIN else name, version)
+        case _:
+            raise InvalidInputError(f"a version is a number, a tag or (branch, version), not {ref!r}")
+
+
+def _read_all(folder: Location, parse: Callable[..., R]) -> dict[str, R]:
+    found: dict[str, R] = {}
+    for name in _names(folder):
+        file = folder / f"{quote(name, safe='')}{_EXTENSION}"
+        try:
+            found[name] = parse(file.read(), source=file.uri)
+        except NotFoundError:
+            continue  # deleted since it was listed
+    return found
+
+
+def _names(folder: Location) -> list[str]:
+    return [
+        unquote(entry.name.removesuffix(_EXTENSION))
+        for entry in folder.list()
+        if not entry.is_directory and entry.name.endswith(_EXTENSION)
+    ]
+
+
+def _existing(what: str, names: Iterable[str]) -> str:
+    listed = ", ".join(map(repr, names))
+    return f"the {what} are {listed}" if listed else f"there are no {what}"

@@ -1,0 +1,105 @@
+"""Names of manifest files, and finding the versions of a table by listing them.
+
+Spec: table format, manifest names and finding the latest version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from lance_df.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.storage import Entry, Location
+
+VERSIONS_DIR = "_versions"
+DETACHED = 1 << 63
+
+_MAX = 2**64 - 1
+_NAME = re.compile(r"(d?)([0-9]+)\.manifest")
+_V2_DIGITS = 20
+
+
+class NamingScheme(Enum):
+    """How versions are turned into file names; one scheme for all of a table's versions."""
+
+    V1 = "V1"
+    V2 = "V2"
+
+    def file_name(self, version: int) -> str:
+        """Return the name of the manifest of ``version``; detached ones are the same in both schemes."""
+        if version & DETACHED:
+            return f"d{version}.manifest"
+        if self is NamingScheme.V1:
+            return f"{version}.manifest"
+        # Descending numbers: the newest version comes first in a listing.
+        return f"{_MAX - version:0{_V2_DIGITS}}.manifest"
+
+
+def parse_manifest_name(name: str) -> tuple[int, NamingScheme] | None:
+    """Return the version and the scheme, or None: temporary, staged and foreign files are no manifests."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    number = int(match[2]) if len(match[2]) <= _V2_DIGITS else _MAX + 1
+    if number > _MAX:
+        return None
+    if match[1]:
+        return (number, NamingScheme.V2) if number & DETACHED else None
+    if len(match[2]) == _V2_DIGITS:
+        return _MAX - number, NamingScheme.V2
+    return number, NamingScheme.V1
+
+
+@dataclass(frozen=True, slots=True)
+class VersionListing:
+    """The attached versions that a listing showed, in ascending order. Holes in the numbers are normal."""
+
+    scheme: NamingScheme
+    entries: Mapping[int, Entry]
+
+    @property
+    def latest(self) -> int | None:
+        return max(self.entries, default=None)
+
+    def describe(self) -> str:
+        """Return the versions in words, for messages."""
+        numbers = list(self.entries)
+        if not numbers:
+            return "there are none"
+        if len(numbers) == numbers[-1] - numbers[0] + 1 and len(numbers) > 1:
+            return f"the versions are {numbers[0]} to {numbers[-1]}"
+        shown = ", ".join(map(str, numbers[-20:]))
+        return f"the versions are {'…, ' if len(numbers) > 20 else ''}{shown}"
+
+
+def list_versions(table: Location) -> VersionListing:
+    """List the versions of the table or branch at ``table``; none when there is no such folder.
+
+    fsspec lists whole folders, whatever the store, so this is right for stores with and without ordered
+    listings. The file with a hint at the latest version is not needed, and may be wrong, so it is not read.
+
+    Raises
+    ------
+    CorruptDataError
+        Names of both schemes lie there, as pylance refuses it: one of the writers did not see the other.
+    """
+    found: dict[int, Entry] = {}
+    schemes: set[NamingScheme] = set()
+    for entry in (table / VERSIONS_DIR).list():
+        parsed = None if entry.is_directory else parse_manifest_name(entry.name)
+        if parsed is None or parsed[0] & DETACHED:
+            continue
+        found[parsed[0]] = entry
+        schemes.add(parsed[1])
+    if len(schemes) > 1:
+        raise CorruptDataError(
+            f"{table.uri}/{VERSIONS_DIR}: manifests with names of both schemes, such as 1.manifest and "
+            f"{NamingScheme.V2.file_name(1)}; which version is the latest cannot be told"
+        )
+    return VersionListing(schemes.pop() if schemes else NamingScheme.V2, dict(sorted(found.items())))
