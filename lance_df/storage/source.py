@@ -79,7 +79,7 @@ class MappedSource(ByteSource):
             with open(path, "rb") as file:
                 self.size = os.fstat(file.fileno()).st_size
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
-        except FileNotFoundError as err:
+        except (FileNotFoundError, NotADirectoryError) as err:
             raise NotFoundError(f"{path}: no such file") from err
         except OSError as err:
             raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
