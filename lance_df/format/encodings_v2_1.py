@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class Layer(IntEnum):
+class RepDefLayer(IntEnum):
     """What one field on the path from leaf to root can be in this page."""
 
     ALL_VALID_ITEM = 1
@@ -30,7 +30,7 @@ class Layer(IntEnum):
 
     @property
     def is_list(self) -> bool:
-        return self not in (Layer.ALL_VALID_ITEM, Layer.NULLABLE_ITEM)
+        return self not in (RepDefLayer.ALL_VALID_ITEM, RepDefLayer.NULLABLE_ITEM)
 
     @property
     def num_levels(self) -> int:
@@ -39,15 +39,15 @@ class Layer(IntEnum):
 
 
 _NUM_LEVELS = {
-    Layer.ALL_VALID_ITEM: 0,
-    Layer.ALL_VALID_LIST: 0,
-    Layer.NULLABLE_ITEM: 1,
-    Layer.NULLABLE_LIST: 1,
-    Layer.EMPTYABLE_LIST: 1,
-    Layer.NULL_AND_EMPTY_LIST: 2,
+    RepDefLayer.ALL_VALID_ITEM: 0,
+    RepDefLayer.ALL_VALID_LIST: 0,
+    RepDefLayer.NULLABLE_ITEM: 1,
+    RepDefLayer.NULLABLE_LIST: 1,
+    RepDefLayer.EMPTYABLE_LIST: 1,
+    RepDefLayer.NULL_AND_EMPTY_LIST: 2,
 }
 
-Layers: TypeAlias = tuple[Layer, ...]
+Layers: TypeAlias = tuple[RepDefLayer, ...]
 """Inner-most (the leaf) first."""
 
 Scheme: TypeAlias = Literal["lz4", "zstd"]
@@ -427,7 +427,7 @@ def _constant(message: pb.ConstantLayout) -> ConstantLayout:
 
 def _layers(numbers: Sequence[int]) -> Layers:
     try:
-        return tuple(Layer(number) for number in numbers)
+        return tuple(RepDefLayer(number) for number in numbers)
     except ValueError as err:
         raise UnsupportedFeatureError(f"layers {list(numbers)}, of which one is not known") from err
 
@@ -436,7 +436,7 @@ def _optional(
     message: pb.MiniBlockLayout | pb.ConstantLayout,
     name: Literal["rep_compression", "def_compression", "dictionary"],
 ) -> Encoding | None:
-    return encoding_from_proto(getattr(message, name)) if message.HasField(name) else None  # type: ignore[arg-type]
+    return encoding_from_proto(getattr(message, name)) if message.HasField(name) else None
 
 
 def _optional_to_proto(encoding: Encoding | None) -> pb.CompressiveEncoding | None:
@@ -454,7 +454,7 @@ def _uncompressed(
     message: pb.Flat | pb.Variable | pb.InlineBitpacking, name: Literal["data", "values"]
 ) -> None:
     # no writer has set these: general compression wraps the whole encoding instead
-    if message.HasField(name):  # type: ignore[arg-type]
+    if message.HasField(name):
         raise UnsupportedFeatureError(f"{type(message).__name__} with a compression of its own")
 
 

@@ -1,0 +1,105 @@
+"""Strings coded with symbols of up to 8 bytes.
+
+The table: ``u64 header | n symbols of 8 bytes | n lengths``; code 255 says that the next byte is meant as it is.
+Spec: file format 2.x, 4.7.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings import kernels
+from lance_df.errors import CorruptDataError, InvalidInputError
+
+_MAGIC = 0x46535354
+_MAX_SYMBOLS = 255
+_MAX_SYMBOL_BYTES = 8
+# every symbol is stored as 8 bytes, wherever it ends
+_SLACK_BYTES = 16
+# what the symbols of real texts save; a wrong guess costs a second pass
+_USUAL_RATIO = 4
+
+Offset = TypeVar("Offset", np.int32, np.int64)
+Expanded: TypeAlias = tuple[npt.NDArray[Offset], npt.NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolTable:
+    """256 symbols as little-endian words, and their lengths; ``is_compressed`` is false for data stored verbatim."""
+
+    symbols: npt.NDArray[np.uint64]
+    lengths: npt.NDArray[np.uint8]
+    is_compressed: bool
+
+    @classmethod
+    def parse(cls, table: bytes) -> SymbolTable:
+        """Parse a stored table.
+
+        Raises
+        ------
+        CorruptDataError
+            The magic is wrong, the table too short, or a symbol longer than 8 bytes.
+        """
+        header = int.from_bytes(table[:8], "little")
+        count = header & 0xFF
+        if len(table) < 8 + 9 * count or header >> 32 != _MAGIC or count > _MAX_SYMBOLS:
+            raise CorruptDataError(f"a symbol table of {len(table)} bytes with header {header:#x}")
+        symbols, lengths = np.zeros(256, "<u8"), np.zeros(256, np.uint8)
+        symbols[:count] = np.frombuffer(table, "<u8", count, 8)
+        lengths[:count] = np.frombuffer(table, np.uint8, count, 8 + 8 * count)
+        if lengths.max() > _MAX_SYMBOL_BYTES:
+            raise CorruptDataError(f"a symbol of {lengths.max()} bytes, expected at most {_MAX_SYMBOL_BYTES}")
+        return cls(symbols, lengths, bool(header >> 24 & 0xFF))
+
+    def expand(self, offsets: npt.NDArray[Offset], codes: npt.NDArray[np.uint8]) -> Expanded[Offset]:
+        """Return offsets (of the same width) and bytes of the values that ``codes`` stand for.
+
+        Parameters
+        ----------
+        offsets
+            Value i is ``codes[offsets[i]:offsets[i + 1]]``: they ascend within ``codes``.
+
+        Raises
+        ------
+        CorruptDataError
+            A value ends within an escape.
+        InvalidInputError
+            The bytes are too many for offsets of 32 bits.
+        """
+        if not self.is_compressed:
+            return offsets, codes
+        num_codes = int(offsets[-1]) - int(offsets[0])
+        capacity = num_codes * _USUAL_RATIO + _SLACK_BYTES
+        while True:
+            ends = np.empty(len(offsets), np.int64)
+            buffer = pa.allocate_buffer(capacity, resizable=True)
+            done, broken = kernels.expand_fsst(
+                codes, offsets, self.symbols, self.lengths, ends, np.frombuffer(buffer, np.uint8)
+            )
+            if broken >= 0:
+                raise CorruptDataError(f"the codes of value {broken} end within an escape")
+            if done == len(offsets) - 1:
+                break
+            capacity = num_codes * _MAX_SYMBOL_BYTES + _SLACK_BYTES
+        total = int(ends[-1])
+        if total > np.iinfo(offsets.dtype).max:
+            raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
+        buffer.resize(max(total, 1))
+        return ends.astype(offsets.dtype, copy=False), np.frombuffer(buffer, np.uint8, total)
+
+
+def expand(
+    table: bytes, codes: pa.Buffer, ends: npt.NDArray[np.int64]
+) -> tuple[pa.Buffer, npt.NDArray[np.int64]]:
+    """Return bytes and ends of the values of which ``ends`` (0, then the end of each) lie in ``codes``.
+
+    Raises as :meth:`SymbolTable.parse` and :meth:`SymbolTable.expand`.
+    """
+    data = np.frombuffer(codes, np.uint8) if codes.size else np.empty(0, np.uint8)
+    offsets, expanded = SymbolTable.parse(table).expand(ends, data)
+    return pa.py_buffer(expanded), offsets

@@ -1,0 +1,35 @@
+"""Compiled loops over bytes, shared by the decoders; numba is imported when the first of them is called.
+
+Every kernel checks positions that come from a file against the length of the array it reads or writes, or says in
+its docstring what the caller must have checked. Kernels that can meet broken bytes return the number of the
+first broken chunk, value or row, and -1 when there is none.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MODULES = {
+    "unpack_blocks": "bitpacking",
+    "expand_runs": "runs",
+    "copy_spans": "spans",
+    "gather_variable": "variable",
+    "join_variable": "variable",
+    "expand_fsst": "fsst",
+    "split_byte_streams": "byte_streams",
+    "parse_fixed_records": "full_zip",
+    "parse_variable_records": "full_zip",
+    "parse_packed_rows": "full_zip",
+}
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if (module := _MODULES.get(name)) is None:
+        raise AttributeError(name)
+    kernel: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = kernel
+    return kernel

@@ -1,0 +1,49 @@
+"""How kernels are compiled, and the few memory operations that numba does not offer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile ``function`` when it is first called; keep the machine code on disk where that is possible."""
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # neither beside the module nor in the user's cache folder may be written
+        return numba.njit(nogil=True)(function)
+
+
+@intrinsic
+def copy_bytes(typing_context: Any, target: Any, source: Any, num_bytes: Any) -> Any:  # noqa: ARG001
+    """Copy ``num_bytes`` from address ``source`` to address ``target``; they must not overlap."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, origin, size = arguments
+        pointer = ir.IntType(8).as_pointer()
+        cgutils.raw_memcpy(
+            builder, builder.inttoptr(to, pointer), builder.inttoptr(origin, pointer), size, 1, align=1
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.uintp, types.uintp, types.intp), generate
+
+
+@intrinsic
+def store_8_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+    """Store ``value`` (uint64) at any address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, word = arguments
+        pointer = builder.inttoptr(to, ir.IntType(64).as_pointer())
+        builder.store(word, pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.uintp, types.uint64), generate

@@ -1,0 +1,1 @@
+"""Pages of 2.1 and 2.2 files: `page` decodes rows of one page, `assemble` joins leaves into nested arrays."""
