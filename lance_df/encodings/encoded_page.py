@@ -20,9 +20,12 @@ class EncodedPage:
         In the order in which the description numbers them.
     num_rows
         ``Page.length``.
+    joins_previous
+        Whether the page has no content of its own, and adds to the previous page of its column.
     """
 
     encoding_url: str
     encoding: bytes
     buffers: tuple[Buffer, ...]
     num_rows: int
+    joins_previous: bool = False

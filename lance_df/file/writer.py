@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from lance_df.encodings.v2_0 import encode as encode_v2_0
 from lance_df.encodings.v2_1 import encode as encode_v2_1
 from lance_df.errors import InvalidInputError
 from lance_df.format.file_metadata import ALIGNMENT_BYTES, PageInfo
@@ -32,7 +34,7 @@ class _Encoders(Protocol):
     def encode_column(self, field: Field, array: pa.Array, *, version: str) -> list[list[EncodedPage]]: ...
 
 
-_ENCODERS: Mapping[str, _Encoders] = {"2.1": encode_v2_1, "2.2": encode_v2_1}
+_ENCODERS: Mapping[str, _Encoders] = {"2.0": encode_v2_0, "2.1": encode_v2_1, "2.2": encode_v2_1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,8 @@ class FileWriter:
         """
         for column in range(len(self._pending)):
             self._flush(column)
+        if not self.num_rows:
+            self._add_headers()
         schema = (
             self._schema
             if metadata is None
@@ -158,13 +162,32 @@ class FileWriter:
                 self._schema.fields[column], array, version=self._version
             )
             for pages, encoded in zip(self._pages[column], pages_of_columns, strict=True):
-                pages.extend(self._write_page(page, first_row) for page in encoded)
+                for page in encoded:
+                    self._add_page(pages, page, first_row)
+
+    def _add_headers(self) -> None:
+        """Encode no rows at all: the struct columns of 2.0 have a page even then."""
+        for field, columns in zip(self._schema.fields, self._pages, strict=True):
+            if self._version == "2.0":
+                empty = pa.array([], field.arrow_type())
+                for pages, encoded in zip(
+                    columns, self._encoders.encode_column(field, empty, version="2.0"), strict=True
+                ):
+                    for page in encoded:
+                        self._add_page(pages, page, 0)
+
+    def _add_page(self, pages: list[PageInfo], page: EncodedPage, first_row: int) -> None:
+        if page.joins_previous and pages:
+            last = pages[-1]
+            pages[-1] = dataclasses.replace(last, num_rows=last.num_rows + page.num_rows)
+        elif page.num_rows or page.joins_previous:
+            pages.append(self._write_page(page, first_row))
 
     def _write_page(self, page: EncodedPage, first_row: int) -> PageInfo:
         return PageInfo(
             buffers=tuple(self._write_aligned(buffer) for buffer in page.buffers),
             num_rows=page.num_rows,
-            priority=first_row,
+            priority=0 if self._version == "2.0" else first_row,
             encoding_url=page.encoding_url,
             encoding=page.encoding,
         )

@@ -63,6 +63,6 @@ class ByteSink:
 def _create(path: str) -> Any:
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        return open(path, "xb")  # noqa: SIM115 - closed by close and abort
+        return open(path, "xb")
     except FileNotFoundError as err:  # of a file that is being made this says: the place is impossible
         raise StorageError(f"{path}: cannot be created here") from err

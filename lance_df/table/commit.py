@@ -155,7 +155,10 @@ def _commit(
             if theirs is not None and theirs.uuid == transaction.uuid:
                 return version
             check_conflict(
-                transaction.operation, theirs and theirs.operation, version=version, table=table.uri
+                transaction.operation,
+                None if theirs is None else theirs.operation,
+                version=version,
+                table=table.uri,
             )
         checked = listing.latest
         check_writable(writer=latest.manifest.writer_feature_flags, source=latest.path)

@@ -40,7 +40,7 @@ def encode_full_zip(leaf: LeafColumn, values: LeafValues) -> LaidOutPage:
     control = _control_words(leaf)
     buffers: tuple[bytes | memoryview, ...]
     if control is None:
-        buffers = (memoryview(data),)
+        buffers = (data.data,)
     elif leaf.repetition is None:
         buffers = (np.concatenate([control, data.reshape(-1, width)], axis=1).tobytes(),)
     else:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_df.encodings.list_items import kept_items, list_offsets
 from lance_df.errors import InvalidInputError
 from lance_df.format.encodings_v2_1 import RepDefLayer
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lance_df.format.schema import Field
+
+T = TypeVar("T", bound=np.generic)
 
 Levels: TypeAlias = npt.NDArray[np.uint16]
 
@@ -129,7 +132,8 @@ def leaf_columns(field: Field, array: pa.Array) -> Iterator[LeafColumn]:
 
 def _walk(field: Field, path: str, array: pa.Array, slots: _Slots) -> Iterator[LeafColumn]:
     if field.is_leaf:
-        yield _leaf(field, path, array, _mark_nulls(field, path, array, slots))
+        values = _with_null_indices(array) if pa.types.is_dictionary(array.type) else array
+        yield _leaf(field, path, values, _mark_nulls(field, path, values, slots))
     elif field.is_struct:
         below = _mark_nulls(field, path, array, slots)
         for position, child in enumerate(field.children):
@@ -166,7 +170,7 @@ def _enter_lists(field: Field, path: str, array: pa.Array, slots: _Slots) -> tup
     """Pass a list layer: every list becomes its items, and every null or empty one a slot without a value."""
     null_mark = slots.num_marks + 1
     level = sum(kind is _Kind.LIST for kind in slots.kinds) + 1
-    offsets = array.offsets.to_numpy().astype(np.int64, copy=False)
+    offsets = list_offsets(array)
     lengths = np.diff(offsets)
     null = _null_mask(array) if array.null_count else np.zeros(len(array), np.bool_)
     marks = np.zeros(slots.num_slots, np.uint16) if slots.marks is None else slots.marks
@@ -176,13 +180,13 @@ def _enter_lists(field: Field, path: str, array: pa.Array, slots: _Slots) -> tup
         raise InvalidInputError(f"column {path!r} is declared not null, but the data holds nulls")
     kept = np.where(fine & ~null, lengths, 0)
 
-    own = np.where(null, null_mark, null_mark + 1) * (fine & (kept == 0))
+    own = (np.where(null, null_mark, null_mark + 1) * (fine & (kept == 0))).astype(np.uint16)
     counts = np.maximum(kept, 1)
     has_items = kept > 0
     if visible is not None:
-        own, counts, has_items = (
-            _at_slots(part, visible, rest) for part, rest in ((own, 0), (counts, 1), (has_items, False))
-        )
+        own = _at_slots(own, visible, 0)
+        counts = _at_slots(counts, visible, 1)
+        has_items = _at_slots(has_items, visible, 0)
     starts = np.ones(slots.num_slots, np.uint16) if slots.starts is None else slots.starts
     firsts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
     spread_starts = np.zeros(int(counts.sum()), np.uint16)
@@ -191,22 +195,11 @@ def _enter_lists(field: Field, path: str, array: pa.Array, slots: _Slots) -> tup
         slots,
         kinds=(*slots.kinds, _Kind.LIST),
         num_slots=len(spread_starts),
-        marks=np.repeat((marks + own).astype(np.uint16), counts),
+        marks=np.repeat(marks + own, counts),
         starts=spread_starts,
         visible=np.repeat(has_items, counts),
     )
-    return below, _items(array, offsets, kept)
-
-
-def _items(array: pa.Array, offsets: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> pa.Array:
-    """Return the items of the kept lists, in order; those under null lists are left out."""
-    if not len(kept):
-        return array.values.slice(0, 0)
-    total = int(kept.sum())
-    if total == offsets[-1] - offsets[0]:
-        return array.values.slice(offsets[0], total)
-    before = np.cumsum(kept) - kept
-    return array.values.take(pa.array(np.repeat(offsets[:-1] - before, kept) + np.arange(total)))
+    return below, kept_items(array, offsets, kept)
 
 
 def _spread(array: pa.Array, slots: _Slots) -> tuple[_Slots, pa.Array]:
@@ -245,11 +238,19 @@ def _leaf(field: Field, path: str, values: pa.Array, slots: _Slots) -> LeafColum
     )
 
 
+def _with_null_indices(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Say of nulls in the dictionary that the rows are null: stored dictionaries hold none."""
+    if not array.dictionary.null_count:
+        return array
+    coded = array.dictionary_decode().dictionary_encode()
+    return pa.DictionaryArray.from_arrays(coded.indices.cast(array.type.index_type), coded.dictionary)
+
+
 def _layers(slots: _Slots) -> tuple[RepDefLayer, ...]:
     """Choose the kind of each layer, inner-most first.
 
-    Below lists every layer is declared with all it may hold, in every page alike: pylance 14 misreads pages of
-    one column that disagree, and all-valid lists around nullable items (file format, 4.3.2).
+    Below lists every layer is declared with all it may hold, in every page alike: pylance 14 misreads pages
+    of one column that disagree, and all-valid lists around nullable items (file format, 4.3.2).
     """
     if _Kind.LIST in slots.kinds:
         kinds = {_Kind.ITEM: RepDefLayer.NULLABLE_ITEM, _Kind.LIST: RepDefLayer.NULL_AND_EMPTY_LIST}
@@ -271,9 +272,7 @@ def _level_of_mark(kinds: tuple[_Kind, ...], layers: tuple[RepDefLayer, ...]) ->
     return np.array(table, np.uint16)
 
 
-def _at_slots(
-    part: npt.NDArray[np.generic], visible: npt.NDArray[np.bool_], rest: int
-) -> npt.NDArray[np.generic]:
+def _at_slots(part: npt.NDArray[T], visible: npt.NDArray[np.bool_], rest: int) -> npt.NDArray[T]:
     whole = np.full(len(visible), rest, part.dtype)
     whole[visible] = part
     return whole

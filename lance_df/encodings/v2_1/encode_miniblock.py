@@ -263,18 +263,18 @@ def _slices(data: memoryview, chunk_bytes: int) -> list[memoryview]:
 
 def _cut_fixed(values: FixedValues, items: int) -> ChunkedValues:
     return ChunkedValues(
-        Flat(values.width_bytes * 8), [_slices(memoryview(values.data), items * values.width_bytes)]
+        Flat(values.width_bytes * 8), [_slices(values.data.data, items * values.width_bytes)]
     )
 
 
 def _cut_bits(values: BooleanValues, items: int) -> ChunkedValues:
     if items < 8:
-        flags = np.unpackbits(values.bitmap, bitorder="little", count=len(values))
+        flags = np.unpackbits(values.bitmap, bitorder="little", count=len(values)).astype(np.bool_)
         pieces: list[Piece] = [
             pack_bits(flags[start : start + items]).tobytes() for start in range(0, len(flags), items)
         ]
         return ChunkedValues(Flat(1), [pieces])
-    return ChunkedValues(Flat(1), [_slices(memoryview(values.bitmap), items // 8)])
+    return ChunkedValues(Flat(1), [_slices(values.bitmap.data, items // 8)])
 
 
 def _cut_lists(values: FixedListValues, items: int) -> ChunkedValues:
@@ -304,7 +304,7 @@ def _list_bits(values: FixedListValues) -> int:
 def _cut_variable(values: VariableValues, items: int) -> ChunkedValues:
     """Give every chunk its own offsets, counted from the start of the buffer, and its bytes."""
     dtype = np.dtype(f"<u{values.offset_bits // 8}")
-    data = memoryview(values.data)
+    data = values.data.data
     pieces: list[Piece] = []
     for first in range(0, max(1, len(values)), items):
         offsets = values.offsets[first : first + items + 1]

@@ -1,0 +1,31 @@
+"""Items of lists, as encoders need them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+def list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the offsets of a list, large list or map array into ``array.values``."""
+    if not len(array):
+        return np.zeros(1, np.int64)
+    return array.offsets.to_numpy().astype(np.int64, copy=False)
+
+
+def kept_items(array: pa.Array, offsets: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the items of lists, in order, without those that lie under null lists.
+
+    Parameters
+    ----------
+    array, offsets
+        A list array and the result of :func:`list_offsets`.
+    kept
+        How many items each list has; 0 where its items are left out.
+    """
+    total = int(kept.sum())
+    if total == offsets[-1] - offsets[0]:
+        return array.values.slice(offsets[0], total)
+    before = np.cumsum(kept) - kept
+    return array.values.take(pa.array(np.repeat(offsets[:-1] - before, kept) + np.arange(total)))
