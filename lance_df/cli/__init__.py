@@ -1,1 +1,15 @@
-"""."""
+"""The command `lance-df`: parsing of arguments and rendering of results, no logic of tables or queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 1 after an error, 2 when the command line is wrong."""
+    from lance_df.cli.app import run
+
+    return run(arguments)

@@ -1,0 +1,79 @@
+"""The command line: sub-commands, and the outermost frame, which turns errors into a line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from lance_df.errors import LanceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_COMMANDS = ("sql", "shell", "explain", "inspect", "demo")
+
+OK, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Parse, run and return the exit code. Ends the process itself when the command line is wrong."""
+    options = parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has seen enough. The interpreter flushes once more at exit; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the outermost frame
+        return _report(error, debug=options.debug)
+    return code
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="lance-df",
+        description="SQL over Lance tables.",
+        epilog="lance-df COMMAND --help shows an example of each.",
+    )
+    top.add_argument("--version", action="version", version=f"lance-df {_version()}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in _COMMANDS:
+        module = importlib.import_module(f"lance_df.cli.{name}")
+        command = commands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.__doc__,
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
+        command.set_defaults(run=module.run, parser=command)
+    return top
+
+
+def _report(error: Exception, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error, file=sys.stderr)
+        return FAILED
+    text = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, LanceError):
+        text = f"{type(error).__name__}: {text} (--debug shows where)"
+    print(f"lance-df: error: {text}", file=sys.stderr)
+    return FAILED
+
+
+def _version() -> str:
+    try:
+        return version("lance_df")
+    except PackageNotFoundError:  # a bare checkout
+        return "0+checkout"

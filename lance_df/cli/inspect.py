@@ -1,0 +1,66 @@
+"""Show what a table or a data file consists of: versions, fragments, columns, pages, encodings, indices."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.cli import session
+from lance_df.cli.inspection import inspect_file, inspect_table
+from lance_df.cli.render import render
+from lance_df.storage import open_location
+
+if TYPE_CHECKING:
+    import argparse
+
+    from lance_df.cli.inspection import Section
+
+SUMMARY = "show versions, fragments, files, columns, encodings and indices"
+EXAMPLES = """examples:
+  lance-df inspect demo_data/flights.lance
+  lance-df inspect demo_data/flights.lance --version 1 --format json
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of `lance-df inspect`."""
+    command.add_argument("path", metavar="PATH", help="a table, or one .lance file")
+    command.add_argument("--version", help="number or tag; the newest version unless given")
+    command.add_argument("--limit", type=int, default=20, help="versions and fragments to show (default: 20)")
+    command.add_argument("--pages", action="store_true", help="list every page, of a single file")
+    command.add_argument("--format", choices=("table", "json"), default="table")
+    session.add_storage_option(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the sections."""
+    storage = session.storage_options(options)
+    location = open_location(options.path, storage)
+    if location.is_file():
+        sections = inspect_file(location, pages=options.pages)
+    else:
+        version = options.version
+        if version is not None and version.isdecimal():
+            version = int(version)
+        sections = inspect_table(options.path, version, storage, limit=max(0, options.limit))
+    if options.format == "json":
+        print(json.dumps({section.title: section.rows for section in sections}, ensure_ascii=False, indent=2))
+    else:
+        print("\n\n".join(filter(None, map(_text, sections))))
+    return 0
+
+
+def _text(section: Section) -> str:
+    """Return a section as text: one row as lines of name and value, several as a table; nothing for none."""
+    if not section.rows:
+        return ""
+    if len(section.rows) == 1 and section.title in ("table", "file"):
+        return "\n".join(f"{name:13}{value}" for name, value in section.rows[0].items() if value is not None)
+    out = io.StringIO()
+    table = pa.Table.from_pylist(section.rows)
+    render(table.schema, table.to_batches(), style="table", out=out, max_cell_width=200)
+    more = f"\n… and {section.left_out:,} more (--limit)" if section.left_out else ""
+    return f"{section.title}\n{out.getvalue().rstrip()}{more}"

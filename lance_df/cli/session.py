@@ -1,0 +1,103 @@
+"""The SQL session of a command: which tables have names, and how statements run."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from typing import IO, TYPE_CHECKING, Any
+
+from lance_df.cli.render import render
+from lance_df.errors import InvalidInputError
+from lance_df.storage import open_location
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from lance_df.engine.session import SessionContext
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the options that say where tables are."""
+    command.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="give one table a name; may be repeated",
+    )
+    add_storage_option(command)
+
+
+def add_storage_option(command: argparse.ArgumentParser) -> None:
+    """Add ``--storage-option``."""
+    command.add_argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="for remote stores, such as endpoint_url; may be repeated",
+    )
+
+
+def open_session(root: str, options: argparse.Namespace) -> SessionContext:
+    """Connect to a folder of tables, or to one table, and name the tables of ``--table``."""
+    from lance_df.engine.session import connect, register
+
+    storage = storage_options(options)
+    place = open_location(root, storage)
+    if (place / "_versions").exists():  # the folder is itself a table
+        ctx = connect(None, storage_options=storage)
+        register(ctx, place.name.removesuffix(".lance"), root, storage_options=storage)
+    else:
+        ctx = connect(root, storage_options=storage)
+    for name, path in _pairs(options.table, "--table NAME=PATH").items():
+        register(ctx, name, path, storage_options=storage)
+    return ctx
+
+
+def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return ``--storage-option`` as a mapping, or None without any."""
+    return _pairs(options.storage_option, "--storage-option KEY=VALUE") or None
+
+
+def run_statement(ctx: SessionContext, statement: str, *, style: str, out: IO[str]) -> None:
+    """Run one statement, write its rows to ``out``, their number and the time to stderr."""
+    began = time.perf_counter()
+    frame = ctx.sql(statement)
+    stream = (batch.to_pyarrow() for batch in frame.execute_stream())
+    schema, batches = _with_schema(frame.schema(), stream)
+    num_rows = render(schema, batches, style=style, out=out) if schema.names else _drain(batches)
+    out.flush()
+    if schema.names or num_rows:
+        rows = "1 row" if num_rows == 1 else f"{num_rows:,} rows"
+        print(f"({rows}, {time.perf_counter() - began:.3f} s)", file=sys.stderr)
+
+
+def _with_schema(
+    planned: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the schema that the batches have: it may differ from the planned one in nullability."""
+    first = next(batches, None)
+    if first is None:
+        return planned, iter(())
+    return first.schema, itertools.chain([first], batches)
+
+
+def _drain(batches: Iterable[pa.RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)
+
+
+def _pairs(texts: list[str], form: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise InvalidInputError(
+                f"{form} is expected, got {text!r}" if not equals else f"{form} is expected"
+            )
+        pairs[key] = value
+    return pairs

@@ -1,0 +1,10 @@
+-- title: Which of three planes flew farthest?
+-- shows: a list of values on a column with statistics; only the columns that are named are read
+SELECT
+    tailnum,
+    count(*) AS flights,
+    sum(distance) AS miles
+FROM flights
+WHERE tailnum IN ('N14228', 'N725MQ', 'N711ZX')
+GROUP BY tailnum
+ORDER BY miles DESC;
