@@ -301,6 +301,8 @@ def _set_sequence(message: table_pb2.DataFragment, oneof: str, value: SequenceRe
 class FragmentList(Sequence[Fragment]):
     """The fragments of one version, in table order. Immutable; items are made on access.
 
+    Tables of release 0.16 exist in which two fragments share an id. They can be read, but not changed.
+
     The arrays are read-only and have one entry for each fragment:
 
     - ``ids``: int64
@@ -313,16 +315,13 @@ class FragmentList(Sequence[Fragment]):
     Raises
     ------
     CorruptDataError
-        Two fragments share an id, or an id or a row count is impossible.
+        An id or, when it is asked for, another number is impossible.
     """
 
     def __init__(self, messages: Sequence[table_pb2.DataFragment], *, source: str = "fragments") -> None:
         self._messages = messages
         self._source = source
         self.ids = self._array((m.id for m in messages), limit=MAX_FRAGMENT_ID, what="a fragment id")
-        if len(np.unique(self.ids)) != len(self.ids):
-            values, counts = np.unique(self.ids, return_counts=True)
-            raise CorruptDataError(f"{source}: two fragments have id {int(values[counts > 1][0])}")
 
     @classmethod
     def of(cls, fragments: Iterable[Fragment], *, source: str = "fragments") -> Self:
@@ -369,7 +368,7 @@ class FragmentList(Sequence[Fragment]):
         return order, self.ids[order]
 
     def position(self, fragment_id: int) -> int | None:
-        """Return the index of the fragment with this id, or None."""
+        """Return the index of the (first) fragment with this id, or None."""
         found = self.positions(np.array([fragment_id], dtype=np.int64))
         return int(found[0]) if found[0] >= 0 else None
 
@@ -391,7 +390,15 @@ class FragmentList(Sequence[Fragment]):
         """Return a list with some fragments replaced or removed by id, and others added at the end.
 
         Untouched fragments are not converted.
+
+        Raises
+        ------
+        CorruptDataError
+            Two fragments share an id.
         """
+        if len(np.unique(self.ids)) != len(self.ids):
+            values, counts = np.unique(self.ids, return_counts=True)
+            raise CorruptDataError(f"{self._source}: two fragments have id {int(values[counts > 1][0])}")
         gone = frozenset(removed)
         new = {fragment_id: fragment.to_proto() for fragment_id, fragment in (replaced or {}).items()}
         ids = self.ids.tolist()

@@ -6,6 +6,7 @@ Spec: table format, `Manifest`, `BasePath`, `IndexMetadata`.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lance_df._pb import file_pb2
 
 _NANOS = 1_000_000_000
+_FIRST_GOOD_COVERAGE = (0, 8, 15)
 DATA_FORMATS = ("0.1", "2.0", "2.1", "2.2")
 
 
@@ -254,6 +256,17 @@ class Manifest:
             return epoch + dt.timedelta(microseconds=self.timestamp_ns // 1000)
         except OverflowError:
             return None
+
+    @property
+    def trusts_index_coverage(self) -> bool:
+        """Whether the fragments that indices say they cover can be believed; up to 0.8.14 they can not."""
+        writer = self.writer_version
+        if writer is None:
+            return False
+        numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", writer.version)
+        if writer.library != "lance" or numbers is None:
+            return writer.library != "lance"
+        return tuple(map(int, numbers.groups())) >= _FIRST_GOOD_COVERAGE
 
     @classmethod
     def parse(cls, data: bytes | pa.Buffer, *, source: str) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -159,8 +160,11 @@ class Table:
 
     @cached_property
     def indices(self) -> tuple[IndexMetadata, ...]:
-        """The index segments of this version, of all kinds."""
-        return self._file.read_indices()
+        """The index segments of this version, of all kinds. Coverage that is not reliable is left out."""
+        indices = self._file.read_indices()
+        if self.manifest.trusts_index_coverage:
+            return indices
+        return tuple(dataclasses.replace(index, fragment_bitmap=None) for index in indices)
 
     # -- versions -------------------------------------------------------------------------------------------
 
@@ -303,6 +307,10 @@ class Table:
             )
         return reader
 
+    def data_file_location(self, file: DataFile) -> Location:
+        """Return where a data file is."""
+        return self._bases.data_file(file)
+
     def index_location(self, index: IndexMetadata) -> Location:
         """Return the folder in which the files of an index are."""
         return self._bases.index(index.uuid, index.base_id)
@@ -327,12 +335,12 @@ class Table:
                 )
             case Spilled():
                 return self._sequences.get(
-                    (fragment.id, ROW_ID_FIELD),
+                    (fragment.id, fragment.files),
                     lambda: row_ids_of(self._hidden_column(fragment, ROW_ID_FIELD, "_rowid")),
                 )
             case data:
                 return self._sequences.get(
-                    (fragment.id, ROW_ID_FIELD),
+                    (fragment.id, fragment.files),
                     lambda: parse_row_ids(data, num_rows=num_rows, source=self._name(fragment)),
                 )
 
