@@ -8,8 +8,7 @@ only one side. Predicates on several columns combine by Kleene's rules.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias, assert_never
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.expr import zone_values
-from lance_df.expr.literals import compare, is_in
+from lance_df.expr.literals import bind_literals
 from lance_df.expr.nodes import (
     And,
     Column,
@@ -35,7 +34,7 @@ from lance_df.expr.nodes import (
     Unknown,
 )
 from lance_df.expr.simplify import simplify
-from lance_df.expr.walk import columns, has_unknown
+from lance_df.expr.walk import by_column, columns, has_unknown
 from lance_df.expr.zone_values import Case, Outcomes, ZoneValues
 
 _Path: TypeAlias = tuple[str, ...]
@@ -137,34 +136,22 @@ def _judge(predicate: Predicate, values: Mapping[_Path, ZoneValues], num_zones: 
         case IsNull(operand) if not isinstance(operand, Column):
             return _judge(operand, values, num_zones).tested_for_null()
         case And(operands):
-            parts = [_judge(part, values, num_zones) for part in _by_column(And, operands)]
+            parts = [_judge(part, values, num_zones) for part in by_column(And, operands)]
             return Outcomes.conjunction(parts, num_zones)
         case Or(operands):
-            parts = [_judge(part, values, num_zones) for part in _by_column(Or, operands)]
+            parts = [_judge(part, values, num_zones) for part in by_column(Or, operands)]
             return Outcomes.disjunction(parts, num_zones)
         case _:
             return Outcomes.anything(num_zones)
 
 
-def _by_column(kind: type[And | Or], operands: Sequence[Predicate]) -> list[Predicate]:
-    """Gather the operands that read one and the same column, so that they are judged together."""
-    groups: defaultdict[_Path, list[Predicate]] = defaultdict(list)
-    others: list[Predicate] = []
-    for operand in operands:
-        paths = columns(operand)
-        if len(paths) == 1 and not has_unknown(operand):
-            groups[next(iter(paths))].append(operand)
-        else:
-            others.append(operand)
-    return [*(kind(tuple(group)) if len(group) > 1 else group[0] for group in groups.values()), *others]
-
-
 def _judge_column(predicate: Predicate, zone: ZoneValues) -> Outcomes:
     """Return the possible outcomes of a predicate on one column: those of all cases a zone may hold."""
     result = Outcomes.nothing(len(zone))
+    bound = bind_literals(predicate, zone.type)
     for case, is_possible in zone.cases.items():
         if is_possible.any():
-            result = result.or_else(_judge_case(predicate, zone, case).where(is_possible))
+            result = result.or_else(_judge_case(bound, zone, case).where(is_possible))
     return result
 
 
@@ -172,12 +159,6 @@ def _judge_case(predicate: Predicate, zone: ZoneValues, case: Case) -> Outcomes:
     match predicate:
         case Truth():
             return zone_values.judge_leaf(predicate, zone, case)
-        case Comparison(column, operator, value) if value.type != zone.type:
-            return _judge_case(compare(column, zone.type, operator, value), zone, case)
-        case In(column, items, has_null) if items.type != zone.type:
-            found = is_in(column, zone.type, items)
-            same = In(column, found.values, has_null) if isinstance(found, In) else found
-            return _judge_case(same, zone, case)
         case Comparison() | In():
             return zone_values.judge_leaf(predicate, zone, case)
         case IsNull(operand):

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.expr.floats import bit_values, float_values, order_keys
-from lance_df.expr.literals import compare, is_in, plain_scalar, without_views
+from lance_df.expr.literals import bind_literals, plain_scalar, without_views
 from lance_df.expr.nodes import (
     And,
     Column,
@@ -185,12 +185,7 @@ def _leaf(predicate: Comparison | In | Truth | IsNull, values: pa.Array) -> pa.B
 
 def _coerced(predicate: Comparison | In, values: pa.Array) -> pa.BooleanArray:
     """Evaluate a comparison whose literal has another type than the column."""
-    match predicate:
-        case Comparison(column, operator, value):
-            same = compare(column, values.type, operator, value)
-        case In(column, items, has_null):
-            found = is_in(column, values.type, items)
-            same = In(column, found.values, has_null) if isinstance(found, In) else found
+    same = bind_literals(predicate, values.type)
     if isinstance(same, Unknown):
         raise InvalidInputError(f"{to_text(predicate)}: the value does not compare with {values.type}")
     return _Evaluation({predicate.column.path: values}, len(values)).value(same)

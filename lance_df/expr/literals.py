@@ -8,6 +8,7 @@ another type was written by hand. It is converted where the comparison of values
 from __future__ import annotations
 
 import math
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from lance_df.expr.nodes import (
     Operator,
     Or,
     Predicate,
+    Truth,
     Unknown,
 )
 
@@ -110,6 +112,26 @@ def is_in(column: Column, data_type: pa.DataType, values: pa.Array) -> Predicate
     if not _is_ordered(target):
         return Unknown(f"{'.'.join(column.path)} IN (… {len(items)} values)")
     return In(column, items, has_null)
+
+
+def bind_literals(predicate: Predicate, data_type: pa.DataType) -> Predicate:
+    """Bring all literals of a predicate on one column to the column's type."""
+    match predicate:
+        case Comparison(column, operator, value):
+            return compare(column, data_type, operator, value)
+        case In(column, values, has_null):
+            bound = is_in(column, data_type, values)
+            return In(column, bound.values, has_null) if isinstance(bound, In) else bound
+        case Not(operand):
+            return Not(bind_literals(operand, data_type))
+        case And(operands) | Or(operands):
+            return type(predicate)(tuple(bind_literals(part, data_type) for part in operands))
+        case IsNull(operand):
+            return predicate if isinstance(operand, Column) else IsNull(bind_literals(operand, data_type))
+        case Literal() | Truth() | Unknown():
+            return predicate
+        case _:
+            assert_never(predicate)
 
 
 def constant(column: Column, *, value: bool) -> Predicate:

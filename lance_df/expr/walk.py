@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import assert_never
 
 from lance_df.expr.nodes import (
@@ -56,3 +58,19 @@ def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
             return ()
         case _:
             return (predicate,)
+
+
+def by_column(kind: type[And | Or], operands: Sequence[Predicate]) -> list[Predicate]:
+    """Join the operands of an `And` or `Or` that read one and the same column, and leave the others alone.
+
+    Operands that hold `Unknown` are left alone, too. The order of operands may change.
+    """
+    groups: defaultdict[tuple[str, ...], list[Predicate]] = defaultdict(list)
+    others: list[Predicate] = []
+    for operand in operands:
+        paths = columns(operand)
+        if len(paths) == 1 and not has_unknown(operand):
+            groups[next(iter(paths))].append(operand)
+        else:
+            others.append(operand)
+    return [*(kind(tuple(group)) if len(group) > 1 else group[0] for group in groups.values()), *others]

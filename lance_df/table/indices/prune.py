@@ -1,20 +1,37 @@
-"""Which rows of a table a predicate can match, as far as its scalar indices tell."""
+"""Which rows of a table a predicate can match, as far as its scalar indices tell.
+
+Every part of the predicate that reads a single column is put to the indices of that column; the answers are
+joined by set algebra on row addresses. What no index answers keeps all rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_df.expr.nodes import Predicate
+from lance_df.errors import InvalidInputError
+from lance_df.expr.literals import bind_literals
+from lance_df.expr.nodes import And, Literal, Or, Predicate
+from lance_df.expr.simplify import simplify
+from lance_df.expr.text import to_text
+from lance_df.expr.walk import by_column, columns, conjuncts, has_unknown
+from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds, fragment_starts
+from lance_df.table.indices.segments import Segment, segments_by_index
 from lance_df.table.scan_plan import Reason
 from lance_df.table.selection import RowRanges
 
 if TYPE_CHECKING:
+    from lance_df.format.schema import Field
     from lance_df.table.table import Table
+
+_ALL_OFFSETS = 1 << FRAGMENT_BITS
+# fragments with higher ids do not fit the signed addresses that are used here; they are never pruned
+_MAX_FRAGMENT_ID = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +54,19 @@ class PruneResult:
     kept: npt.NDArray[np.bool_]
     is_exact: bool
     reasons: tuple[Reason, ...]
+    _addresses: RowRanges = field(repr=False)
+    _stops: npt.NDArray[np.int64] = field(repr=False)
 
     def rows(self, fragment_id: int) -> RowRanges | None:
         """Return the physical rows of one fragment that may match; ``None`` for all of them."""
-        raise NotImplementedError
+        position = int(np.searchsorted(self.fragment_ids, fragment_id))
+        if position == len(self.fragment_ids) or self.fragment_ids[position] != fragment_id:
+            raise InvalidInputError(f"fragment {fragment_id} was not asked about")
+        if fragment_id > _MAX_FRAGMENT_ID:
+            return None
+        start, stop = fragment_id << FRAGMENT_BITS, int(self._stops[position])
+        found = self._addresses.clip(start, stop)
+        return None if found.num_rows == stop - start else found.shift(-start)
 
 
 def prune(table: Table, predicate: Predicate, fragment_ids: Sequence[int]) -> PruneResult:
@@ -50,7 +76,140 @@ def prune(table: Table, predicate: Predicate, fragment_ids: Sequence[int]) -> Pr
 
     Raises
     ------
+    InvalidInputError
+        The table has no fragment of such an id.
     CorruptDataError
         An index file contradicts the format. Names the file.
     """
-    raise NotImplementedError
+    asked = np.unique(np.asarray(fragment_ids, dtype=np.int64))
+    positions = table.fragments.positions(asked)
+    if (positions < 0).any():
+        raise InvalidInputError(f"{table.uri}: there is no fragment {asked[positions < 0][0]}")
+    pruner = _Pruner(table, asked, np.asarray(table.fragments.physical_rows)[positions])
+    simple = simplify(predicate)
+    selection, reasons = pruner.explain(simple)
+    return PruneResult(
+        fragment_ids=asked,
+        kept=pruner.touched(selection.rows),
+        is_exact=selection.is_exact,
+        reasons=reasons,
+        _addresses=selection.rows,
+        _stops=pruner.stops,
+    )
+
+
+class _Pruner:
+    """Set algebra over the addresses of the fragments that are asked about."""
+
+    def __init__(self, table: Table, fragment_ids: FragmentIds, num_rows: npt.NDArray[np.int64]) -> None:
+        self._table = table
+        self._fragment_ids = fragment_ids
+        self._in_reach = fragment_ids <= _MAX_FRAGMENT_ID
+        starts = fragment_starts(np.where(self._in_reach, fragment_ids, 0))
+        # very old manifests do not say how many rows a fragment has
+        self.stops = starts + np.where(num_rows > 0, num_rows, _ALL_OFFSETS)
+        self._starts = starts
+        self._everything = self._whole(self._in_reach)
+        self._indices: dict[int, dict[str, list[Segment]]] = {}
+
+    def touched(self, rows: RowRanges) -> npt.NDArray[np.bool_]:
+        """Return which fragments ``rows`` has a row of."""
+        first = np.searchsorted(rows.bounds[:, 1], self._starts, side="right")
+        last = np.searchsorted(rows.bounds[:, 0], self.stops, side="left")
+        return (last > first) | ~self._in_reach
+
+    def explain(self, predicate: Predicate) -> tuple[Answer, tuple[Reason, ...]]:
+        """Select by the whole predicate, and say what each conjunct did."""
+        result, reasons = Answer(self._everything, is_exact=True), []
+        for part in by_column(And, conjuncts(predicate)):
+            answer = self._select(part)
+            if answer.rows.num_rows < self._everything.num_rows:
+                reasons.append(Reason(to_text(part), self._effect(answer)))
+            result = _joined(RowRanges.intersect, result, answer)
+        is_exact = result.is_exact and bool(self._in_reach.all())
+        return Answer(result.rows, is_exact), tuple(reasons)
+
+    def _effect(self, answer: Answer) -> str:
+        total = len(self._fragment_ids)
+        kept = int(self.touched(answer.rows).sum())
+        return f"indices kept {kept} of {total} fragments, {answer.rows.num_rows} rows"
+
+    def _select(self, predicate: Predicate) -> Answer:
+        paths = columns(predicate)
+        if len(paths) == 1 and not has_unknown(predicate):
+            return self._ask(next(iter(paths)), predicate)
+        match predicate:
+            case Literal(value):
+                return Answer(self._everything if value else RowRanges.none(), is_exact=True)
+            case And(operands):
+                answers = [self._select(part) for part in by_column(And, operands)]
+                return reduce(lambda a, b: _joined(RowRanges.intersect, a, b), answers)
+            case Or(operands):
+                answers = [self._select(part) for part in by_column(Or, operands)]
+                return reduce(lambda a, b: _joined(RowRanges.union, a, b), answers)
+            case _:
+                return Answer(self._everything, is_exact=False)
+
+    def _ask(self, path: tuple[str, ...], predicate: Predicate) -> Answer:
+        """Intersect what the indices of one column say."""
+        result = Answer(self._everything, is_exact=False)
+        column = _field_at(self._table.schema.fields, path)
+        if column is None:
+            return result
+        bound = bind_literals(predicate, column.arrow_type())
+        if has_unknown(bound):
+            return result
+        for segments in self._indices_of(column).values():
+            answer = self._ask_segments(segments, bound, column)
+            if answer.is_exact:
+                return answer
+            result = Answer(result.rows.intersect(answer.rows), is_exact=False)
+        return result
+
+    def _ask_segments(self, segments: list[Segment], predicate: Predicate, column: Field) -> Answer:
+        """Unite what the segments of one index say, each about the fragments that it covers."""
+        covered = np.zeros(len(self._fragment_ids), dtype=np.bool_)
+        rows, is_exact = RowRanges.none(), True
+        for segment in segments:
+            index = segment.open(column.arrow_type())
+            answer = None if index is None else index.search(predicate, segment.fragment_ids)
+            found = None if answer is None else self._addresses(segment, answer.rows)
+            if answer is None or found is None:
+                continue
+            own = np.isin(self._fragment_ids, segment.fragment_ids) & self._in_reach
+            covered |= own
+            rows = rows.union(found.intersect(self._whole(own)))
+            is_exact &= answer.is_exact
+        others = self._whole(self._in_reach & ~covered)
+        return Answer(rows.union(others), is_exact and bool(covered.all()))
+
+    def _addresses(self, segment: Segment, rows: RowRanges) -> RowRanges | None:
+        """Return addresses for what an index stores; ``None`` when there are too many row ids to look up."""
+        if not segment.holds_row_ids:
+            return rows
+        if rows.num_rows > 2 * int(np.sum(self._table.fragments.physical_rows)):
+            return None  # deleted rows aside, a row has one id: this cannot be true, or not be selective
+        addresses, found = self._table.row_id_index().lookup(rows.positions().astype(np.uint64))
+        return RowRanges.from_positions(addresses[found].astype(np.int64))
+
+    def _indices_of(self, column: Field) -> dict[str, list[Segment]]:
+        if column.id not in self._indices:
+            self._indices[column.id] = segments_by_index(
+                self._table, column, self._fragment_ids[self._in_reach]
+            )
+        return self._indices[column.id]
+
+    def _whole(self, chosen: npt.NDArray[np.bool_]) -> RowRanges:
+        return RowRanges.from_ranges(self._starts[chosen], self.stops[chosen])
+
+
+def _joined(how: Callable[[RowRanges, RowRanges], RowRanges], left: Answer, right: Answer) -> Answer:
+    return Answer(how(left.rows, right.rows), left.is_exact and right.is_exact)
+
+
+def _field_at(fields: Sequence[Field], path: tuple[str, ...]) -> Field | None:
+    """Return the field at a path of names, through structs only."""
+    found = next((each for each in fields if each.name == path[0]), None)
+    if found is None or len(path) == 1:
+        return found
+    return _field_at(found.children, path[1:]) if found.is_struct else None

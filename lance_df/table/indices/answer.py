@@ -1,0 +1,51 @@
+"""What an index says to a predicate on its column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.expr.nodes import Predicate
+from lance_df.table.selection import RowRanges
+
+FRAGMENT_BITS = 32
+"""A row address is ``fragment id << 32 | offset``."""
+
+FragmentIds = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows that may match, by address or by row id, as the index stores them.
+
+    ``is_exact`` says that all of them match, deleted ones aside.
+    """
+
+    rows: RowRanges
+    is_exact: bool
+
+
+class ScalarIndex(Protocol):
+    """One open segment of an index over one column."""
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        """Type of the values that the index holds; ``None`` when it holds none that compare."""
+        ...
+
+    def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
+        """Return the rows that may match, or ``None`` when the index cannot tell or asking is not worth it.
+
+        ``predicate`` is simplified, reads the indexed column only, and holds no `Unknown`. Rows outside of
+        ``fragment_ids``, which ascend, do not matter.
+        """
+        ...
+
+
+def fragment_starts(fragment_ids: FragmentIds) -> npt.NDArray[np.int64]:
+    """Return the address of the first row of each fragment."""
+    return fragment_ids << FRAGMENT_BITS

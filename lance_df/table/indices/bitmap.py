@@ -1,0 +1,62 @@
+"""Bitmap indices: for each distinct value, the set of its rows.
+
+``bitmap_page_lookup.lance`` has ``keys``, one row a value, with a null key for NULL, and ``bitmaps``, a
+RowAddrTreeMap each. Spec: table format, 14.3.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.errors import CorruptDataError
+from lance_df.expr.evaluate import evaluate
+from lance_df.expr.nodes import Predicate
+from lance_df.expr.walk import columns
+from lance_df.storage import Location
+from lance_df.table.indices.answer import Answer, FragmentIds
+from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.indices.row_address_map import parse_row_address_map
+from lance_df.table.selection import RowRanges
+
+_FILE = "bitmap_page_lookup.lance"
+# Beyond so many values, or half of all, the set is no longer small enough to be worth making.
+_MAX_KEYS = 1 << 14
+
+
+class Bitmap:
+    """An open bitmap index: keys in memory once they are needed, bitmaps read when they are."""
+
+    def __init__(self, folder: Location) -> None:
+        self._file = IndexFile(folder / _FILE)
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        return self._file.type_of("keys")
+
+    @cached_property
+    def _keys(self) -> pa.Array:
+        return self._file.read(["keys"])[0]
+
+    def search(
+        self,
+        predicate: Predicate,
+        fragment_ids: FragmentIds,  # noqa: ARG002 - values, not fragments, decide what is read
+    ) -> Answer | None:
+        (path,) = columns(predicate)
+        truth = evaluate(predicate, {path: self._keys}, len(self._keys)).fill_null(False)
+        selected = np.flatnonzero(np.asarray(truth))
+        if selected.size > min(_MAX_KEYS, max(1, len(self._keys) // 2)):
+            return None
+        if selected.size == 0:
+            return Answer(RowRanges.none(), is_exact=True)
+        (bitmaps,) = self._file.read(["bitmaps"], selected)
+        if not pa.types.is_binary(bitmaps.type) and not pa.types.is_large_binary(bitmaps.type):
+            raise CorruptDataError(f"{self._file.name}: bitmaps are {bitmaps.type}, expected binary")
+        if bitmaps.null_count:
+            raise CorruptDataError(f"{self._file.name}: a bitmap is null")
+        parts = [parse_row_address_map(item.as_buffer(), source=self._file.name).bounds for item in bitmaps]
+        bounds = np.concatenate(parts)
+        return Answer(RowRanges.from_ranges(bounds[:, 0], bounds[:, 1]), is_exact=True)

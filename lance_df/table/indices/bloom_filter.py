@@ -1,0 +1,128 @@
+"""Bloom filters: for runs of rows of one fragment, which values may be among them.
+
+``bloomfilter.lance`` has one row a zone: ``fragment_id``, ``zone_start``, ``zone_length``, ``has_null`` and
+``bloom_filter_data``, a split block filter: blocks of eight little-endian u32. A value's hash picks one block
+by its high half, and with its low half one bit of each word. Spec: table format, 14.4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.errors import CorruptDataError
+from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate
+from lance_df.table.indices.answer import Answer, FragmentIds
+from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.indices.xxhash64 import xxhash64
+from lance_df.table.indices.zone_map import Zones, exact_nulls
+
+_SALTS = np.array(
+    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31],
+    dtype=np.uint32,
+)
+_BLOCK_BYTES = 32
+# Each value passes by chance in some zones, and costs a probe of every zone.
+_MAX_VALUES = 256
+
+_Flags = npt.NDArray[np.bool_]
+
+
+class BloomFilter:
+    """An open Bloom filter index: zones in memory, filters read when there is a value to look for."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file = file
+        self._zones = Zones.read(file)
+        (has_null,) = file.read(["has_null"], types=[pa.bool_()])
+        self._has_null = np.asarray(has_null)
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        return None
+
+    def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
+        if (nulls := exact_nulls(predicate, self._file)) is not None:
+            return nulls
+        kept = self._zones.within(fragment_ids)
+        rows = np.flatnonzero(kept)
+        kept[rows] = self._may_match(predicate, rows)
+        return Answer(self._zones.ranges(kept), is_exact=not kept.any())
+
+    def _may_match(self, predicate: Predicate, rows: npt.NDArray[np.intp]) -> _Flags:
+        """Return for some zones whether a row may make the predicate TRUE."""
+        match predicate:
+            case Comparison(_, Operator.EQ, value):
+                return self._may_hold(pa.repeat(value, 1), rows)
+            case In(_, values):
+                return self._may_hold(values, rows)
+            case IsNull(Column()):
+                return self._has_null[rows]
+            case Literal(value):
+                return np.full(len(rows), value is True)
+            case And(operands):
+                return np.logical_and.reduce([self._may_match(part, rows) for part in operands])
+            case Or(operands):
+                return np.logical_or.reduce([self._may_match(part, rows) for part in operands])
+            case _:
+                return np.ones(len(rows), dtype=np.bool_)
+
+    def _may_hold(self, values: pa.Array, rows: npt.NDArray[np.intp]) -> _Flags:
+        hashes = _hashes(values)
+        if hashes is None or len(rows) == 0:
+            return np.ones(len(rows), dtype=np.bool_)
+        (filters,) = self._file.read(["bloom_filter_data"], rows)
+        if not pa.types.is_binary(filters.type) and not pa.types.is_large_binary(filters.type):
+            raise CorruptDataError(f"{self._file.name}: filters are {filters.type}, expected binary")
+        wide = filters.cast(pa.large_binary())
+        offsets = np.frombuffer(wide.buffers()[1], np.int64, len(wide) + 1, wide.offset * 8)
+        sizes = np.diff(offsets)
+        if filters.null_count or (sizes % _BLOCK_BYTES).any() or (sizes <= 0).any():
+            raise CorruptDataError(
+                f"{self._file.name}: a filter is not made of blocks of {_BLOCK_BYTES} bytes"
+            )
+        data = np.frombuffer(wide.buffers()[2], np.uint8)
+        found = np.zeros(len(rows), dtype=np.bool_)
+        for hashed in hashes:
+            found |= _probe(data, offsets[:-1], sizes // _BLOCK_BYTES, hashed)
+        return found
+
+
+def _probe(
+    data: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    num_blocks: npt.NDArray[np.int64],
+    hashed: int,
+) -> _Flags:
+    """Return which filters have all eight bits of one hash."""
+    blocks = (np.uint64(hashed >> 32) * num_blocks.astype(np.uint64)) >> np.uint64(32)
+    bits = (np.uint32(hashed & 0xFFFFFFFF) * _SALTS) >> np.uint32(27)
+    # bit b of word j is bit b % 8 of the block's byte 4 j + b / 8
+    in_block = np.arange(8) * 4 + (bits >> np.uint32(3)).astype(np.int64)
+    positions = (starts + blocks.astype(np.int64) * _BLOCK_BYTES)[:, None] + in_block
+    hits: _Flags = ((data[positions] >> (bits & np.uint32(7)).astype(np.uint8)) & 1 == 1).all(axis=1)
+    return hits
+
+
+def _hashes(values: pa.Array) -> list[int] | None:
+    """Return the hashes of literals; ``None`` for types that are hashed in no known way, or for too many."""
+    if len(values) > _MAX_VALUES:
+        return None
+    kinds, kind = pa.types, values.type
+    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
+        return [xxhash64(value.encode()) for value in values.to_pylist()]
+    if kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind):
+        return [xxhash64(value) for value in values.to_pylist()]
+    if kinds.is_float32(kind) or kinds.is_float64(kind):
+        numbers = np.asarray(values)
+        # equality does not tell the zeros apart, hashes do
+        zeros = np.array([0.0, -0.0], numbers.dtype) if (numbers == 0).any() else numbers[:0]
+        return [xxhash64(number.tobytes()) for number in np.concatenate([numbers, zeros])]
+    if kinds.is_timestamp(kind):
+        return [xxhash64(number.tobytes()) for number in np.asarray(values.view(pa.int64()))]
+    if kinds.is_date32(kind):
+        return [xxhash64(number.tobytes()) for number in np.asarray(values.view(pa.int32()))]
+    if kinds.is_integer(kind):
+        return [xxhash64(number.tobytes()) for number in np.asarray(values)]
+    return None

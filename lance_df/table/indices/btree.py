@@ -1,0 +1,119 @@
+"""B-trees: all values in order, in pages, and the bounds of the pages.
+
+``page_data.lance`` has ``values`` in ascending order, nulls first and NaN last, and the ``ids`` of their
+rows. ``page_lookup.lance`` has ``min``, ``max``, ``null_count`` and ``page_idx`` of each page, which are the
+first and the last value of the page and its number; pages have ``batch_size`` rows.
+Spec: table format, 14.2.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.expr.bounds import Match, ZoneBounds, classify
+from lance_df.expr.evaluate import evaluate
+from lance_df.expr.floats import float_values
+from lance_df.expr.nodes import Predicate
+from lance_df.expr.walk import columns
+from lance_df.storage import Location
+from lance_df.table.indices.answer import Answer, FragmentIds
+from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.selection import RowRanges
+
+_LOOKUP_FILE = "page_lookup.lance"
+_DATA_FILE = "page_data.lance"
+# Reading a value and its id costs about as much as reading two values of the column in the scan.
+_MAX_SHARE = 4
+_MIN_ROWS = 1 << 16
+
+
+class BTree:
+    """An open B-tree: page bounds in memory, pages read when they are needed."""
+
+    def __init__(self, folder: Location) -> None:
+        self._folder = folder
+        self._lookup = IndexFile(folder / _LOOKUP_FILE)
+        minimum, maximum = self._lookup.read(["min", "max"])
+        if minimum.type != maximum.type:
+            raise CorruptDataError(f"{self._lookup.name}: min is {minimum.type}, max is {maximum.type}")
+        self._page_numbers, nulls = self._lookup.read_counts(["page_idx", "null_count"])
+        self._batch_rows = self._lookup.number("batch_size")
+        if not 0 < self._batch_rows < 2**31:
+            raise CorruptDataError(f"{self._lookup.name}: pages of {self._batch_rows} rows")
+        self._bounds = _page_bounds(minimum, maximum, nulls, self._batch_rows)
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        if self._lookup.metadata.get("range_partitioned", b"false") != b"false":
+            return None  # pages are spread over several files in a way that pylance 14 does not write
+        return self._bounds.min.type
+
+    @cached_property
+    def _data(self) -> IndexFile:
+        return IndexFile(self._folder / _DATA_FILE)
+
+    def search(
+        self,
+        predicate: Predicate,
+        fragment_ids: FragmentIds,  # noqa: ARG002 - values, not fragments, decide what is read
+    ) -> Answer | None:
+        (path,) = columns(predicate)
+        matches = classify(predicate, {path: self._bounds}, len(self._bounds))
+        rows = self._page_rows(self._page_numbers[matches != Match.CANNOT])
+        if rows.num_rows > max(_MIN_ROWS, self._data.num_rows // _MAX_SHARE):
+            return None
+        if rows.num_rows == 0:
+            return Answer(RowRanges.none(), is_exact=True)
+        wanted = RowRange(*rows.bounds[0].tolist()) if len(rows) == 1 else rows.positions()
+        values, ids = self._data.read(["values", "ids"], wanted, [None, pa.uint64()])
+        if values.type != self._bounds.min.type:
+            raise CorruptDataError(
+                f"{self._data.name}: values are {values.type}, their bounds {self._bounds.min.type}"
+            )
+        truth = evaluate(predicate, {path: values}, len(values)).fill_null(False)
+        found = np.asarray(ids)[np.asarray(truth)]
+        if found.size and found.max() >= 1 << 63:
+            raise CorruptDataError(f"{self._data.name}: row {found.max()} is beyond all possible rows")
+        return Answer(RowRanges.from_positions(found), is_exact=True)
+
+    def _page_rows(self, page_numbers: npt.NDArray[np.int64]) -> RowRanges:
+        starts = page_numbers * self._batch_rows
+        if starts.size and starts.max() >= self._data.num_rows:
+            raise CorruptDataError(
+                f"{self._lookup.name}: page {page_numbers.max()} of {self._batch_rows} rows, "
+                f"but {_DATA_FILE} has {self._data.num_rows} rows"
+            )
+        return RowRanges.from_ranges(starts, np.minimum(starts + self._batch_rows, self._data.num_rows))
+
+
+def _page_bounds(
+    minimum: pa.Array, maximum: pa.Array, nulls: npt.NDArray[np.int64], batch_rows: int
+) -> ZoneBounds:
+    """Return bounds for pages, whose stored ones are their first and last value.
+
+    As the values are in order, a page has a NaN only if its first or last value is one, or if it hides behind
+    nulls. How many there are is not known, so the number of rows is given too high, to leave room for values.
+    """
+    rows = np.full(len(nulls), batch_rows, dtype=np.int64)
+    only_null = np.asarray(maximum.is_null())
+    rows[only_null] = nulls[only_null]
+    if not pa.types.is_floating(minimum.type):
+        return ZoneBounds(min=minimum, max=maximum, null_count=nulls, num_rows=rows)
+    may_have_nan = np.asarray(minimum.is_null()) | _is_nan(minimum) | _is_nan(maximum)
+    return ZoneBounds(
+        min=minimum,
+        max=maximum,
+        null_count=nulls,
+        nan_count=(may_have_nan & ~only_null).astype(np.int64),
+        num_rows=rows + ~only_null,
+    )
+
+
+def _is_nan(values: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.isnan(float_values(values)) & np.asarray(values.is_valid())

@@ -1,0 +1,106 @@
+"""One file of an index: an ordinary 2.x file, read by column name, that fails with its own name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings.plan import RowRange, Rows
+from lance_df.errors import CorruptDataError, NotFoundError
+from lance_df.file.container import Container
+from lance_df.file.open import open_file
+from lance_df.file.tail import with_tail
+from lance_df.storage import Location
+from lance_df.table.indices.row_address_map import parse_row_address_map
+from lance_df.table.selection import RowRanges
+
+
+class IndexFile:
+    """An open index file. Safe to share between threads.
+
+    Raises
+    ------
+    CorruptDataError
+        The file is missing, is no Lance file, or is damaged.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self.name = location.uri
+        try:
+            self._source = with_tail(location.open())
+        except NotFoundError as err:
+            raise CorruptDataError(
+                f"{self.name}: the manifest lists an index, but its file is missing"
+            ) from err
+        self._reader = open_file(self._source)
+        self.num_rows = self._reader.num_rows
+        self._fields = {field.name: field for field in self._reader.schema.fields}
+
+    @property
+    def metadata(self) -> Mapping[str, bytes]:
+        """The metadata of the file's schema."""
+        return self._reader.schema.metadata
+
+    def type_of(self, name: str) -> pa.DataType:
+        """Return the type of a column."""
+        return self._field(name).arrow_type()
+
+    def read(
+        self, names: Sequence[str], rows: Rows | None = None, types: Sequence[pa.DataType | None] = ()
+    ) -> list[pa.Array]:
+        """Read columns.
+
+        Parameters
+        ----------
+        rows
+            ``None`` for all.
+        types
+            For each column the type it must have, and then it must hold no null; ``None`` for any.
+        """
+        fields = [self._field(name) for name in names]
+        arrays = self._reader.read(fields, RowRange(0, self.num_rows) if rows is None else rows)
+        for name, array, expected in zip(names, arrays, types or [None] * len(names), strict=True):
+            if expected is None:
+                continue
+            if array.type != expected:
+                raise CorruptDataError(f"{self.name}: column {name!r} is {array.type}, expected {expected}")
+            if array.null_count:
+                raise CorruptDataError(f"{self.name}: column {name!r} holds nulls")
+        return arrays
+
+    def read_counts(self, names: Sequence[str]) -> list[npt.NDArray[np.int64]]:
+        """Read unsigned columns that hold numbers of rows, offsets or ids below 2**32, as int64."""
+        counts = []
+        for name, array in zip(names, self.read(names), strict=True):
+            if not pa.types.is_unsigned_integer(array.type) or array.null_count:
+                raise CorruptDataError(f"{self.name}: column {name!r} of {array.type} holds no plain counts")
+            values = np.asarray(array)
+            if values.size and values.max() > 2**32:
+                raise CorruptDataError(f"{self.name}: column {name!r} holds {values.max()}, beyond 2**32")
+            counts.append(values.astype(np.int64))
+        return counts
+
+    def number(self, key: str) -> int:
+        """Return a whole number from the metadata."""
+        text = self.metadata.get(key)
+        if text is None or not text.isdigit() or len(text) > 18:
+            raise CorruptDataError(f"{self.name}: metadata {key!r} is {text!r}, expected a number")
+        return int(text)
+
+    @cached_property
+    def null_rows(self) -> RowRanges | None:
+        """The addresses of the rows that are NULL; ``None`` when the file does not hold them."""
+        if "null_bitmap" not in self.metadata:
+            return None
+        data = Container(self._source).global_buffer(self.number("null_bitmap"))
+        return parse_row_address_map(data, source=self.name)
+
+    def _field(self, name: str):  # type: ignore[no-untyped-def]
+        if name not in self._fields:
+            found = ", ".join(self._fields) or "none"
+            raise CorruptDataError(f"{self.name}: no column {name!r} in this index file; there are: {found}")
+        return self._fields[name]

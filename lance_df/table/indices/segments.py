@@ -1,0 +1,119 @@
+"""Which indices of a table can be asked about a column, and opening them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_df.errors import UnsupportedFeatureError
+from lance_df.expr.literals import storage_type
+from lance_df.table.base_paths import BasePaths
+from lance_df.table.caches import LruCache
+from lance_df.table.indices.answer import FragmentIds, ScalarIndex
+from lance_df.table.indices.bitmap import Bitmap
+from lance_df.table.indices.bloom_filter import BloomFilter
+from lance_df.table.indices.btree import BTree
+from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.indices.zone_map import ZoneMap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_df.format.manifest import IndexMetadata
+    from lance_df.format.schema import Field
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+# in the order in which they are asked: those that name single rows first
+_OPENERS: dict[str, Callable[[Location], ScalarIndex]] = {
+    "btreeindexdetails": BTree,
+    "bitmapindexdetails": Bitmap,
+    "zonemapindexdetails": lambda folder: ZoneMap(IndexFile(folder / "zonemap.lance")),
+    "bloomfilterindexdetails": lambda folder: BloomFilter(IndexFile(folder / "bloomfilter.lance")),
+}
+_NAMES_ROWS = ("btreeindexdetails", "bitmapindexdetails")
+# entries without details were written by releases that had no other kinds of scalar index
+_FILES_OF_OLD_KINDS = {
+    "page_lookup.lance": "btreeindexdetails",
+    "bitmap_page_lookup.lance": "bitmapindexdetails",
+}
+
+_opened: LruCache[ScalarIndex] = LruCache(64)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One entry of an index that covers some of the fragments in question.
+
+    ``holds_row_ids`` says that the index stores stable row ids, not addresses.
+    """
+
+    entry: IndexMetadata
+    kind: str
+    location: Location
+    fragment_ids: FragmentIds
+    holds_row_ids: bool
+
+    def open(self, data_type: pa.DataType) -> ScalarIndex | None:
+        """Open it, or return ``None`` when it does not fit a column of this type or is from a later release.
+
+        Raises
+        ------
+        CorruptDataError
+            A file is missing or damaged.
+        """
+        # a store is part of the key because tables of one path may differ between endpoints; the cached index
+        # keeps its store alive, so the id is not used again
+        key = (id(self.location.fs), self.location.path)
+        try:
+            index = _opened.get(key, lambda: _OPENERS[self.kind](self.location))
+            found = index.key_type
+        except UnsupportedFeatureError:
+            return None
+        return index if found is None or storage_type(found) == storage_type(data_type) else None
+
+
+def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> dict[str, list[Segment]]:
+    """Return, by the name of the index, the usable segments that index just this field.
+
+    Segments of an index answer together. Indices of unknown kinds or coverage are left out, and coverage is
+    cut down to ``fragment_ids``.
+
+    Raises
+    ------
+    CorruptDataError
+        The coverage of an index is damaged, or its base path does not exist.
+    """
+    asked = BitMap(fragment_ids.astype(np.uint32))
+    paths = BasePaths(table.location, table.manifest.base_paths, source=table.uri)
+    found: dict[str, list[Segment]] = {}
+    for entry in table.indices:
+        if entry.fields != (field.id,) or (covered := entry.covered_fragments()) is None:
+            continue
+        covered &= asked
+        location = paths.index(entry.uuid, entry.base_id)
+        kind = entry.kind or _guess_kind(entry, location)
+        if covered and kind in _OPENERS:
+            segment = Segment(
+                entry=entry,
+                kind=kind,
+                location=location,
+                fragment_ids=np.asarray(covered.to_array(), dtype=np.int64),
+                holds_row_ids=table.uses_stable_row_ids
+                and kind in _NAMES_ROWS
+                and (entry.index_version or 0) < 1,
+            )
+            found.setdefault(entry.name, []).append(segment)
+    return dict(sorted(found.items(), key=lambda item: list(_OPENERS).index(item[1][0].kind)))
+
+
+def _guess_kind(entry: IndexMetadata, location: Location) -> str | None:
+    names: Iterator[str] = iter(name for name, _ in entry.files)
+    if not entry.files:
+        names = (name for name in _FILES_OF_OLD_KINDS if (location / name).exists())
+    return next((_FILES_OF_OLD_KINDS[name] for name in names if name in _FILES_OF_OLD_KINDS), None)

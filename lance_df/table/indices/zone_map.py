@@ -1,0 +1,110 @@
+"""Zone maps: bounds of the column over runs of rows of one fragment.
+
+``zonemap.lance`` has one row a zone: ``min``, ``max``, ``null_count``, ``nan_count``, ``fragment_id``,
+``zone_start`` and ``zone_length``, in physical offsets. Rows between zones were deleted when it was built.
+Spec: table format, 14.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.errors import CorruptDataError
+from lance_df.expr.bounds import Match, ZoneBounds, classify
+from lance_df.expr.nodes import Column, IsNull, Predicate
+from lance_df.expr.walk import columns
+from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds
+from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.selection import RowRanges
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """Runs of rows: ``fragment_ids`` of each, and their first and one-past-last addresses."""
+
+    fragment_ids: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    stops: npt.NDArray[np.int64]
+
+    @classmethod
+    def read(cls, file: IndexFile) -> Zones:
+        """Read the three columns that zone maps and Bloom filters share."""
+        fragment_ids, offsets, lengths = file.read_counts(["fragment_id", "zone_start", "zone_length"])
+        if (offsets + lengths > 1 << FRAGMENT_BITS).any() or (fragment_ids >= 1 << 31).any():
+            raise CorruptDataError(f"{file.name}: a zone lies beyond the possible rows of a fragment")
+        starts = (fragment_ids << FRAGMENT_BITS) + offsets
+        return cls(fragment_ids, starts, starts + lengths)
+
+    def within(self, fragment_ids: FragmentIds) -> npt.NDArray[np.bool_]:
+        """Return which zones belong to these fragments."""
+        return np.isin(self.fragment_ids, fragment_ids)
+
+    def ranges(self, kept: npt.NDArray[np.bool_]) -> RowRanges:
+        """Return the rows of some zones."""
+        return RowRanges.from_ranges(self.starts[kept], self.stops[kept])
+
+
+class ZoneMap:
+    """An open zone map; it is read whole, as it has few rows."""
+
+    __slots__ = ("_bounds", "_file", "_zones")
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file = file
+        self._zones = Zones.read(file)
+        minimum, maximum = file.read(["min", "max"])
+        if minimum.type != maximum.type:
+            raise CorruptDataError(f"{file.name}: min is {minimum.type}, max is {maximum.type}")
+        null_count, nan_count = file.read_counts(["null_count", "nan_count"])
+        self._bounds = ZoneBounds(
+            min=minimum,
+            max=maximum,
+            null_count=null_count,
+            nan_count=nan_count,
+            num_rows=_num_rows(self._zones, minimum, maximum, null_count, nan_count),
+        )
+
+    @property
+    def key_type(self) -> pa.DataType | None:
+        return self._bounds.min.type
+
+    def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
+        wanted = self._zones.within(fragment_ids)
+        if (nulls := exact_nulls(predicate, self._file)) is not None:
+            return nulls
+        (path,) = columns(predicate)
+        matches = classify(predicate, {path: self._bounds}, len(wanted))
+        kept = wanted & (matches != Match.CANNOT)
+        return Answer(self._zones.ranges(kept), is_exact=bool((matches[kept] == Match.MUST).all()))
+
+
+def exact_nulls(predicate: Predicate, file: IndexFile) -> Answer | None:
+    """Return the NULL rows when the predicate asks for them and the file holds them."""
+    match predicate:
+        case IsNull(Column()) if (rows := file.null_rows) is not None:
+            return Answer(rows, is_exact=True)
+        case _:
+            return None
+
+
+def _num_rows(
+    zones: Zones,
+    minimum: pa.Array,
+    maximum: pa.Array,
+    null_count: npt.NDArray[np.int64],
+    nan_count: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """Return upper bounds for the rows of the zones.
+
+    A zone may span deleted rows, which its counts leave out. But a zone map always records the bounds of
+    values that there are, so a zone without a minimum holds nothing but NULL and NaN.
+    """
+    has_no_value = np.asarray(minimum.is_null())
+    if not pa.types.is_floating(minimum.type):
+        has_no_value &= np.asarray(maximum.is_null())
+        return np.where(has_no_value, null_count, zones.stops - zones.starts)
+    return np.where(has_no_value, null_count + nan_count, zones.stops - zones.starts)
