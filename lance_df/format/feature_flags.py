@@ -38,9 +38,11 @@ PAIRED = (
     | FeatureFlag.ZONE_WRITE_SEEDS
 )
 
+# Plain numbers: the complement of an `IntFlag` holds its own members only.
+#
 # Data files are read by the version that each of them names, covering fields concern the use of an index
 # only, and indices with a reuse index are not used; so none of these changes what a scan returns.
-READABLE = (
+READABLE = int(
     FeatureFlag.DELETION_FILES
     | FeatureFlag.STABLE_ROW_IDS
     | FeatureFlag.V2_FORMAT
@@ -55,7 +57,7 @@ READABLE = (
 )
 
 # A writer would have to maintain what the remaining bits stand for.
-WRITABLE = (
+WRITABLE = int(
     FeatureFlag.DELETION_FILES
     | FeatureFlag.STABLE_ROW_IDS
     | FeatureFlag.V2_FORMAT
