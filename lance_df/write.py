@@ -11,6 +11,7 @@ import pyarrow.dataset as pads
 
 from lance_df.errors import InvalidInputError
 from lance_df.storage import open_location
+from lance_df.table.fragment_writer import FileLimits
 from lance_df.table.write import WriteOptions, write_table
 
 if TYPE_CHECKING:
@@ -87,17 +88,16 @@ def write_dataset(
     if commit_message is not None:
         properties[_COMMIT_MESSAGE] = commit_message
     options = WriteOptions(
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
+        limits=FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file),
         data_storage_version=data_storage_version,
         stable_row_ids=enable_stable_row_ids,
         v2_manifest_names=enable_v2_manifest_paths,
         properties=properties,
+        statistics=statistics,
     )
     data_schema, batches = _to_batches(data_obj, schema)
     table = open_location(table_uri, storage_options)
     version = write_table(table, data_schema, batches, mode=mode, options=options)
-    del statistics
 
     from lance_df.dataset import dataset
 

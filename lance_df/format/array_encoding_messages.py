@@ -58,5 +58,5 @@ def _message(encoding: Encoding) -> pb.ArrayEncoding:
 def _buffer(buffer: BufferRef) -> pb.Buffer:
     return pb.Buffer(
         buffer_index=buffer.index,
-        buffer_type=pb.Buffer.BufferType.Name(buffer.kind),  # type: ignore[arg-type]
+        buffer_type=pb.Buffer.BufferType.Name(buffer.kind),
     )

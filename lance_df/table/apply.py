@@ -132,10 +132,9 @@ def _overwritten(manifest: Manifest, operation: Overwrite, data_format: str | No
 def _with_indices(
     indices: Sequence[IndexMetadata], new: Sequence[IndexMetadata], removed: Sequence[IndexMetadata]
 ) -> tuple[IndexMetadata, ...]:
-    gone = {index.uuid for index in removed}
-    names = {index.name for index in new}
-    kept = (index for index in indices if index.uuid not in gone and index.name not in names)
-    return (*kept, *new)
+    # several entries may share a name: they are segments of one index
+    gone = {index.uuid for index in (*removed, *new)}
+    return (*(index for index in indices if index.uuid not in gone), *new)
 
 
 def _flagged(manifest: Manifest, indices: tuple[IndexMetadata, ...]) -> TableState:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lance_df.errors import (
     AlreadyExistsError,
@@ -16,24 +17,23 @@ from lance_df.errors import (
     LanceError,
     UnsupportedFeatureError,
 )
-from lance_df.file.writer import FileWriter
-from lance_df.format.fragments import DataFile, Fragment
-from lance_df.format.operations import Append, Overwrite
+from lance_df.format.operations import Append, Operation, Overwrite
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction
-from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit import TRANSACTIONS_DIR, commit, create_table, open_manifest
-from lance_df.table.conform import conform, schema_to_write
+from lance_df.table.conform import schema_to_write
+from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.schema_rules import check_schema, resolve_version
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
+from lance_df.table.zone_map_writer import ZoneMapBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
-    from lance_df.file.writer import WrittenFile
+    from lance_df.format.fragments import Fragment
     from lance_df.format.manifest import Manifest
     from lance_df.storage import Location
 
@@ -42,12 +42,12 @@ Mode: TypeAlias = Literal["create", "append", "overwrite"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How rows become files.
+    """How rows become a version.
 
     Attributes
     ----------
-    max_rows_per_file, max_bytes_per_file
-        A new file is started when either is reached; bytes are checked after each batch.
+    limits
+        When to start the next data file.
     data_storage_version
         ``None`` stands for the newest stable version when a table is created or overwritten, and for the
         table's own when rows are appended.
@@ -55,19 +55,25 @@ class WriteOptions:
         For new tables only.
     properties
         Kept with the transaction.
+    statistics
+        Whether to build zone maps for the new rows.
     """
 
-    max_rows_per_file: int = 1024 * 1024
-    max_bytes_per_file: int = 90 * 1024**3
+    limits: FileLimits = field(default_factory=FileLimits)
     data_storage_version: str | None = None
     stable_row_ids: bool = False
     v2_manifest_names: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
+    statistics: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("max_rows_per_file", "max_bytes_per_file"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is written, in which file version, and how the new fragments are published as a version."""
+
+    schema: Schema
+    version: str
+    publish: Callable[[tuple[Fragment, ...]], int]
 
 
 def write_table(
@@ -107,28 +113,35 @@ def write_table(
     options = options or WriteOptions()
     if mode not in ("create", "append", "overwrite"):
         raise InvalidInputError(f"mode {mode!r} is unknown; use 'create', 'append' or 'overwrite'")
+    with _folders(table):
+        plan = _plan(table, data_schema, mode, options)
+        zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
+        with fragments_written(
+            table, plan.schema, batches, version=plan.version, limits=options.limits, zone_maps=zone_maps
+        ) as fragments:
+            version = plan.publish(fragments)
+    return version if zone_maps is None else _with_zone_maps(table, version, fragments, zone_maps)
+
+
+def _plan(table: Location, data_schema: pa.Schema, mode: Mode, options: WriteOptions) -> _Plan:
     listing = list_versions(table)
     if listing.latest is None:
-        return _create(table, data_schema, batches, options)
+        return _plan_create(table, data_schema, options)
     if mode == "create":
         raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")
     latest = open_manifest(table, listing.latest, listing.scheme)
     latest.check_readable()
     if mode == "append":
-        return _append(table, latest.manifest, data_schema, batches, options)
-    return _overwrite(table, latest.manifest, data_schema, batches, options)
+        return _plan_append(table, latest.manifest, data_schema, options)
+    return _plan_overwrite(table, latest.manifest, data_schema, options)
 
 
-def _create(
-    table: Location, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch], options: WriteOptions
-) -> int:
+def _plan_create(table: Location, data_schema: pa.Schema, options: WriteOptions) -> _Plan:
     version = resolve_version(options.data_storage_version)
     schema = schema_from_arrow(data_schema)
     check_schema(schema, version)
-    with (
-        _folders(table),
-        fragments_written(table, schema, batches, version=version, options=options) as fragments,
-    ):
+
+    def publish(fragments: tuple[Fragment, ...]) -> int:
         return create_table(
             table,
             _transaction(0, Overwrite(fragments, schema), options),
@@ -137,140 +150,48 @@ def _create(
             scheme=NamingScheme.V2 if options.v2_manifest_names else NamingScheme.V1,
         )
 
+    return _Plan(schema, version, publish)
 
-def _append(
-    table: Location,
-    manifest: Manifest,
-    data_schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-    options: WriteOptions,
-) -> int:
+
+def _plan_append(table: Location, manifest: Manifest, data_schema: pa.Schema, options: WriteOptions) -> _Plan:
     version = _version_to_append(table, manifest, options)
     schema = schema_to_write(data_schema, manifest.schema)
     check_schema(schema, version)
-    with fragments_written(table, schema, batches, version=version, options=options) as fragments:
+
+    def publish(fragments: tuple[Fragment, ...]) -> int:
         return commit(table, _transaction(manifest.version, Append(fragments), options))
 
+    return _Plan(schema, version, publish)
 
-def _overwrite(
-    table: Location,
-    manifest: Manifest,
-    data_schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-    options: WriteOptions,
-) -> int:
+
+def _plan_overwrite(
+    table: Location, manifest: Manifest, data_schema: pa.Schema, options: WriteOptions
+) -> _Plan:
     version = resolve_version(options.data_storage_version)
     # ids of former columns are free again, unless the table says that they are not
     mark = manifest.max_allocated_field_id
     schema = schema_from_arrow(data_schema, first_id=0 if mark is None else mark + 1)
     check_schema(schema, version)
-    with fragments_written(table, schema, batches, version=version, options=options) as fragments:
+
+    def publish(fragments: tuple[Fragment, ...]) -> int:
         transaction = _transaction(manifest.version, Overwrite(fragments, schema), options)
         return commit(table, transaction, data_format=version)
 
+    return _Plan(schema, version, publish)
 
-@contextmanager
-def fragments_written(
-    table: Location,
-    schema: Schema,
-    batches: Iterable[pa.RecordBatch],
-    *,
-    version: str,
-    options: WriteOptions,
-) -> Iterator[tuple[Fragment, ...]]:
-    """Write batches into data files, and remove these again when what is done with them fails.
 
-    Parameters
-    ----------
-    table
-        The root of the table.
-    schema
-        The fields that the batches bring, with the table's ids.
-    version
-        ``"2.0"``, ``"2.1"`` or ``"2.2"``.
-
-    Yields
-    ------
-    The new fragments, all with id 0: ids are given out by the commit.
-    """
-    writer = _FragmentWriter(table / DATA_DIR, schema, version, options)
+def _with_zone_maps(
+    table: Location, version: int, fragments: tuple[Fragment, ...], zone_maps: ZoneMapBuilder
+) -> int:
+    """Add the zone maps of rows that are committed already, so that failing to is no error."""
     try:
-        for batch in batches:
-            writer.write(batch)
-        yield writer.finish()
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        writer.remove()
-        raise
-
-
-class _FragmentWriter:
-    """Cuts a stream of batches into data files."""
-
-    def __init__(self, folder: Location, schema: Schema, version: str, options: WriteOptions) -> None:
-        self._folder = folder
-        self._schema = schema
-        self._version = version
-        self._options = options
-        self._open: FileWriter | None = None
-        self._name = ""
-        self._fragments: list[Fragment] = []
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        while batch.num_rows:
-            if self._open is None:
-                self._name = data_file_name()
-                sink = ByteSink(self._folder / self._name)
-                self._open = FileWriter(sink, self._schema, version=self._version)
-            room = self._options.max_rows_per_file - self._open.num_rows
-            self._open.write_batch(conform(batch.slice(0, room), self._schema))
-            batch = batch.slice(room)
-            if (
-                self._open.num_rows >= self._options.max_rows_per_file
-                or self._open.position >= self._options.max_bytes_per_file
-            ):
-                self._finish_file()
-
-    def finish(self) -> tuple[Fragment, ...]:
-        self._finish_file()
-        return tuple(self._fragments)
-
-    def remove(self) -> None:
-        """Remove all files, as far as the store lets us."""
-        if self._open is not None:
-            self._open.abort()
-        for fragment in self._fragments:
-            for file in fragment.files:
-                with suppress(LanceError):
-                    (self._folder / file.path).remove()
-
-    def _finish_file(self) -> None:
-        if self._open is None:
-            return
-        written = self._open.finish()
-        self._open = None
-        self._fragments.append(
-            Fragment(id=0, files=(_data_file(self._name, written),), physical_rows=written.num_rows)
-        )
-
-
-def data_file_name() -> str:
-    """Return a new random name, whose start spreads over the key space of object stores."""
-    random = uuid.uuid4().bytes
-    return f"{int.from_bytes(random[:3]):024b}{random[3:].hex()}.lance"
-
-
-def _data_file(name: str, written: WrittenFile) -> DataFile:
-    major, minor = (int(part) for part in written.version.split("."))
-    return DataFile(
-        path=name,
-        fields=written.fields,
-        column_indices=written.column_indices,
-        major_version=major,
-        minor_version=minor,
-        size_bytes=written.size_bytes,
-    )
+        latest = open_manifest(table, version, list_versions(table).scheme)
+        ids = {file.path: fragment.id for fragment in latest.manifest.fragments for file in fragment.files}
+        return zone_maps.commit(table, latest, [ids[fragment.files[0].path] for fragment in fragments])
+    except LanceError as err:
+        message = f"{table.uri}: version {version} is committed, but its statistics are not: {err}"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return version
 
 
 def _version_to_append(table: Location, manifest: Manifest, options: WriteOptions) -> str:
@@ -287,7 +208,7 @@ def _version_to_append(table: Location, manifest: Manifest, options: WriteOption
     return own
 
 
-def _transaction(read_version: int, operation: Any, options: WriteOptions) -> Transaction:
+def _transaction(read_version: int, operation: Operation, options: WriteOptions) -> Transaction:
     return Transaction(
         read_version=read_version,
         uuid=str(uuid.uuid4()),
