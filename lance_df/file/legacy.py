@@ -1,0 +1,143 @@
+"""Read 0.1 data files."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings.rows import checked_rows, split_rows
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+from lance_df.file.io import named, named_errors, run_plans
+from lance_df.file.legacy_dictionaries import DictionaryLoader
+from lance_df.file.legacy_open import build_column, load_metadata, load_schema
+from lance_df.file.legacy_pages import PageTable
+from lance_df.file.legacy_sizes import page_sizes
+from lance_df.file.legacy_statistics import LegacyStatistics, StatisticsReader
+from lance_df.file.tail import with_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.file.legacy_columns import Column
+    from lance_df.format.schema import Field, Schema
+    from lance_df.storage import ByteSource
+
+
+class LegacyFileReader:
+    """A `FileReader` of a 0.1 file.
+
+    Parameters
+    ----------
+    source
+        The file.
+    field_ids
+        `DataFile.fields`; without it the embedded manifest tells.
+    dictionary_source
+        The table's manifest file, which ``Field.dictionary`` of the fields to read refers to; without it they
+        are taken to refer to this file, as those of the embedded manifest do.
+    """
+
+    version = "0.1"
+
+    def __init__(
+        self,
+        source: ByteSource,
+        *,
+        field_ids: Sequence[int] | None = None,
+        dictionary_source: ByteSource | None = None,
+    ) -> None:
+        self._source = with_tail(source)
+        self.path = source.path
+        self._metadata = load_metadata(self._source)
+        self.num_rows = self._metadata.num_rows
+        ids = [field.id for field in self.schema.walk()] if field_ids is None else list(field_ids)
+        self._column_of = {each: each for each in ids}
+        self._pages = PageTable(
+            self._source,
+            self._metadata.page_table_position,
+            min(ids, default=0) if field_ids is None else next(iter(ids), 0),
+            max(ids, default=-1),
+            self._metadata.num_batches,
+        )
+        self._dictionaries = DictionaryLoader(dictionary_source or self._source)
+        self._columns: dict[Field, Column] = {}
+
+    @cached_property
+    def schema(self) -> Schema:
+        return load_schema(self._source, self._metadata.manifest_position)
+
+    @property
+    def column_of(self) -> Mapping[int, int]:
+        return self._column_of
+
+    def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+        """Return one array for each field. See `FileReader`."""
+        rows = checked_rows(rows, self.num_rows)
+        parts = list(split_rows(rows, self._metadata.batch_starts))
+        columns = self._open(fields)
+        plans: list[IoPlan[pa.Array]] = [
+            named(f"{self.path}: column {field.name!r}", column.read(parts))
+            for field, column in zip(fields, columns, strict=True)
+        ]
+        return run_plans(self._source, plans)
+
+    def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
+        """Return the rows at which batches start. See `FileReader`."""
+        return self._metadata.batch_starts[:-1] if fields else self._metadata.batch_starts[:0]
+
+    def page_bytes(self, field: Field) -> list[tuple[int, int]]:
+        """Return (first row, stored bytes) of each page. See `FileReader`."""
+        with named_errors(self.path):
+            sizes = page_sizes(self.schema, self._pages)
+        starts = self._metadata.batch_starts[:-1].tolist()
+        return [
+            page
+            for node in field.walk()
+            if node.id in sizes
+            for page in zip(starts, sizes[node.id].tolist(), strict=True)
+        ]
+
+    def statistics(self, field: Field) -> LegacyStatistics | None:
+        """Return the bounds of each batch of a field, or None where the file has none.
+
+        Raises
+        ------
+        CorruptDataError
+            The statistics are damaged.
+        """
+        return self._statistics.read(field)
+
+    @cached_property
+    def _statistics(self) -> StatisticsReader:
+        return StatisticsReader(self._source, self._metadata)
+
+    def _open(self, fields: Sequence[Field]) -> list[Column]:
+        missing = [field for field in fields if field not in self._columns]
+        self._pages.load(node.id for field in missing for node in field.walk())
+        for field in missing:
+            with named_errors(f"{self.path}: column {field.name!r}"):
+                self._columns[field] = self._build(field)
+        return [self._columns[field] for field in fields]
+
+    def _build(self, field: Field) -> Column:
+        for node in field.walk():
+            if node.id not in self._column_of:
+                raise InvalidInputError(f"{self.path}: holds no column of field {node.name!r} (id {node.id})")
+            if node.logical_type == "map" or (node.children and not (node.is_struct or node.is_list)):
+                raise UnsupportedFeatureError(f"0.1 files have no columns of type {node.logical_type}")
+        column = build_column(field, self._pages, self._dictionaries)
+        self._check_counts(column)
+        return column
+
+    def _check_counts(self, column: Column) -> None:
+        starts = self._metadata.batch_starts
+        for batch in range(self._metadata.num_batches):
+            expected = int(starts[batch + 1] - starts[batch])
+            if (found := column.num_values(batch)) != expected:
+                raise CorruptDataError(f"batch {batch} has {expected} rows, the column holds {found} of them")

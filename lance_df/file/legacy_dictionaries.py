@@ -1,0 +1,56 @@
+"""The values of dictionary columns of 0.1: one array a field, in the table's manifest or in the data file.
+
+Spec: file format 0.1, 5.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.encodings.legacy.page import Stretch
+from lance_df.encodings.legacy.plain import read_plain
+from lance_df.encodings.legacy.var_binary import read_var_binary
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.file.io import named, run_plan
+from lance_df.file.legacy_types import is_var_binary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.format.schema import Field
+    from lance_df.storage import ByteSource
+
+
+class DictionaryLoader:
+    """Reads values once. ``source`` is what ``Field.dictionary`` refers to."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._values: dict[tuple[int, int, pa.DataType], pa.Array] = {}
+
+    def load(self, field: Field) -> pa.Array:
+        """Return the values of a dictionary field.
+
+        Raises
+        ------
+        CorruptDataError
+            The field does not tell where they are, or they are not there.
+        """
+        place = f"{self._source.path}: dictionary of column {field.name!r}"
+        if field.dictionary is None:
+            raise CorruptDataError(f"{place}: the schema does not tell where its values are")
+        position, length = field.dictionary
+        value_type = field.arrow_type().value_type
+        key = (position, length, value_type)
+        if key not in self._values:
+            if length < 0:
+                raise CorruptDataError(f"{place}: it has {length} values")
+            stretches = [Stretch(position, length, self._source.size, RowRange(0, length))]
+            plan = (
+                read_var_binary(value_type, stretches, nullable=False)
+                if is_var_binary(value_type)
+                else read_plain(value_type, stretches)
+            )
+            self._values[key] = run_plan(self._source, named(place, plan))
+        return self._values[key]

@@ -1,0 +1,133 @@
+"""What the tail of a 0.1 file says: batches, the page table, statistics, the schema.
+
+Spec: file format 0.1, sections 2, 3 and 7.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_df._pb import file_pb2, table_pb2
+from lance_df.errors import CorruptDataError
+from lance_df.format.file_metadata import file_version
+from lance_df.format.messages import parse_message
+from lance_df.format.schema import Schema
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import pyarrow as pa
+
+_FOOTER = struct.Struct("<qHH4s")
+
+FOOTER_BYTES = _FOOTER.size
+LENGTH_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyStatisticsInfo:
+    """Where statistics lie: a table of one row for each batch, with its own schema and page table.
+
+    ``schema`` has a struct for each field, named with the field's id.
+    """
+
+    schema: Schema
+    page_table_position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyMetadata:
+    """The `Metadata` message.
+
+    Attributes
+    ----------
+    manifest_position
+        Where the embedded manifest lies; 0 for none.
+    batch_starts
+        The first row of each batch, and the number of all rows. At least ``[0]``.
+    page_table_position
+        Where the page table lies.
+    statistics
+        None without any.
+    """
+
+    manifest_position: int
+    batch_starts: npt.NDArray[np.int64]
+    page_table_position: int
+    statistics: LegacyStatisticsInfo | None
+
+    @property
+    def num_batches(self) -> int:
+        return len(self.batch_starts) - 1
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.batch_starts[-1])
+
+    @classmethod
+    def from_proto(cls, data: pa.Buffer, *, source: str) -> Self:
+        """Parse the message's bytes.
+
+        Raises
+        ------
+        CorruptDataError
+            They are no such message, or the batches do not ascend from row 0.
+        """
+        message = parse_message(file_pb2.Metadata, data, source=source, what="the metadata")
+        starts = np.array(message.batch_offsets or [0], np.int64)
+        if starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+            raise CorruptDataError(f"{source}: the batches do not start at ascending rows from 0 on")
+        statistics = None
+        if message.HasField("statistics"):
+            statistics = LegacyStatisticsInfo(
+                Schema.from_proto(message.statistics.schema, source=source),
+                message.statistics.page_table_position,
+            )
+        return cls(
+            manifest_position=message.manifest_position,
+            batch_starts=starts,
+            page_table_position=message.page_table_position,
+            statistics=statistics,
+        )
+
+
+def parse_legacy_footer(data: bytes, *, file_size: int, source: str) -> int:
+    """Return the position of the metadata block.
+
+    Parameters
+    ----------
+    data
+        The last `FOOTER_BYTES` of the file, or the whole of a shorter one.
+    file_size, source
+        The file's, for checks and messages.
+
+    Raises
+    ------
+    CorruptDataError
+        No 0.1 file, or a truncated one.
+    """
+    if file_version(data, source=source) != "0.1" or len(data) < FOOTER_BYTES:
+        raise CorruptDataError(f"{source}: no footer of a 0.1 file in its last {len(data)} bytes")
+    position: int = _FOOTER.unpack(data)[0]
+    if not 0 <= position <= file_size - FOOTER_BYTES - LENGTH_BYTES:
+        raise CorruptDataError(
+            f"{source}: the metadata is said to start at byte {position} of {file_size}: truncated or damaged"
+        )
+    return position
+
+
+def parse_embedded_schema(data: pa.Buffer, *, source: str) -> Schema:
+    """Return the schema in the manifest that a 0.1 file embeds.
+
+    Raises
+    ------
+    CorruptDataError
+        The bytes are no manifest, or its fields are no tree.
+    """
+    message = parse_message(table_pb2.Manifest, data, source=source, what="the embedded manifest")
+    return Schema.from_proto(message.fields, message.schema_metadata, source=source)
