@@ -1,0 +1,42 @@
+"""TPC-H tables as Parquet and Lance files, made once and kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from queries import TABLES
+
+LANCE_VERSIONS = ("2.0", "2.1", "2.2")
+
+
+def ensure_data(folder: Path, scale: float) -> Path:
+    """Return the folder of one scale factor; generate what is missing.
+
+    tpchgen-cli writes Parquet, pylance writes Lance: we read what others wrote.
+    """
+    home = folder / f"sf{scale:g}"
+    parquet = home / "parquet"
+    if not all((parquet / f"{table}.parquet").exists() for table in TABLES):
+        parquet.mkdir(parents=True, exist_ok=True)
+        generator = Path(sys.executable).with_name("tpchgen-cli")
+        arguments = ["parquet", "-s", f"{scale:g}", "-T", ",".join(TABLES), "-o", str(parquet), "--overwrite"]
+        subprocess.run([str(generator), *arguments], check=True, stdout=subprocess.DEVNULL)
+    for version in LANCE_VERSIONS:
+        for table in TABLES:
+            target = home / version / f"{table}.lance"
+            if not (target / "_versions").exists():
+                _write_lance(parquet / f"{table}.parquet", target, version)
+    return home
+
+
+def _write_lance(source: Path, target: Path, version: str) -> None:
+    os.environ.setdefault("LANCE_LOG", "error")
+    import lance
+    import pyarrow.parquet as pq
+
+    logging.getLogger("lance").setLevel(logging.ERROR)
+    lance.write_dataset(pq.read_table(source), str(target), data_storage_version=version)

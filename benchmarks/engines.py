@@ -1,0 +1,88 @@
+"""The engines that are compared. Each opens the tables once and then answers SQL with an Arrow table."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from queries import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    Engine = Callable[[str], pa.Table]
+
+NUM_THREADS = os.cpu_count() or 1
+
+
+def open_engine(name: str, home: Path) -> Engine:
+    """Open an engine: ``"ours-2.2"``, ``"pylance-2.0"``, ``"parquet"``, ``"duckdb"``, ``"memory"`` …"""
+    kind, _, version = name.partition("-")
+    return _OPEN[kind](home / (version or "parquet"))
+
+
+def _ours(home: Path) -> Engine:
+    from datafusion import SessionConfig
+
+    import lance_df
+
+    config = SessionConfig().with_target_partitions(NUM_THREADS)
+    ctx = lance_df.connect(str(home), config=config)
+    return lambda sql: ctx.sql(sql).to_arrow_table()
+
+
+def _pylance(home: Path) -> Engine:
+    import lance
+
+    ctx = _context()
+    for table in TABLES:
+        dataset = lance.dataset(str(home / f"{table}.lance"))
+        ctx.register_table(
+            table, lance.FFILanceTableProvider(dataset, with_row_id=False, with_row_addr=False)
+        )
+    return lambda sql: ctx.sql(sql).to_arrow_table()
+
+
+def _parquet(home: Path) -> Engine:
+    ctx = _context()
+    for table in TABLES:
+        ctx.register_parquet(table, str(home / f"{table}.parquet"))
+    return lambda sql: ctx.sql(sql).to_arrow_table()
+
+
+def _memory(home: Path) -> Engine:
+    import pyarrow.parquet as pq
+
+    ctx = _context()
+    for table in TABLES:
+        batches = pq.read_table(home / f"{table}.parquet").to_batches(max_chunksize=65_536)
+        ctx.register_record_batches(table, [batches[part::NUM_THREADS] for part in range(NUM_THREADS)])
+    return lambda sql: ctx.sql(sql).to_arrow_table()
+
+
+def _duckdb(home: Path) -> Engine:
+    import duckdb
+
+    connection = duckdb.connect(config={"threads": NUM_THREADS})
+    for table in TABLES:
+        path = home / f"{table}.parquet"
+        connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{path}')")
+    return lambda sql: connection.execute(sql).to_arrow_table()
+
+
+def _context() -> Any:
+    from datafusion import SessionConfig, SessionContext
+
+    return SessionContext(SessionConfig().with_target_partitions(NUM_THREADS))
+
+
+_OPEN: dict[str, Callable[[Path], Engine]] = {
+    "ours": _ours,
+    "pylance": _pylance,
+    "parquet": _parquet,
+    "memory": _memory,
+    "duckdb": _duckdb,
+}
