@@ -160,9 +160,15 @@ class Table:
 
     @cached_property
     def indices(self) -> tuple[IndexMetadata, ...]:
-        """The index segments of this version, of all kinds. Coverage that is not reliable is left out."""
+        """The index segments of this version, of all kinds. Coverage that is not reliable is left out.
+
+        For a new manifest take :meth:`ManifestFile.read_indices`, which leaves out nothing.
+        """
         indices = self._file.read_indices()
-        if self.manifest.trusts_index_coverage:
+        # With the flag, indices may cover fragments by addresses that a reuse index translates.
+        if self.manifest.trusts_index_coverage and not (
+            self.manifest.reader_feature_flags & FeatureFlag.FRAGMENT_REUSE_INDEX
+        ):
             return indices
         return tuple(dataclasses.replace(index, fragment_bitmap=None) for index in indices)
 
