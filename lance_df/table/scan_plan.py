@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -46,7 +46,9 @@ class ScanRequest:
     Attributes
     ----------
     columns
-        Top-level columns in output order; ``None`` for all. An empty tuple asks for row counts only.
+        Top-level columns in output order; ``None`` for all. An empty tuple asks for row counts only. A field
+        of a struct is named ``"a.b"``; the system columns (``_rowid``, ``_rowaddr``, ``_rowoffset``,
+        ``_row_created_at_version``, ``_row_last_updated_at_version``) may be named too.
     predicate
         Applied exactly, row by row. Must hold no `Unknown`.
     hint
@@ -64,6 +66,8 @@ class ScanRequest:
         Whether page statistics and indices may prune.
     include_deleted_rows
         Return deleted rows too, with a null ``_rowid``.
+    blobs_as_bytes
+        Return blobs as their bytes, not as descriptions of where these are.
     """
 
     columns: tuple[str, ...] | None = None
@@ -76,6 +80,7 @@ class ScanRequest:
     fragment_ids: tuple[int, ...] | None = None
     use_statistics: bool = True
     include_deleted_rows: bool = False
+    blobs_as_bytes: bool = False
 
 
 class ScanTask(Protocol):
@@ -84,13 +89,16 @@ class ScanTask(Protocol):
     Attributes
     ----------
     num_rows
-        An upper bound for the rows it returns, exact when there is no predicate.
+        An upper bound for the rows it returns; exact when neither columns nor a predicate were asked for.
     num_bytes
         Stored bytes it may read; for balancing.
     """
 
-    num_rows: int
-    num_bytes: int
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def num_bytes(self) -> int: ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of exactly the plan's schema. May be called from any thread, any number of times."""
@@ -101,9 +109,14 @@ class ScanTask(Protocol):
 class ScanPlan:
     """A scan that has been pruned but not run.
 
-    ``schema`` has Arrow storage types; ``report`` is complete before anything is read.
+    ``schema`` has Arrow storage types.
     """
 
     schema: pa.Schema
     tasks: Sequence[ScanTask] = field(repr=False)
-    report: TableReport
+    make_report: Callable[[], TableReport] = field(repr=False)
+
+    @property
+    def report(self) -> TableReport:
+        """What will be read, without reading it; counting the pages opens the data files."""
+        return self.make_report()

@@ -1,0 +1,217 @@
+"""Read columns of one fragment across its data files.
+
+The first data file that lists a leaf holds it; leaves of one struct may lie in several files, and a leaf that
+no file lists is null. Ids that the schema lacks, tombstones among them, are passed over.
+Spec: table format, 3.4, 11 and 18.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.encodings.arrays import null_array
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.file.legacy import LegacyFileReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    import numpy.typing as npt
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.file.legacy_statistics import LegacyStatistics
+    from lance_df.file.reader import FileReader
+    from lance_df.format.fragments import DataFile, Fragment
+    from lance_df.format.schema import Field
+    from lance_df.table.table import Table
+
+
+class FragmentReader:
+    """The columns of one fragment, by physical row. Files are opened when a column of theirs is read.
+
+    May be used by many threads.
+    """
+
+    def __init__(self, table: Table, fragment: Fragment) -> None:
+        self.fragment = fragment
+        self.num_rows = table.fragment_rows(fragment)
+        self._table = table
+        self._held = [_held_ids(file) for file in fragment.files]
+        self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
+        self._readers: dict[int, FileReader] = {}
+
+    def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+        """Return one array of Arrow storage type for each field, with a value for each of ``rows``.
+
+        Parameters
+        ----------
+        fields
+            Top-level fields of the table's schema, which may be cut down to some of their children.
+        rows
+            Physical rows of the fragment, deleted ones included.
+
+        Raises
+        ------
+        CorruptDataError
+            A file contradicts the format, or the files of the fragment contradict each other.
+        """
+        wanted: dict[int, list[Field]] = {}
+        for field in fields:
+            for number, part in self.parts(field):
+                wanted.setdefault(number, []).append(part)
+        found: dict[tuple[int, Field], pa.Array] = {}
+        for number, parts in wanted.items():
+            arrays = self.open(number).read(parts, rows)
+            found.update(zip(((number, part) for part in parts), arrays, strict=True))
+        return [
+            _merge(
+                field,
+                [(part, found[number, part]) for number, part in self.parts(field)],
+                len(rows),
+                self.name,
+            )
+            for field in fields
+        ]
+
+    @property
+    def name(self) -> str:
+        """What messages call the fragment."""
+        return f"{self._table.uri}: fragment {self.fragment.id}"
+
+    def parts(self, field: Field) -> tuple[tuple[int, Field], ...]:
+        """Return which part of the field lies in which data file, by number; nothing for the rest."""
+        parts = self._parts.get(field)
+        if parts is None:
+            cut = ((number, _cut(field, self._owns(number))) for number in range(len(self._held)))
+            parts = tuple((number, part) for number, part in cut if part is not None)
+            self._parts[field] = parts
+        return parts
+
+    def open(self, number: int) -> FileReader:
+        """Return the reader of a data file.
+
+        Raises
+        ------
+        CorruptDataError
+            The file holds fewer rows than the fragment.
+        """
+        reader = self._readers.get(number)
+        if reader is None:
+            reader = self._table.open_data_file(self.fragment, self.fragment.files[number])
+            if reader.num_rows < self.num_rows:
+                raise CorruptDataError(
+                    f"{reader.path}: the file has {reader.num_rows} rows, its fragment {self.num_rows}"
+                )
+            self._readers[number] = reader
+        return reader
+
+    def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
+        """Return the ascending rows at which a page of one of the fields starts."""
+        starts = [np.zeros(1, np.int64)]
+        for number in {number for field in fields for number, _ in self.parts(field)}:
+            parts = [part for field in fields for owner, part in self.parts(field) if owner == number]
+            starts.append(self.open(number).page_starts(parts))
+        joined = np.unique(np.concatenate(starts))
+        return joined[joined < max(self.num_rows, 1)]
+
+    def page_bytes(self, field: Field) -> list[tuple[int, int]]:
+        """Return (first row, stored bytes) of every page of the field."""
+        return [page for number, part in self.parts(field) for page in self.open(number).page_bytes(part)]
+
+    def bytes_per_row(self, fields: Sequence[Field]) -> float:
+        """Return the stored bytes of a row of the fields, on average."""
+        stored = sum(size for field in fields for _, size in self.page_bytes(field))
+        return stored / max(self.num_rows, 1)
+
+    @property
+    def has_legacy_files(self) -> bool:
+        """Whether a data file may have page statistics."""
+        return any(file.version == "0.1" for file in self.fragment.files)
+
+    def statistics(self, field: Field) -> LegacyStatistics | None:
+        """Return the page statistics of a field that is cut down to one leaf; None where there are none."""
+        parts = self.parts(field)
+        reader = self.open(parts[0][0]) if len(parts) == 1 else None
+        leaves = list(field.leaves())
+        if not isinstance(reader, LegacyFileReader) or len(leaves) != 1:
+            return None
+        return reader.statistics(leaves[0])
+
+    def _owns(self, number: int) -> Callable[[int], bool]:
+        before = self._held[:number]
+        return lambda field_id: field_id in self._held[number] and not any(field_id in ids for ids in before)
+
+
+def _held_ids(file: DataFile) -> Collection[int]:
+    return frozenset(file.fields) if file.version == "0.1" else file.column_of().keys()
+
+
+def _cut(field: Field, owned: Callable[[int], bool]) -> Field | None:
+    """Return the field with only those of its units whose ids are owned, or None.
+
+    A unit is what a file stores as one: a field without children, a packed struct, a blob.
+    """
+    if field.is_leaf or field.is_packed or field.is_blob:
+        return field if owned(field.id) else None
+    children = tuple(_cut(child, owned) for child in field.children)
+    kept = tuple(child for child in children if child is not None)
+    if not kept:
+        return None
+    if field.logical_type == "map" and kept != field.children:
+        return None
+    return field if kept == field.children else field.with_children(kept)
+
+
+def _merge(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int, name: str) -> pa.Array:
+    """Put an array together from the parts that were found; what no part has is null."""
+    if not parts:
+        return null_array(field.arrow_type(), num_rows)
+    if len(parts) == 1 and parts[0][0] == field:
+        return parts[0][1]
+    if field.is_struct:
+        return _merge_structs(field, parts, num_rows, name)
+    if field.is_list:
+        return _merge_lists(field, parts, name)
+    raise UnsupportedFeatureError(
+        f"{name}: column {field.name!r} of type {field.logical_type} is spread over data files"
+    )
+
+
+def _merge_structs(
+    field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int, name: str
+) -> pa.Array:
+    # A struct that one file has and another has not is there: its other children are null.
+    valid = parts[0][1].is_valid()
+    for _, array in parts[1:]:
+        valid = pc.or_(valid, array.is_valid())
+    found: dict[int, list[tuple[Field, pa.Array]]] = {}
+    for part, array in parts:
+        for child, values in zip(part.children, array.flatten(), strict=True):
+            found.setdefault(child.id, []).append((child, values))
+    children = [_merge(child, found.get(child.id, ()), num_rows, name) for child in field.children]
+    data_type = field.arrow_type()
+    mask = pc.invert(valid) if not pc.all(valid).as_py() else None
+    return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)
+
+
+def _merge_lists(field: Field, parts: Sequence[tuple[Field, pa.Array]], name: str) -> pa.Array:
+    lengths = pc.fill_null(parts[0][1].value_lengths(), 0)
+    if any(not pc.fill_null(array.value_lengths(), 0).equals(lengths) for _, array in parts[1:]):
+        raise CorruptDataError(
+            f"{name}: the data files disagree on the lengths of the lists of {field.name!r}"
+        )
+    (child,) = field.children
+    items = [(part.children[0], array.flatten()) for part, array in parts]
+    merged = _merge(child, items, len(items[0][1]), name)
+    data_type = field.arrow_type()
+    offsets = np.zeros(len(lengths) + 1, np.int64 if pa.types.is_large_list(data_type) else np.int32)
+    np.cumsum(lengths.to_numpy(zero_copy_only=False), out=offsets[1:])
+    kind = pa.LargeListArray if pa.types.is_large_list(data_type) else pa.ListArray
+    null = parts[0][1].is_null()
+    return kind.from_arrays(
+        pa.array(offsets), merged, type=data_type, mask=null if parts[0][1].null_count else None
+    )

@@ -1,0 +1,80 @@
+"""Skip batches of 0.1 data files by the statistics of their pages.
+
+Spec: file format 0.1, section 6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.errors import ColumnNotFoundError
+from lance_df.expr.bounds import Match, bounds_of_legacy_pages, classify
+from lance_df.expr.walk import columns
+from lance_df.table.scan_columns import StoredColumn, resolve_path
+from lance_df.table.selection import RowRanges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from lance_df.expr.bounds import ZoneBounds
+    from lance_df.expr.nodes import Predicate
+    from lance_df.file.legacy_statistics import LegacyStatistics
+    from lance_df.format.schema import Schema
+    from lance_df.table.fragment_reader import FragmentReader
+
+
+def matching_pages(reader: FragmentReader, schema: Schema, predicate: Predicate) -> RowRanges | None:
+    """Return the physical rows in batches that may match; ``None`` if no statistics tell.
+
+    Parameters
+    ----------
+    reader
+        The fragment; the statistics of its 0.1 files are read.
+    schema
+        The table's.
+    predicate
+        May hold `Unknown`, and columns that do not exist.
+    """
+    if not reader.has_legacy_files:
+        return None
+    found: dict[tuple[str, ...], LegacyStatistics] = {}
+    for path in columns(predicate):
+        try:
+            column = resolve_path(schema, path)
+        except ColumnNotFoundError:
+            continue
+        statistics = reader.statistics(column.field) if isinstance(column, StoredColumn) else None
+        if statistics is not None:
+            found[path] = statistics
+    if not found:
+        return None
+    starts = np.unique(np.concatenate([statistics.row_starts for statistics in found.values()]))
+    return _matching_zones(predicate, found, starts)
+
+
+def _matching_zones(
+    predicate: Predicate, found: Mapping[tuple[str, ...], LegacyStatistics], starts: npt.NDArray[np.int64]
+) -> RowRanges | None:
+    bounds = {path: _spread(statistics, starts[:-1]) for path, statistics in found.items()}
+    kept = classify(predicate, bounds, len(starts) - 1) != Match.CANNOT
+    if kept.all():
+        return None
+    return RowRanges.from_ranges(starts[:-1][kept], starts[1:][kept])
+
+
+def _spread(statistics: LegacyStatistics, starts: npt.NDArray[np.int64]) -> ZoneBounds:
+    """Return the bounds for zones that the batches of all files together cut the rows into."""
+    batch = np.searchsorted(statistics.row_starts, starts, side="right") - 1
+    batch = np.minimum(batch, len(statistics.null_counts) - 1)
+    indices = pa.array(batch)
+    return bounds_of_legacy_pages(
+        statistics.min_values.take(indices),
+        statistics.max_values.take(indices),
+        statistics.null_counts[batch],
+        np.diff(statistics.row_starts)[batch],
+    )

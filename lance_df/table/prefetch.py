@@ -1,0 +1,34 @@
+"""Work ahead of the consumer, in order and within bounds: while one result is used, the next are made."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def map_ahead(function: Callable[[T], R], items: Iterable[T], *, ahead: int) -> Generator[R]:
+    """Yield the result for each item, in order, with up to ``ahead`` more of them in the making.
+
+    With 0 nothing runs in other threads. Closing the generator waits for what is running and drops the rest.
+    """
+    if ahead <= 0:
+        yield from map(function, items)
+        return
+    pending: deque[Future[R]] = deque()
+    pool = ThreadPoolExecutor(ahead, thread_name_prefix="lance_df-read")
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,190 @@
+"""Plan the scan of one table version: which fragments, which rows, in which tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, overload
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError, NotFoundError
+from lance_df.expr.nodes import Literal
+from lance_df.expr.simplify import simplify
+from lance_df.expr.walk import columns, has_unknown
+from lance_df.table.row_counts import live_rows, physical_rows
+from lance_df.table.scan_columns import resolve_columns, resolve_path, row_columns
+from lance_df.table.scan_plan import ScanPlan, ScanRequest
+from lance_df.table.scan_prune import Pruning, plan_pruning
+from lance_df.table.scan_report import make_report
+from lance_df.table.scan_task import CountTask, FragmentTask, Scan
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import numpy.typing as npt
+
+    from lance_df.expr.nodes import Predicate
+    from lance_df.table.scan_plan import ScanTask
+    from lance_df.table.table import Table
+
+    Places: TypeAlias = npt.NDArray[np.intp]
+    Bounds: TypeAlias = npt.NDArray[np.int64]
+
+# A scan is cut into some dozen tasks, so that workers finish together, of no fewer than a window of rows.
+_TASKS = 24
+_MIN_TASK_ROWS = 64 * 1024
+_MAX_TASK_ROWS = 1024 * 1024
+_TASK_ALIGNMENT = 1024
+
+
+def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
+    """Plan a scan.
+
+    Reads the index files that may prune, and deletion files where the manifest does not count deleted rows;
+    no data.
+
+    Parameters
+    ----------
+    table
+        The version to scan.
+    request
+        What is wanted. Besides top-level columns it may name struct fields as ``"a.b"``, and system columns
+        (`lance_df.table.system_columns`).
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A column of the projection or of the predicate does not exist.
+    NotFoundError
+        A fragment does not exist.
+    InvalidInputError
+        A column is asked for twice, or the predicate holds `Unknown`.
+    """
+    predicate = _simplified(request.predicate)
+    if predicate is not None and has_unknown(predicate):
+        raise InvalidInputError("a filter that cannot be evaluated was handed to the scan")
+    scan = _describe(table, request, predicate)
+    places = _places(table, request.fragment_ids)
+    if predicate is None and not scan.columns and not request.include_deleted_rows:
+        return _plan_count(scan, places, request.limit)
+    if isinstance(predicate, Literal):
+        kept = places[:0]
+    else:
+        scan = _pruned(scan, request, places)
+        kept = places[scan.pruning.keeps(table.fragments.ids[places])]
+    tasks = _Tasks.cut(scan, kept)
+    if scan.predicate is None and not scan.pruning.conditions and request.limit is not None:
+        tasks = tasks.first(request.limit)
+    return ScanPlan(scan.schema, tasks, lambda: make_report(scan, places, kept))
+
+
+def _simplified(predicate: Predicate | None) -> Predicate | None:
+    """Return None for what is always true, and FALSE for what is never true."""
+    if predicate is None:
+        return None
+    simple = simplify(predicate)
+    if isinstance(simple, Literal):
+        return None if simple.value is True else Literal(False)
+    return simple
+
+
+def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -> Scan:
+    appended = row_columns(with_row_id=request.with_row_id, with_row_address=request.with_row_address)
+    output = resolve_columns(
+        table.schema, request.columns, appended=appended, blobs_as_bytes=request.blobs_as_bytes
+    )
+    paths = set() if predicate is None else columns(predicate)
+    metadata = {key.encode(): value for key, value in table.schema.metadata.items()}
+    return Scan(
+        table=table,
+        columns=output,
+        schema=pa.schema([column.output for column in output], metadata or None),
+        predicate=predicate,
+        filter_columns=tuple(
+            resolve_path(table.schema, path, blobs_as_bytes=request.blobs_as_bytes) for path in sorted(paths)
+        ),
+        pruning=Pruning(table.schema),
+        limit=request.limit,
+        batch_rows=request.batch_rows,
+        include_deleted_rows=request.include_deleted_rows,
+    )
+
+
+def _places(table: Table, fragment_ids: tuple[int, ...] | None) -> Places:
+    """Return the places of fragments in the table's list, in the order asked for."""
+    if fragment_ids is None:
+        return np.arange(len(table.fragments), dtype=np.intp)
+    places = table.fragments.positions(np.array(fragment_ids, dtype=np.int64))
+    if (places < 0).any():
+        missing = fragment_ids[int(np.argmin(places))]
+        raise NotFoundError(f"{table.uri}: version {table.version} has no fragment {missing}")
+    return places
+
+
+def _pruned(scan: Scan, request: ScanRequest, places: Places) -> Scan:
+    # Indices do not know deleted rows, so they cannot tell which of these to leave out.
+    if not request.use_statistics or request.include_deleted_rows:
+        return scan
+    ids = np.sort(scan.table.fragments.ids[places])
+    pruning = plan_pruning(scan.table, scan.predicate, request.hint, ids.tolist())
+    predicate = None if pruning.is_exact else scan.predicate
+    return dataclasses.replace(
+        scan,
+        pruning=pruning,
+        predicate=predicate,
+        filter_columns=() if predicate is None else scan.filter_columns,
+    )
+
+
+def _plan_count(scan: Scan, places: Places, limit: int | None) -> ScanPlan:
+    num_rows = int(live_rows(scan.table, places).sum())
+    num_rows = num_rows if limit is None else min(num_rows, limit)
+    return ScanPlan(scan.schema, (CountTask(num_rows),), lambda: make_report(scan, places, places))
+
+
+class _Tasks(Sequence["ScanTask"]):
+    """The tasks of a scan, made when they are asked for: a table may have a hundred thousand fragments."""
+
+    def __init__(self, scan: Scan, places: Places, starts: Bounds, stops: Bounds) -> None:
+        self._scan = scan
+        self._places = places
+        self._starts = starts
+        self._stops = stops
+
+    @classmethod
+    def cut(cls, scan: Scan, places: Places) -> Self:
+        """Cut fragments into stretches of about the same number of rows."""
+        rows = physical_rows(scan.table, places)
+        size = int(np.clip(-(-int(rows.sum()) // _TASKS), _MIN_TASK_ROWS, _MAX_TASK_ROWS))
+        counts = np.maximum(1, (rows + size // 2) // size) * (rows > 0)
+        number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        places, rows, counts = (np.repeat(each, counts) for each in (places, rows, counts))
+        stops = np.where(number + 1 == counts, rows, _aligned(rows * (number + 1) // counts))
+        return cls(scan, places, _aligned(rows * number // counts), stops)
+
+    def first(self, num_rows: int) -> _Tasks:
+        """Return the tasks that give the first ``num_rows``, of a scan that returns every live row."""
+        least = self._stops - self._starts
+        if not self._scan.include_deleted_rows:
+            least[self._scan.table.fragments.has_deletions[self._places]] = 0
+        kept = np.cumsum(least) - least < num_rows
+        return _Tasks(self._scan, self._places[kept], self._starts[kept], self._stops[kept])
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> ScanTask: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ScanTask]: ...
+    def __getitem__(self, index: int | slice) -> ScanTask | Sequence[ScanTask]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        place, start, stop = (int(each[index]) for each in (self._places, self._starts, self._stops))
+        return FragmentTask(self._scan, place, start, stop)
+
+
+def _aligned(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return rows - rows % _TASK_ALIGNMENT

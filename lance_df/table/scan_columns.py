@@ -1,0 +1,127 @@
+"""What a scan reads and returns: stored columns, fields of stored structs, and system columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.format.blobs import blob_description
+from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance_df.format.schema import Field, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column of the data files.
+
+    Attributes
+    ----------
+    path
+        Names from the top-level field down; more than one for a field of a struct.
+    field
+        The top-level field, cut down to what the path needs.
+    output
+        Name and type of the result.
+    """
+
+    path: tuple[str, ...]
+    field: Field
+    output: pa.Field
+
+    def extract(self, array: pa.Array) -> pa.Array:
+        """Return the values at the path from those of ``field``; a NULL struct makes its fields NULL."""
+        return array if len(self.path) == 1 else pc.struct_field(array, list(self.path[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class SystemColumn:
+    """A column that is computed; see `lance_df.table.system_columns`."""
+
+    name: str
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def output(self) -> pa.Field:
+        return pa.field(self.name, pa.uint64())
+
+
+Column: TypeAlias = StoredColumn | SystemColumn
+
+
+def resolve_columns(
+    schema: Schema, names: Iterable[str] | None, *, appended: Sequence[str] = (), blobs_as_bytes: bool = False
+) -> tuple[Column, ...]:
+    """Return the columns that a scan is asked for.
+
+    Parameters
+    ----------
+    names
+        Top-level columns, struct fields as ``"a.b"``, or system columns; ``None`` for all top-level ones.
+    appended
+        System columns that are added unless they are among ``names``.
+    blobs_as_bytes
+        Blobs are read as their bytes, and otherwise as descriptions of where these are.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidInputError
+        A name is there twice.
+    """
+    wanted = list(schema.names if names is None else names)
+    wanted += [name for name in appended if name not in wanted]
+    if len(set(wanted)) < len(wanted):
+        twice = next(name for name in wanted if wanted.count(name) > 1)
+        raise InvalidInputError(f"column {twice!r} is asked for twice")
+    return tuple(resolve_name(schema, name, blobs_as_bytes=blobs_as_bytes) for name in wanted)
+
+
+def resolve_name(schema: Schema, name: str, *, blobs_as_bytes: bool = False) -> Column:
+    """Return the column that a name means: a top-level one first, then a path with dots."""
+    names = schema.names
+    path = (name,) if name in names or name in SYSTEM_COLUMNS else tuple(name.split("."))
+    return resolve_path(schema, path, blobs_as_bytes=blobs_as_bytes)
+
+
+def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool = False) -> Column:
+    """Return the column at a path of names.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is none; the message says what there is.
+    """
+    if len(path) == 1 and path[0] in SYSTEM_COLUMNS and path[0] not in schema.names:
+        return SystemColumn(path[0])
+    nodes = [schema.field(path[0])]
+    for name in path[1:]:
+        children = nodes[-1].children if nodes[-1].is_struct and not nodes[-1].is_blob else ()
+        child = next((child for child in children if child.name == name), None)
+        if child is None:
+            raise ColumnNotFoundError(
+                f"no column {'.'.join(path)!r}; the fields of {nodes[-1].name!r} are "
+                f"{', '.join(repr(child.name) for child in children) or 'none'}"
+            )
+        nodes.append(child)
+    kept = nodes[-1] if blobs_as_bytes else blob_description(nodes[-1])
+    output = kept.to_arrow().with_name(".".join(path)).with_nullable(any(node.nullable for node in nodes))
+    for node in reversed(nodes[:-1]):
+        kept = node.with_children([kept])
+    return StoredColumn(path, kept, output)
+
+
+def row_columns(*, with_row_id: bool, with_row_address: bool) -> tuple[str, ...]:
+    """Return the system columns that these flags ask for, in the order in which they are appended."""
+    return (ROW_ID,) * with_row_id + (ROW_ADDRESS,) * with_row_address

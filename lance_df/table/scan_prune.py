@@ -1,0 +1,103 @@
+"""Which rows of which fragments a scan has to look at: what indices and page statistics leave of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.expr.nodes import And
+from lance_df.expr.walk import columns, conjuncts
+from lance_df.table.indices import prune
+from lance_df.table.page_statistics import matching_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from lance_df.expr.nodes import Predicate
+    from lance_df.format.schema import Schema
+    from lance_df.table.fragment_reader import FragmentReader
+    from lance_df.table.indices import PruneResult
+    from lance_df.table.scan_plan import Reason
+    from lance_df.table.selection import RowRanges
+    from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """What may match.
+
+    Attributes
+    ----------
+    schema
+        The table's.
+    conditions
+        What rows must fulfil to be needed; the page statistics are asked for each.
+    by_index
+        What the indices say about each of the conditions that they say anything about.
+    is_exact
+        Whether the indices alone decide, so that the predicate need not be applied.
+    """
+
+    schema: Schema
+    conditions: tuple[Predicate, ...] = ()
+    by_index: tuple[PruneResult, ...] = ()
+    is_exact: bool = False
+    reasons: tuple[Reason, ...] = ()
+
+    def keeps(self, fragment_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of the fragments may have matching rows, as far as indices tell."""
+        kept = np.ones(len(fragment_ids), np.bool_)
+        for result in self.by_index:
+            kept &= result.kept[np.searchsorted(result.fragment_ids, fragment_ids)]
+        return kept
+
+    def rows(self, reader: FragmentReader) -> RowRanges | None:
+        """Return the physical rows of a fragment that may match; ``None`` for all of them."""
+        selected: RowRanges | None = None
+        found = [result.rows(reader.fragment.id) for result in self.by_index]
+        found += [matching_pages(reader, self.schema, condition) for condition in self.conditions]
+        for rows in found:
+            if rows is not None:
+                selected = rows if selected is None else selected.intersect(rows)
+        return selected
+
+
+def plan_pruning(
+    table: Table, predicate: Predicate | None, hint: Predicate | None, fragment_ids: Sequence[int]
+) -> Pruning:
+    """Ask the indices of a table about the conditions of a scan of some fragments.
+
+    Parameters
+    ----------
+    predicate
+        What is applied to each row; the indices may show that this is not needed.
+    hint
+        What prunes only; may hold `Unknown`.
+    """
+    conditions = tuple(condition for condition in (predicate, hint) if condition is not None)
+    if not conditions or not table.indices or not len(fragment_ids):
+        return Pruning(table.schema, conditions)
+    asked = _without_repetition(predicate, hint)
+    results = tuple(prune(table, condition, fragment_ids) for condition in asked)
+    return Pruning(
+        table.schema,
+        conditions,
+        results,
+        is_exact=predicate is not None and results[0].is_exact,
+        reasons=tuple(reason for result in results for reason in result.reasons),
+    )
+
+
+def _without_repetition(predicate: Predicate | None, hint: Predicate | None) -> tuple[Predicate, ...]:
+    """Return the predicate, and what the hint says beyond it: each conjunct is asked about once."""
+    if predicate is None:
+        return () if hint is None else (hint,)
+    if hint is None:
+        return (predicate,)
+    known = conjuncts(predicate)
+    more = tuple(part for part in conjuncts(hint) if part not in known and columns(part))
+    return (predicate, And(more)) if more else (predicate,)

@@ -1,0 +1,108 @@
+"""Count what a planned scan reads, before it reads it: fragments, pages and bytes, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.expr.text import to_text
+from lance_df.expr.walk import conjuncts
+from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.page_statistics import matching_pages
+from lance_df.table.scan_plan import Count, Reason, TableReport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from lance_df.expr.nodes import Predicate
+    from lance_df.format.schema import Field
+    from lance_df.table.scan_task import Scan
+    from lance_df.table.selection import RowRanges
+
+
+@dataclass(slots=True)
+class _Tally:
+    fragments: int = 0
+    pages: int = 0
+    kept_pages: int = 0
+    bytes: int = 0
+    kept_bytes: int = 0
+
+
+def make_report(scan: Scan, places: npt.NDArray[np.intp], kept: npt.NDArray[np.intp]) -> TableReport:
+    """Report on a scan.
+
+    Opens the data files of all the fragments, to count their pages.
+
+    Parameters
+    ----------
+    scan
+        What is read.
+    places, kept
+        The fragments that were asked for, and those that indices have left of them.
+    """
+    fields = scan.fields()
+    tally = _Tally()
+    is_kept = np.isin(places, kept)
+    for place, alive in zip(places.tolist(), is_kept.tolist(), strict=True):
+        reader = FragmentReader(scan.table, scan.table.fragments[place])
+        rows = scan.pruning.rows(reader) if alive else None
+        _count(tally, reader, fields, rows, is_kept=alive and (rows is None or len(rows) > 0))
+    return TableReport(
+        table=scan.table.uri,
+        version=scan.table.version,
+        fragments=Count(tally.fragments, len(places)),
+        pages=Count(tally.kept_pages, tally.pages),
+        bytes=Count(tally.kept_bytes, tally.bytes),
+        reasons=(*scan.pruning.reasons, *_page_reasons(scan, kept)),
+    )
+
+
+def _count(
+    tally: _Tally, reader: FragmentReader, fields: Sequence[Field], rows: RowRanges | None, *, is_kept: bool
+) -> None:
+    tally.fragments += is_kept
+    for field in fields:
+        pages = np.array(reader.page_bytes(field), dtype=np.int64).reshape(-1, 2)
+        tally.pages += len(pages)
+        tally.bytes += int(pages[:, 1].sum())
+        if is_kept:
+            touched = _touched(pages[:, 0], reader.num_rows, rows)
+            tally.kept_pages += int(touched.sum())
+            tally.kept_bytes += int(pages[touched, 1].sum())
+
+
+def _touched(starts: npt.NDArray[np.int64], num_rows: int, rows: RowRanges | None) -> npt.NDArray[np.bool_]:
+    """Return which pages hold a wanted row. The pages of several leaves follow each other."""
+    if rows is None or not len(starts):
+        return np.ones(len(starts), np.bool_)
+    following = np.append(starts[1:], 0)
+    stops = np.where(following > starts, following, num_rows)
+    first = np.searchsorted(rows.bounds[:, 1], starts, side="right")
+    last = np.searchsorted(rows.bounds[:, 0], stops, side="left")
+    touched: npt.NDArray[np.bool_] = last > first
+    return touched
+
+
+def _page_reasons(scan: Scan, kept: npt.NDArray[np.intp]) -> Iterator[Reason]:
+    """Yield what the page statistics of 0.1 files did for each conjunct."""
+    parts = {to_text(part): part for each in scan.pruning.conditions for part in conjuncts(each)}
+    for text, part in parts.items():
+        kept_rows, total = _rows_by_statistics(scan, kept, part)
+        if kept_rows < total:
+            yield Reason(text, f"page statistics kept {kept_rows} of {total} rows")
+
+
+def _rows_by_statistics(scan: Scan, kept: npt.NDArray[np.intp], part: Predicate) -> tuple[int, int]:
+    num_kept = total = 0
+    for place in kept.tolist():
+        reader = FragmentReader(scan.table, scan.table.fragments[place])
+        rows = matching_pages(reader, scan.table.schema, part)
+        total += reader.num_rows
+        num_kept += reader.num_rows if rows is None else rows.num_rows
+    return num_kept, total

@@ -1,0 +1,314 @@
+"""Run one stretch of a scan: filter columns first, then the others for the rows that match."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.expr.evaluate import evaluate
+from lance_df.table.deletions import deleted_offsets
+from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.prefetch import map_ahead
+from lance_df.table.scan_columns import StoredColumn, SystemColumn
+from lance_df.table.scan_windows import window_rows, windows
+from lance_df.table.system_columns import ROW_ID, system_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.expr.nodes import Predicate
+    from lance_df.format.schema import Field
+    from lance_df.table.scan_columns import Column
+    from lance_df.table.scan_prune import Pruning
+    from lance_df.table.table import Table
+
+# From one match in so many rows on, whole pages are read and filtered instead of single rows.
+_DENSE = 4
+# Scattered matches are gathered up to this number, so that their pages are read once.
+_GATHERED_ROWS = 16 * 1024
+_PREFETCHED_WINDOWS = 4
+_FIRST_LIMITED_ROWS = 4096
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What the tasks of one scan have in common.
+
+    Attributes
+    ----------
+    columns
+        What batches hold, in order; ``schema`` has their types.
+    predicate
+        Applied to each row; ``filter_columns`` are the columns that it reads.
+    limit
+        Rows after which a task may stop.
+    batch_rows
+        Upper bound for the rows of a batch.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    predicate: Predicate | None
+    filter_columns: tuple[Column, ...]
+    pruning: Pruning
+    limit: int | None
+    batch_rows: int | None
+    include_deleted_rows: bool
+
+    def fields(self) -> list[Field]:
+        """Return the stored fields that are read, each once."""
+        stored = (*self.filter_columns, *self.columns)
+        return list(dict.fromkeys(column.field for column in stored if isinstance(column, StoredColumn)))
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentTask:
+    """Rows ``start`` to ``stop`` (exclusive) of the fragment at ``place`` of the table's list.
+
+    A `ScanTask`; ``num_rows`` and ``num_bytes`` are upper bounds.
+    """
+
+    scan: Scan = field(repr=False)
+    place: int
+    start: int
+    stop: int
+
+    @property
+    def num_rows(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def num_bytes(self) -> int:
+        fragments = self.scan.table.fragments
+        physical_rows = max(int(fragments.physical_rows[self.place]), self.num_rows, 1)
+        return int(fragments.file_bytes[self.place]) * self.num_rows // physical_rows
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield batches of the scan's schema, in row order. See `ScanTask`."""
+        batches = _Stretch(self.scan, self.place).read(self.start, self.stop)
+        return _sliced(batches, self.scan.batch_rows, self.scan.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """Only the number of rows is wanted, and the manifest knows it. A `ScanTask`."""
+
+    num_rows: int
+    num_bytes: int = 0
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield one batch without columns."""
+        if self.num_rows:
+            yield count_batch(self.num_rows)
+
+
+def count_batch(num_rows: int) -> pa.RecordBatch:
+    """Return a batch without columns that has ``num_rows`` rows."""
+    return pa.record_batch([pa.nulls(num_rows)], ["rows"]).select([])
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """Rows to return, and their values as far as they are known.
+
+    ``mask`` says which of ``rows`` are meant; ``None`` for all. ``known`` has a value for each of these.
+    """
+
+    rows: Rows
+    mask: _Mask | None
+    num_rows: int
+    known: Mapping[Column, pa.Array]
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.mask is not None and self.num_rows * _DENSE < len(self.rows)
+
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Return the rows that are meant."""
+        rows = positions(self.rows)
+        return rows if self.mask is None else rows[self.mask]
+
+
+class _Stretch:
+    """Reads rows of one fragment for one scan."""
+
+    def __init__(self, scan: Scan, place: int) -> None:
+        self._scan = scan
+        self._place = place
+        fragment = scan.table.fragments[place]
+        self._reader = FragmentReader(scan.table, fragment)
+        vector = scan.table.deletion_vector(fragment)
+        self._deleted = np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
+
+    def read(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        scan = self._scan
+        fields = scan.fields()
+        selected = scan.pruning.rows(self._reader)
+        if selected is not None and not len(selected := selected.clip(start, stop)):
+            return
+        cuts = windows(
+            start,
+            stop,
+            self._reader.page_starts(fields),
+            max_rows=window_rows(self._reader, fields),
+            first_rows=None if scan.limit is None else max(scan.limit, _FIRST_LIMITED_ROWS),
+            selected=selected,
+        )
+        ahead = 0 if scan.table.location.is_local else _PREFETCHED_WINDOWS
+        with closing(map_ahead(self._process, cuts, ahead=ahead)) as results:
+            yield from self._joined(results)
+
+    def _joined(self, results: Iterator[_Match | pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
+        """Yield batches; scattered matches of neighbouring windows share one."""
+        gathered: list[_Match] = []
+        for result in results:
+            if isinstance(result, _Match):
+                gathered.append(result)
+                if sum(match.num_rows for match in gathered) < _GATHERED_ROWS:
+                    continue
+            if gathered and result is not None:
+                yield self._gather(gathered)
+                gathered = []
+            if isinstance(result, pa.RecordBatch):
+                yield result
+        if gathered:
+            yield self._gather(gathered)
+
+    def _process(self, rows: Rows) -> _Match | pa.RecordBatch | None:
+        """Return the batch of a window, or where only few rows match, what is known of these."""
+        match = self._match(rows)
+        if match is None or match.is_sparse:
+            return match
+        return self._finish(match)
+
+    def _match(self, rows: Rows) -> _Match | None:
+        scan = self._scan
+        mask = None if scan.include_deleted_rows else self._live(rows)
+        if mask is not None and not mask.any():
+            return None
+        known: dict[Column, pa.Array] = {}
+        if scan.predicate is not None:
+            known = self._values(scan.filter_columns, rows)
+            by_path = {column.path: values for column, values in known.items()}
+            truth = true_rows(evaluate(scan.predicate, by_path, len(rows)))
+            mask = truth if mask is None else truth & mask
+        if mask is None:
+            return _Match(rows, None, len(rows), known)
+        num_rows = int(np.count_nonzero(mask))
+        if num_rows in (0, len(rows)):
+            return _Match(rows, None, num_rows, known) if num_rows else None
+        wanted = set(scan.columns)
+        kept = pa.array(mask)
+        reused = {column: values.filter(kept) for column, values in known.items() if column in wanted}
+        return _Match(rows, mask, num_rows, reused)
+
+    def _finish(self, match: _Match) -> pa.RecordBatch:
+        """Read whole windows and leave out what does not match."""
+        missing = [column for column in self._scan.columns if column not in match.known]
+        values = self._values(missing, match.rows)
+        if match.mask is not None:
+            kept = pa.array(match.mask)
+            values = {column: array.filter(kept) for column, array in values.items()}
+        return self._batch({**match.known, **values}, match.num_rows)
+
+    def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
+        """Read single rows."""
+        rows = np.concatenate([match.positions() for match in matches])
+        known = {
+            column: concat_arrays([match.known[column] for match in matches], values.type)
+            for column, values in matches[0].known.items()
+        }
+        missing = [column for column in self._scan.columns if column not in known]
+        return self._batch({**known, **self._values(missing, rows)}, len(rows))
+
+    def _values(self, columns: Sequence[Column], rows: Rows) -> dict[Column, pa.Array]:
+        """Return the values of columns at all the rows."""
+        stored = [column for column in columns if isinstance(column, StoredColumn)]
+        arrays = self._reader.read([column.field for column in stored], rows)
+        values: dict[Column, pa.Array] = {
+            column: column.extract(array) for column, array in zip(stored, arrays, strict=True)
+        }
+        for column in columns:
+            if isinstance(column, SystemColumn):
+                values[column] = self._system_values(column.name, rows)
+        return values
+
+    def _system_values(self, name: str, rows: Rows) -> pa.Array:
+        values = system_column(self._scan.table, self._place, name, rows)
+        if name != ROW_ID or not self._scan.include_deleted_rows or (live := self._live(rows)) is None:
+            return values
+        return pa.array(values.to_numpy(), mask=~live)
+
+    def _live(self, rows: Rows) -> _Mask | None:
+        """Return which rows are not deleted; None if all are there."""
+        if isinstance(rows, RowRange):
+            low, high = np.searchsorted(self._deleted, (rows.start, rows.stop))
+            if low == high:
+                return None
+            live = np.ones(len(rows), np.bool_)
+            live[self._deleted[low:high] - rows.start] = False
+            return live
+        if not len(self._deleted):
+            return None
+        return ~np.isin(rows, self._deleted, assume_unique=True)
+
+    def _batch(self, values: Mapping[Column, pa.Array], num_rows: int) -> pa.RecordBatch:
+        scan = self._scan
+        if not scan.columns:
+            return count_batch(num_rows)
+        arrays = [conform(values[column], column.output.type, self._reader.name) for column in scan.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
+
+
+def positions(rows: Rows) -> npt.NDArray[np.int64]:
+    """Return rows one by one."""
+    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, RowRange) else rows
+
+
+def true_rows(values: pa.BooleanArray) -> _Mask:
+    """Return which values are TRUE, neither FALSE nor NULL."""
+    truth: _Mask = values.fill_null(False).to_numpy(zero_copy_only=False)
+    return truth
+
+
+def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
+    """Return the array as the type that the schema promises, which differs in names of children at most.
+
+    Raises
+    ------
+    CorruptDataError
+        The file holds values of another type.
+    """
+    if array.type == data_type:
+        return array
+    try:
+        return array.cast(data_type)
+    except pa.ArrowException as err:
+        raise CorruptDataError(f"{name}: holds values of type {array.type}, expected {data_type}") from err
+
+
+def _sliced(
+    batches: Iterator[pa.RecordBatch], batch_rows: int | None, limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the first ``limit`` rows, in batches of at most ``batch_rows``."""
+    left = limit
+    with closing(batches):  # type: ignore[type-var]
+        for whole in batches:
+            batch = whole if left is None else whole.slice(0, left)
+            size = batch.num_rows if batch_rows is None else max(1, batch_rows)
+            for start in range(0, batch.num_rows, max(1, size)):
+                yield batch.slice(start, size)
+            if left is not None and (left := left - batch.num_rows) <= 0:
+                return

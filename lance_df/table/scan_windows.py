@@ -1,0 +1,92 @@
+"""Cut the rows of a scan into windows: stretches that are read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_df.encodings.arrays import fixed_width_bits
+from lance_df.encodings.plan import RowRange
+from lance_df.encodings.rows import as_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.format.schema import Field
+    from lance_df.table.fragment_reader import FragmentReader
+    from lance_df.table.selection import RowRanges
+
+# Fewer rows a call cost more in calls than in work, more do not fit the processor's cache.
+MAX_WINDOW_ROWS = 128 * 1024
+MAX_WINDOW_BYTES = 48 * 1024 * 1024
+
+
+def window_rows(reader: FragmentReader, fields: Sequence[Field]) -> int:
+    """Return how many rows of the fields to read at once, so that they take a bounded amount of memory."""
+    width = max(reader.bytes_per_row(fields), sum(_bytes_in_memory(field) for field in fields))
+    return int(min(MAX_WINDOW_ROWS, max(1, MAX_WINDOW_BYTES // max(width, 1))))
+
+
+def _bytes_in_memory(field: Field) -> float:
+    """Return the bytes that a value of any content takes; a list counts as one item."""
+    if field.children:
+        return sum(_bytes_in_memory(child) for child in field.children)
+    return (fixed_width_bits(field.arrow_type()) or 64) / 8
+
+
+def windows(
+    start: int,
+    stop: int,
+    page_starts: npt.NDArray[np.int64],
+    *,
+    max_rows: int,
+    first_rows: int | None = None,
+    selected: RowRanges | None = None,
+) -> Iterator[Rows]:
+    """Yield ascending rows from ``start`` to ``stop`` (exclusive), at most ``max_rows`` at once.
+
+    Parameters
+    ----------
+    page_starts
+        Ascending. A window ends where a page starts rather than in the middle of one, if that does not
+        halve it.
+    first_rows
+        Begin with a window of so many rows and double that each time; for scans that may end early.
+    selected
+        Yield only these rows. Windows that they leave nearly empty are joined.
+    """
+    cuts = _cuts(start, stop, page_starts, max_rows, first_rows)
+    if selected is None:
+        yield from (RowRange(low, high) for low, high in cuts)
+        return
+    gathered: list[npt.NDArray[np.int64]] = []
+    num_gathered = 0
+    for low, high in cuts:
+        part = selected.clip(low, high)
+        num_rows = part.num_rows
+        if num_gathered and num_gathered + num_rows > max_rows:
+            yield as_rows(np.concatenate(gathered))
+            gathered, num_gathered = [], 0
+        if num_rows:
+            gathered.append(part.positions())
+            num_gathered += num_rows
+    if num_gathered:
+        yield as_rows(np.concatenate(gathered))
+
+
+def _cuts(
+    start: int, stop: int, page_starts: npt.NDArray[np.int64], max_rows: int, first_rows: int | None
+) -> Iterator[tuple[int, int]]:
+    size = max_rows if first_rows is None else min(max_rows, max(1, first_rows))
+    while start < stop:
+        end = min(start + size, stop)
+        if end < stop:
+            page = int(np.searchsorted(page_starts, end, side="right")) - 1
+            if page >= 0 and page_starts[page] >= start + (size + 1) // 2:
+                end = int(page_starts[page])
+        yield start, end
+        start, size = end, min(max_rows, 2 * size)
