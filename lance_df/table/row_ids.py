@@ -82,8 +82,10 @@ class AddressIndex:
         found = np.zeros(len(row_ids), dtype=np.bool_)
         order = np.argsort(positions, kind="stable")
         present, starts = np.unique(positions[order], return_index=True)
-        for position, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        stops = np.append(starts[1:], len(order))[: len(starts)]
+        for position, start, stop in zip(present.tolist(), starts, stops, strict=True):
             if position >= 0:
+                rows = order[start:stop]
                 found[rows] = self._live(self._fragments[position], offsets[rows])
         return np.where(found, row_ids, np.uint64(0)), found
 
