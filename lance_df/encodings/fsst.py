@@ -1,13 +1,13 @@
 """Strings coded with symbols of up to 8 bytes.
 
-The table: ``u64 header | n symbols of 8 bytes | n lengths``; code 255 says that the next byte is meant as it is.
-Spec: file format 2.x, 4.7.6.
+The table: ``u64 header | n symbols of 8 bytes | n lengths``; code 255 says that the next byte is meant as
+it is. Spec: file format 2.x, 4.7.6.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +24,15 @@ _SLACK_BYTES = 16
 # what the symbols of real texts save; a wrong guess costs a second pass
 _USUAL_RATIO = 4
 
-Offset = TypeVar("Offset", np.int32, np.int64)
-Expanded: TypeAlias = tuple[npt.NDArray[Offset], npt.NDArray[np.uint8]]
+Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolTable:
-    """256 symbols as little-endian words, and their lengths; ``is_compressed`` is false for data stored verbatim."""
+    """256 symbols as little-endian words, and their lengths.
+
+    Without ``is_compressed`` the data are stored verbatim.
+    """
 
     symbols: npt.NDArray[np.uint64]
     lengths: npt.NDArray[np.uint8]
@@ -56,7 +58,7 @@ class SymbolTable:
             raise CorruptDataError(f"a symbol of {lengths.max()} bytes, expected at most {_MAX_SYMBOL_BYTES}")
         return cls(symbols, lengths, bool(header >> 24 & 0xFF))
 
-    def expand(self, offsets: npt.NDArray[Offset], codes: npt.NDArray[np.uint8]) -> Expanded[Offset]:
+    def expand(self, offsets: Offsets, codes: npt.NDArray[np.uint8]) -> tuple[Offsets, npt.NDArray[np.uint8]]:
         """Return offsets (of the same width) and bytes of the values that ``codes`` stand for.
 
         Parameters
@@ -90,7 +92,8 @@ class SymbolTable:
         if total > np.iinfo(offsets.dtype).max:
             raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
         buffer.resize(max(total, 1))
-        return ends.astype(offsets.dtype, copy=False), np.frombuffer(buffer, np.uint8, total)
+        narrow: Offsets = ends if offsets.itemsize == 8 else ends.astype(np.int32)
+        return narrow, np.frombuffer(buffer, np.uint8, total)
 
 
 def expand(
@@ -102,4 +105,4 @@ def expand(
     """
     data = np.frombuffer(codes, np.uint8) if codes.size else np.empty(0, np.uint8)
     offsets, expanded = SymbolTable.parse(table).expand(ends, data)
-    return pa.py_buffer(expanded), offsets
+    return pa.py_buffer(expanded), offsets.astype(np.int64, copy=False)

@@ -152,13 +152,13 @@ class _Column:
         self.page_bytes = [sum(buffer.num_bytes for buffer in page.buffers) for page in self._info.pages]
 
     def plans(self, leaf: Leaf, rows: Rows) -> list[IoPlan[pa.Array]]:
-        """Return one plan for each page that ``rows`` lie in; one that reads nothing when there are no rows."""
+        """Return one plan for each page that ``rows`` lie in, at least one."""
         if not len(rows):
             return [_empty(leaf)]
         factor = leaf.page_rows_per_row
         if isinstance(rows, RowRange):
-            wanted: Rows = RowRange(rows.start * factor, rows.stop * factor)
-            first, last = wanted.start, wanted.stop - 1
+            first, last = rows.start * factor, rows.stop * factor - 1
+            wanted: Rows = RowRange(first, last + 1)
         else:
             wanted = rows if factor == 1 else (rows[:, None] * factor + np.arange(factor)).reshape(-1)
             first, last = int(wanted[0]), int(wanted[-1])

@@ -1,8 +1,8 @@
 """Compiled loops over bytes, shared by the decoders; numba is imported when the first of them is called.
 
-Every kernel checks positions that come from a file against the length of the array it reads or writes, or says in
-its docstring what the caller must have checked. Kernels that can meet broken bytes return the number of the
-first broken chunk, value or row, and -1 when there is none.
+Every kernel checks positions that come from a file against the length of the array it reads or writes, or
+says in its docstring what the caller must have checked. Kernels that can meet broken bytes return the
+number of the first broken chunk, value or row, and -1 when there is none.
 """
 
 from __future__ import annotations

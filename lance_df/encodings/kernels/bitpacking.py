@@ -84,9 +84,9 @@ def unpack_blocks(
     words
         Unsigned words as wide as the values.
     starts, widths, counts
-        First word, packed width and number of values of each block. A width of -1 marks values that are stored
-        as they are. The caller has checked that widths do not exceed the word, that counts lie in 0..1024, and
-        that the words of each block exist.
+        First word, packed width and number of values of each block. A width of -1 marks values that are
+        stored as they are. The caller has checked that no width exceeds the word, that counts lie in
+        0..1024, and that the words of each block exist.
     out
         Room for the sum of ``counts``, and 1024 words more, for a block is always written whole.
     """

@@ -21,11 +21,11 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         return numba.njit(nogil=True)(function)
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def copy_bytes(typing_context: Any, target: Any, source: Any, num_bytes: Any) -> Any:  # noqa: ARG001
     """Copy ``num_bytes`` from address ``source`` to address ``target``; they must not overlap."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         to, origin, size = arguments
         pointer = ir.IntType(8).as_pointer()
         cgutils.raw_memcpy(
@@ -36,11 +36,11 @@ def copy_bytes(typing_context: Any, target: Any, source: Any, num_bytes: Any) ->
     return types.void(types.uintp, types.uintp, types.intp), generate
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def store_8_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
     """Store ``value`` (uint64) at any address."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         to, word = arguments
         pointer = builder.inttoptr(to, ir.IntType(64).as_pointer())
         builder.store(word, pointer, align=1)

@@ -7,8 +7,8 @@ from lance_df.encodings.kernels.jit import kernel
 def expand_runs(values, value_starts, lengths, length_starts, num_runs, counts, out):  # type: ignore[no-untyped-def]
     """Write ``counts[i]`` values for each chunk i; return the first chunk whose runs are too short, or -1.
 
-    The caller has checked that ``num_runs[i]`` run values (from item ``value_starts[i]`` on) and run lengths exist,
-    and that ``out`` holds the sum of ``counts``. Runs beyond the count are cut off.
+    The caller has checked that ``num_runs[i]`` run values (from item ``value_starts[i]`` on) and run lengths
+    exist, and that ``out`` holds the sum of ``counts``. Runs beyond the count are cut off.
     """
     position = 0
     for chunk in range(len(counts)):

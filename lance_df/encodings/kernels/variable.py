@@ -12,10 +12,10 @@ def gather_variable(data, words, starts, sizes, counts, out_offsets, out):  # ty
     data, words
         The same memory as bytes and as unsigned offsets.
     starts, sizes
-        First byte (a multiple of the offset's width) and bytes of each chunk. The caller has checked that chunk i
-        has room for ``counts[i] + 1`` offsets.
+        First byte (a multiple of the offset's width) and bytes of each chunk. The caller has checked that
+        chunk i has room for ``counts[i] + 1`` offsets.
     out_offsets, out
-        Room for all values and one offset more, and for exactly the bytes between the first and the last offsets.
+        Room for all values and one offset more, and for the bytes between first and last offsets.
     """
     width = words.itemsize
     target = out.ctypes.data

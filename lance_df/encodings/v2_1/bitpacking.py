@@ -1,7 +1,7 @@
 """FastLanes bit-packing: blocks of 1024 values.
 
-Inline: ``width word | packed block`` a chunk. Out of line: whole blocks, then a tail that is packed too or stored
-as it is, whichever makes the size come out. Spec: file format 2.x, 4.7.3 to 4.7.5.
+Inline: ``width word | packed block`` a chunk. Out of line: whole blocks, then a tail that is packed too or
+stored as it is, whichever makes the size come out. Spec: file format 2.x, 4.7.3 to 4.7.5.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Chunked:
         return self.data[:whole].view(f"<u{num_bytes}")
 
     def join(self, sizes: Counts) -> Bytes:
-        """Return the first ``sizes[i]`` bytes of every chunk, back to back: a view when there is one chunk."""
+        """Return the first ``sizes[i]`` bytes of every chunk, back to back: a view if there is one chunk."""
         if len(self) == 1:
             return self.chunk(0)[: int(sizes[0])]
         stops = np.cumsum(sizes)
@@ -108,7 +108,7 @@ def read_spans(
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     if starts[0] < 0 or stops[-1] > buffer.num_bytes or (stops < starts).any():
         raise CorruptDataError(
-            f"bytes {int(starts[0])} to {int(stops[-1])} of a buffer of {buffer.num_bytes} bytes are referred to"
+            f"bytes {int(starts[0])} to {int(stops[-1])} are referred to, the buffer has {buffer.num_bytes}"
         )
     if mapped:
         (whole,) = yield [buffer]
@@ -136,7 +136,7 @@ def bitmap(valid: npt.NDArray[np.bool_], *, offset: int = 0) -> pa.Buffer:
 
 
 def with_validity(values: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Return ``values``, which have no nulls themselves, with nulls where ``valid`` is false; buffers are shared."""
+    """Return ``values``, which have no nulls themselves, with nulls where ``valid`` is false."""
     if valid is None or valid.all():
         return values
     if pa.types.is_null(values.type):

@@ -1,7 +1,7 @@
 """Constant pages: every leaf value is null, or all that are not null are equal.
 
-Buffers: ``[value] [repetition levels, definition levels]``. Which of them exist follows from their number and from
-whether the layout itself holds the value. Spec: file format 2.x, 4.6, 5.2.
+Buffers: ``[value] [repetition levels, definition levels]``. Which of them exist follows from their number and
+from whether the layout itself holds the value. Spec: file format 2.x, 4.6, 5.2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Full-zip pages: one record a slot, ``control word [| length] | value``, without padding.
 
-Buffers: ``records [| repetition index]``. The index gives the start of each row and the end of the last; it exists
-where records vary in width. Spec: file format 2.x, 4.5.
+Buffers: ``records [| repetition index]``. The index gives the start of each row and the end of the last; it
+exists where records vary in width. Spec: file format 2.x, 4.5.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.v2_1.buffers import Bytes, Counts, as_bytes, read_spans
+from lance_df.encodings.v2_1.buffers import Bytes, Counts, read_spans
 from lance_df.encodings.v2_1.levels import LevelScheme, Slots
 from lance_df.encodings.v2_1.per_value import decode_fixed_records, decode_variable_records
 from lance_df.errors import CorruptDataError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.v2_1.levels import Levels
     from lance_df.format.encodings_v2_1 import FullZipLayout
     from lance_df.storage import ByteRange
 
@@ -48,19 +49,15 @@ class FullZipPage:
         self._data_type = data_type
         self._mapped = mapped
         self._scheme = LevelScheme.of(layout.layers)
-        for bits, highest in (
-            (layout.bits_per_repetition, self._scheme.max_repetition),
-            (layout.bits_per_definition, self._scheme.max_definition),
-        ):
-            if bits > _MAX_LEVEL_BITS or (not bits and highest and highest == self._scheme.max_repetition):
-                raise CorruptDataError(f"levels up to {highest} in {bits} bits of a control word")
+        level_bits = layout.bits_per_repetition, layout.bits_per_definition
+        if max(level_bits) > _MAX_LEVEL_BITS:
+            raise CorruptDataError(f"levels of {level_bits} bits in the control words of a full-zip page")
         self._word_bytes = _control_word_bytes(layout.bits_per_repetition + layout.bits_per_definition)
         expected = 2 if self._is_indexed else 1
         if len(buffers) != expected:
             raise CorruptDataError(f"a full-zip page with {len(buffers)} buffers, expected {expected}")
-        for bits in (layout.bits_per_value, layout.bits_per_offset):
-            if bits is not None and bits % 8:
-                raise CorruptDataError(f"full-zip values of {bits} bits")
+        if (layout.bits_per_value or 0) % 8:
+            raise CorruptDataError(f"full-zip values of {layout.bits_per_value} bits")
         if layout.bits_per_offset not in (None, 32, 64):
             raise CorruptDataError(f"full-zip lengths of {layout.bits_per_offset} bits")
 
@@ -84,7 +81,7 @@ class FullZipPage:
             size = self._word_bytes + (self._layout.bits_per_value or 0) // 8
             if size * self._num_rows > self._buffers[0].num_bytes:
                 raise CorruptDataError(
-                    f"{self._num_rows} records of {size} bytes in a buffer of {self._buffers[0].num_bytes} bytes"
+                    f"{self._num_rows} records of {size} bytes in {self._buffers[0].num_bytes} bytes"
                 )
             return first * size, (first + 1) * size
         index = self._buffers[1]
@@ -164,12 +161,7 @@ class FullZipPage:
         if broken >= 0:
             raise CorruptDataError(f"the records of row {broken} of those asked for do not fill its bytes")
 
-    def _slots(
-        self,
-        repetition: np.ndarray[tuple[int], np.dtype[np.uint16]],
-        definition: np.ndarray[tuple[int], np.dtype[np.uint16]],
-        values: pa.Array,
-    ) -> Slots:
+    def _slots(self, repetition: Levels, definition: Levels, values: pa.Array) -> Slots:
         has_lists = self._scheme.max_repetition > 0
         has_nulls = self._layout.bits_per_definition > 0
         return Slots(

@@ -1,9 +1,10 @@
 """Repetition and definition levels: what the slots of a page say about lists and nulls.
 
-A *slot* is one entry of the level streams; a *visible* one owns a leaf value, which may be null. Definition level 0
-is a value; the levels of the layers follow, inner-most first. A slot has the level of the outer-most layer that is
-null or empty. Repetition levels count list layers, inner-most first: a slot with level k starts a new list at list
-layer k and all inside it, so that a row starts at the highest level. Spec: file format 2.x, 4.3.
+A *slot* is one entry of the level streams; a *visible* one owns a leaf value, which may be null. Definition
+level 0 is a value; the levels of the layers follow, inner-most first. A slot has the level of the
+outer-most layer that is null or empty. Repetition levels count list layers, inner-most first: a slot with
+level k starts a new list at list layer k and all inside it, so that a row starts at the highest level.
+Spec: file format 2.x, 4.3.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.encodings.v2_1.fixed_width import decode_fixed_width_block
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.v2_1.fixed_width import decode_fixed_width_block
 from lance_df.errors import CorruptDataError
 
 if TYPE_CHECKING:
@@ -114,11 +115,11 @@ class Slots:
             count = len(levels) if visible is None else int(np.count_nonzero(visible))
             if count != len(self.values):
                 raise CorruptDataError(f"{len(self.values)} values for {count} visible slots")
-        if self.repetition is not None and self.definition is not None:
-            if len(self.repetition) != len(self.definition):
-                raise CorruptDataError(
-                    f"{len(self.repetition)} repetition levels, {len(self.definition)} definition levels"
-                )
+        repetition, definition = self.repetition, self.definition
+        if repetition is not None and definition is not None and len(repetition) != len(definition):
+            raise CorruptDataError(
+                f"{len(repetition)} repetition levels, {len(definition)} definition levels"
+            )
         return self
 
     def select(self, rows: Rows, row_of_slot: Counts | None) -> Slots:

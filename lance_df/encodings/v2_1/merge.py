@@ -19,8 +19,8 @@ def merge(shape: Shape, paths: Sequence[pa.Array | None], count: int) -> pa.Arra
     Parameters
     ----------
     paths
-        One array for each leaf, depth first, without offsets of their own; None for empty structs, which take the
-        shape of their siblings.
+        One array for each leaf, depth first, without offsets of their own; None for empty structs, which
+        take the shape of their siblings.
     count
         Values in the result.
 
@@ -42,7 +42,7 @@ def merge(shape: Shape, paths: Sequence[pa.Array | None], count: int) -> pa.Arra
         return _struct(shape, paths, known, count)
     if not known:
         raise UnsupportedFeatureError("a list of empty structs, whose length is not stored")
-    return _list(shape, paths, known, count)
+    return _list(shape, paths, known)
 
 
 def _leaf(leaf: Leaf, values: pa.Array | None, count: int) -> pa.Array:
@@ -70,7 +70,7 @@ def _struct(
     return _like(known[0], shape.data_type, children)
 
 
-def _list(shape: Group, paths: Sequence[pa.Array | None], known: Sequence[pa.Array], count: int) -> pa.Array:
+def _list(shape: Group, paths: Sequence[pa.Array | None], known: Sequence[pa.Array]) -> pa.Array:
     (child,) = shape.children
     first = known[0]
     for other in known[1:]:

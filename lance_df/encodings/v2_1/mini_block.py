@@ -1,8 +1,8 @@
 """Mini-block pages: chunks of a few KiB that are decoded whole.
 
-Buffers: ``chunk words | chunks [| dictionary] [| repetition index]``. A chunk is
-``u16 slots [| u16 repetition size] [| u16 definition size] | sizes of value buffers`` and then these buffers, each on
-a multiple of 8. Spec: file format 2.x, 4.4, 5.1.
+Buffers: ``chunk words | chunks [| dictionary] [| repetition index]``. A chunk is ``u16 slots [| u16
+repetition size] [| u16 definition size] | sizes of value buffers`` and then these buffers, each on a
+multiple of 8. Spec: file format 2.x, 4.4, 5.1.
 """
 
 from __future__ import annotations
@@ -46,10 +46,7 @@ class _ChunkTable:
 
     def chunks_of(self, rows: Rows) -> Counts:
         """Return the chunks that hold slots of ``rows``, ascending."""
-        if isinstance(rows, RowRange):
-            wanted = np.array([rows.start, rows.stop - 1])
-        else:
-            wanted = rows
+        wanted = np.array([rows.start, rows.stop - 1]) if isinstance(rows, RowRange) else rows
         first = np.searchsorted(self.rows, wanted, side="right") - 1
         last = np.searchsorted(self.finished_rows, wanted, side="right") - 1
         if isinstance(rows, RowRange):
@@ -104,10 +101,7 @@ class MiniBlockPage:
     def decode(self, rows: Rows) -> IoPlan[Slots]:
         """Plan the slots of ``rows``."""
         table = yield from self._read_state()
-        if not len(rows):
-            chunks = np.empty(0, np.int64)
-        else:
-            chunks = table.chunks_of(rows)
+        chunks = table.chunks_of(rows) if len(rows) else np.empty(0, np.int64)
         data, starts = yield from read_spans(
             self._buffers[1], table.bytes[chunks], table.bytes[chunks + 1], mapped=self._mapped
         )

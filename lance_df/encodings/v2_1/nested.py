@@ -1,8 +1,8 @@
 """From the slots of one leaf to nested Arrow arrays, and from the arrays of sibling leaves to one.
 
-A *path array* holds everything above one leaf: lists, structs with a single child, fixed-size lists. The path arrays
-of the leaves below a field have the same shape, since every leaf repeats the levels of its ancestors; they are
-merged from the root down. Spec: file format 2.x, 4.3.1.
+A *path array* holds everything above one leaf: lists, structs with a single child, fixed-size lists. The
+path arrays of the leaves below a field have the same shape, since every leaf repeats the levels of its
+ancestors; they are merged from the root down. Spec: file format 2.x, 4.3.1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lance_df.encodings.v2_1.buffers import bitmap, with_validity
 from lance_df.encodings.v2_1.levels import LevelScheme, Slots
-from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.format.encodings_v2_1 import RepDefLayer
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ class _Unravelling:
         return self.definition[self._lists_at[self.definition] <= self.lists] <= own
 
     def keep_every(self, size: int) -> None:
-        """Go from the items of a fixed-size list to the lists: each has ``size`` slots that agree about it."""
+        """Go from the items of a fixed-size list to the lists: each has ``size`` slots that agree about
+        it."""
         if self.repetition is not None:
             self.repetition = self.repetition[::size]
         if self.definition is not None:
@@ -135,7 +136,7 @@ class _Unravelling:
                 highest += above.num_levels
             counted = ~(starts & (self.definition > inside))
             seen = starts & (self.definition <= highest)
-            before = np.cumsum(counted) - counted
+            before = np.cumsum(counted, dtype=np.int64) - counted
             begins, num_items = before[seen], int(np.count_nonzero(counted))
             own = self.definition[seen]
             valid = own <= self.levels
@@ -147,7 +148,8 @@ class _Unravelling:
             raise CorruptDataError(f"levels of a list count {num_items} items, there are {len(items)}")
         if num_items >= 1 << 31 and not large:
             raise InvalidInputError(f"{num_items} list items do not fit into one array: read fewer rows")
-        offsets = np.append(begins, num_items).astype(np.int64 if large else np.int32)
+        ends = np.append(begins, num_items)
+        offsets = ends.astype(np.int64) if large else ends.astype(np.int32)
         list_type = pa.large_list(items.type) if large else pa.list_(items.type)
         return _array(list_type, len(begins), valid, [items], offsets)
 

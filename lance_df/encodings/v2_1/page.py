@@ -1,4 +1,5 @@
-"""One page: decode some of its rows, reading only the bytes that they need. Spec: file format 2.x, chapters 4, 7."""
+"""One page: decode some of its rows, reading only the bytes that they need. Spec: file format 2.x, 4 and
+7."""
 
 from __future__ import annotations
 

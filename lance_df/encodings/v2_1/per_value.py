@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.encodings.v2_1.buffers import Bytes, Counts, allocate, with_validity
 from lance_df.encodings.fsst import SymbolTable
+from lance_df.encodings.v2_1.buffers import Bytes, Counts, allocate, with_validity
 from lance_df.encodings.v2_1.general import decompress
 from lance_df.encodings.v2_1.values import (
     bits_per_offset,
@@ -57,7 +55,7 @@ def decode_fixed_records(
         raise UnsupportedFeatureError(f"full-zip values encoded as {type(encoding).__name__}")
     if encoding.bits_per_value != expected or value_bytes * 8 != expected:
         raise CorruptDataError(
-            f"values of {encoding.bits_per_value} bits in {value_bytes} bytes, the column's type is {data_type}"
+            f"values of {encoding.bits_per_value} bits in {value_bytes} bytes, the type is {data_type}"
         )
     records = _records(data, starts, value_bytes)
     if is_bool:

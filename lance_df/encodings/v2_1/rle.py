@@ -1,6 +1,7 @@
 """Run-length encoding: ``run values`` and ``u8 run lengths`` in two buffers.
 
-As a block both are in one: ``u64 size of the values | values | lengths``. Spec: file format 2.x, 4.7.1, 4.7.9.
+As a block both are in one: ``u64 size of the values | values | lengths``. Spec: file format 2.x, 4.7.1,
+4.7.9.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a field of the schema is made of leaf columns: which there are, what lies above them, how they are merged.
+"""How a field is made of leaf columns: which there are, what lies above them, how they are merged.
 
 Only leaves have columns; packed structs and blobs count as leaves. Spec: file format 2.x, 4.1.
 """
@@ -54,7 +54,8 @@ class Leaf:
 
     @property
     def page_rows_per_row(self) -> int:
-        """How many rows of a page make up a top-level row: pages count the items of fixed-size lists of structs."""
+        """How many rows of a page make up a top-level row: pages count items of fixed-size lists of
+        structs."""
         product = 1
         for ancestor in self.ancestors:
             product *= ancestor.size

@@ -7,26 +7,23 @@ Spec: file format 2.x, 4.7.1, 4.7.7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
+from lance_df.encodings.fsst import Offsets, SymbolTable
 from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts, allocate
-from lance_df.encodings.fsst import SymbolTable
 from lance_df.encodings.v2_1.general import decompress, decompress_chunks
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.encodings_v2_1 import Encoding, Fsst, General, Variable
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 class Strings(NamedTuple):
     """Arrow's form: value i is ``data[offsets[i]:offsets[i + 1]]``. Offsets need not start at 0."""
 
-    offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64]
+    offsets: Offsets
     data: Bytes
 
     def to_arrow(self, data_type: pa.DataType) -> pa.Array:
@@ -123,13 +120,13 @@ def _block_header(data: Bytes, width: int) -> tuple[int, int]:
     if len(data) < 1 + 2 * width:
         raise CorruptDataError(f"a block of variable values of {len(data)} bytes has no header")
     if data[1:4].any():
-        # the first 2.1 writers: the width is a byte, then follow the number of values and the start of the bytes
+        # the first 2.1 writers: a byte of width, the number of values, the start of the bytes
         start = 1 + width
         return 1 + 2 * width, int.from_bytes(data[start : start + width].tobytes(), "little")
     return 2 * width, int.from_bytes(data[width : 2 * width].tobytes(), "little")
 
 
-def _checked(offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64], data: Bytes) -> Strings:
+def _checked(offsets: Offsets, data: Bytes) -> Strings:
     if offsets[0] < 0 or offsets[-1] > len(data) or (offsets[1:] < offsets[:-1]).any():
         raise CorruptDataError("offsets do not ascend, or lie outside of their buffer")
     return Strings(offsets, data)
