@@ -59,10 +59,7 @@ class History:
         stored = self._stored_latest()
         if stored is not None:
             return stored
-        latest = self.listing().latest
-        if latest is None:
-            raise self._nothing_here()
-        return latest
+        return max(self.listing().entries)
 
     def open_latest(self) -> ManifestFile:
         """Open the manifest of the highest version.
@@ -72,15 +69,16 @@ class History:
         DatasetNotFoundError
             There is no version.
         """
+        return read_manifest(self.latest_source())
+
+    def latest_source(self) -> ByteSource:
+        """Open the file of the highest version without parsing it; see :meth:`open_latest`."""
         stored = self._stored_latest()
         if stored is not None:
-            return self.open(stored)
+            return self._source(stored)
         listing = self.listing()
-        latest = listing.latest
-        if latest is None:
-            raise self._nothing_here()
-        entry = listing.entries[latest]
-        return read_manifest((self.location / VERSIONS_DIR / entry.name).open_sized(entry.size))
+        entry = listing.entries[max(listing.entries)]
+        return (self.location / VERSIONS_DIR / entry.name).open_sized(entry.size)
 
     def open(self, version: int) -> ManifestFile:
         """Open the manifest of one version, attached or detached.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_df.encodings.plan import RowRange
 from lance_df.errors import (
     CorruptDataError,
     DatasetNotFoundError,
@@ -19,31 +17,17 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.file.open import open_file
+from lance_df.file.tail import TAIL_BYTES
 from lance_df.format.feature_flags import FeatureFlag
-from lance_df.format.fragments import (
-    CREATED_AT_FIELD,
-    LAST_UPDATED_AT_FIELD,
-    MAX_ROWS,
-    ROW_ID_FIELD,
-    Fragment,
-    FragmentList,
-    Spilled,
-)
-from lance_df.format.row_ids import (
-    RunSequence,
-    constant_versions,
-    parse_row_ids,
-    parse_versions,
-    row_id_range,
-    row_ids_of,
-    versions_of,
-)
-from lance_df.format.schema import Field, Schema
+from lance_df.format.fragments import MAX_ROWS, Fragment, FragmentList
+from lance_df.format.row_ids import RunSequence
+from lance_df.format.schema import Schema
 from lance_df.format.transaction import Transaction
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
 from lance_df.table.deletions import read_deletion_vector
 from lance_df.table.history import History
+from lance_df.table.manifest_io import read_manifest
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import (
     ResolvedRef,
@@ -55,6 +39,8 @@ from lance_df.table.refs import (
     resolve,
 )
 from lance_df.table.row_ids import AddressIndex, StableIdIndex
+from lance_df.table.row_lineage import RowLineage
+from lance_df.table.version_info import VersionInfo, describe_version
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,10 +48,10 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lance_df.file.reader import FileReader
-    from lance_df.format.fragments import DataFile, SequenceRef
+    from lance_df.format.fragments import DataFile
     from lance_df.format.manifest import IndexMetadata, Manifest
     from lance_df.format.refs import Branch, Tag
-    from lance_df.storage import Location
+    from lance_df.storage import ByteSource, Location
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.row_ids import RowIdIndex
@@ -74,15 +60,6 @@ TRANSACTIONS_DIR = "_transactions"
 
 _MAX_OPEN_FILES = 256
 _MAX_DELETION_VECTORS = 4096
-_MAX_SEQUENCES = 256
-
-
-class VersionInfo(TypedDict):
-    """One version, as pylance describes it: ``timestamp`` is local time without a zone."""
-
-    version: int
-    timestamp: dt.datetime
-    metadata: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +104,7 @@ class Table:
         self.shared = shared
         self._file = file
         self._bases = BasePaths(location, file.manifest.base_paths, source=file.path)
-        self._sequences: LruCache[RunSequence] = LruCache(_MAX_SEQUENCES)
+        self._lineage = RowLineage(self)
 
     def __repr__(self) -> str:
         return f"<Table {self.uri} version {self.version}>"
@@ -185,16 +162,14 @@ class Table:
 
     def latest(self) -> Table:
         """Return the newest version of this branch: this object when nothing has changed."""
-        file = self.history.open_latest()
-        if file.path == self._file.path and file.source.size == self._file.source.size:
-            mine, theirs = (each.source.read_range(0, each.source.size) for each in (self._file, file))
-            if mine.equals(theirs):
-                return self
-        return Table(file, location=self.location, branch=self.branch, shared=self.shared)
+        source = self.history.latest_source()
+        if _is_same_file(source, self._file.source):
+            return self
+        return Table(read_manifest(source), location=self.location, branch=self.branch, shared=self.shared)
 
     def versions(self) -> list[VersionInfo]:
         """Return all versions of this branch, ascending. Reads the manifest of each."""
-        return [_describe(file.manifest) for _, file in self.history.open_all()]
+        return [describe_version(file.manifest) for _, file in self.history.open_all()]
 
     def checkout(self, ref: VersionRef | None) -> Table:
         """Return another version.
@@ -270,7 +245,7 @@ class Table:
         """Return the physical rows of a fragment, deleted ones included."""
         if fragment.physical_rows > MAX_ROWS:
             raise CorruptDataError(
-                f"{self._name(fragment)} has {fragment.physical_rows} rows, more than {MAX_ROWS}"
+                f"{self.name_of(fragment)} has {fragment.physical_rows} rows, more than {MAX_ROWS}"
             )
         if (fragment.physical_rows and self._trusts_row_counts) or not fragment.files:
             return fragment.physical_rows
@@ -331,24 +306,7 @@ class Table:
         CorruptDataError
             The table has stable row ids, but this fragment has none, too few, or damaged ones.
         """
-        num_rows = self.fragment_rows(fragment)
-        if not self.uses_stable_row_ids:
-            return row_id_range(fragment.id << 32, (fragment.id << 32) + num_rows)
-        match fragment.row_ids:
-            case None:
-                raise CorruptDataError(
-                    f"{self._name(fragment)} has no row ids, all fragments of it must have"
-                )
-            case Spilled():
-                return self._sequences.get(
-                    (fragment.id, fragment.files),
-                    lambda: row_ids_of(self._hidden_column(fragment, ROW_ID_FIELD, "_rowid")),
-                )
-            case data:
-                return self._sequences.get(
-                    (fragment.id, fragment.files),
-                    lambda: parse_row_ids(data, num_rows=num_rows, source=self._name(fragment)),
-                )
+        return self._lineage.row_ids(fragment)
 
     def row_id_sequence(self, fragment: Fragment) -> npt.NDArray[np.uint64]:
         """Return the row ids of all physical rows of a fragment as an array; see :meth:`row_ids`."""
@@ -359,12 +317,7 @@ class Table:
 
         Rows of which that is not recorded count as made in version 1, as in pylance.
         """
-        return (
-            self._row_versions(fragment, fragment.created_at, CREATED_AT_FIELD, "_row_created_at_version"),
-            self._row_versions(
-                fragment, fragment.last_updated_at, LAST_UPDATED_AT_FIELD, "_row_last_updated_at_version"
-            ),
-        )
+        return self._lineage.versions(fragment)
 
     def row_id_index(self) -> RowIdIndex:
         """Return the index from row ids to row addresses; built at the first call.
@@ -384,31 +337,6 @@ class Table:
         parts = map_reads(part, self.fragments, where=self.location)
         return StableIdIndex(parts, source=f"{self.uri} version {self.version}")
 
-    def _row_versions(
-        self, fragment: Fragment, stored: SequenceRef, field_id: int, column: str
-    ) -> RunSequence:
-        num_rows = self.fragment_rows(fragment)
-        match stored:
-            case None:
-                return constant_versions(1, num_rows)
-            case Spilled():
-                return versions_of(self._hidden_column(fragment, field_id, column))
-            case data:
-                return parse_versions(data, num_rows=num_rows, source=self._name(fragment))
-
-    def _hidden_column(self, fragment: Fragment, field_id: int, name: str) -> npt.NDArray[np.uint64]:
-        file = fragment.file_of(field_id)
-        if file is None:
-            raise CorruptDataError(
-                f"{self._name(fragment)}: the hidden column {name} (field {field_id}) is in no file"
-            )
-        reader = self.open_data_file(fragment, file)
-        column = Field(id=field_id, name=name, logical_type="uint64", nullable=False)
-        (values,) = reader.read([column], RowRange(0, reader.num_rows))
-        if values.null_count:
-            raise CorruptDataError(f"{reader.path}: the hidden column {name} has nulls")
-        return values.to_numpy(zero_copy_only=False).astype(np.uint64, copy=False)
-
     # -- inner ----------------------------------------------------------------------------------------------
 
     @property
@@ -416,14 +344,15 @@ class Table:
         # Tables migrated by releases that did not name themselves count live rows as physical ones.
         return self.manifest.writer_version is not None
 
-    def _name(self, fragment: Fragment) -> str:
+    def name_of(self, fragment: Fragment) -> str:
+        """Return what messages call a fragment."""
         return f"{self._file.path}: fragment {fragment.id}"
 
     def _file_version(self, fragment: Fragment, file: DataFile) -> str:
         try:
             return file.version
         except UnsupportedFeatureError as err:
-            raise UnsupportedFeatureError(f"{self._name(fragment)}: {err}") from err
+            raise UnsupportedFeatureError(f"{self.name_of(fragment)}: {err}") from err
 
     def _open(self, location: Location, file: DataFile, *, is_legacy: bool) -> FileReader:
         try:
@@ -458,24 +387,10 @@ def open_ref(shared: Shared, ref: ResolvedRef) -> Table:
     return Table(file, location=history.location, branch=ref.branch, shared=shared)
 
 
-def _describe(manifest: Manifest) -> VersionInfo:
-    """Summarise a version as pylance does; what the manifest does not know counts as nothing."""
-    fragments = manifest.fragments
-    known = (fragments.physical_rows > 0) & ~(fragments.has_deletions & (fragments.num_deleted == 0))
-    num_rows = int((fragments.physical_rows - fragments.num_deleted)[known].sum())
-    num_deleted = int(fragments.num_deleted.sum())
-    summary: dict[str, Any] = {
-        "total_data_file_rows": num_rows + num_deleted,
-        "total_data_files": int(fragments.num_files.sum()),
-        "total_deletion_file_rows": num_deleted,
-        "total_deletion_files": int(fragments.has_deletions.sum()),
-        "total_files_size": int(fragments.file_bytes.sum()),
-        "total_fragments": len(fragments),
-        "total_rows": num_rows,
-    }
-    timestamp = manifest.timestamp or dt.datetime.fromtimestamp(0, dt.UTC)
-    return VersionInfo(
-        version=manifest.version,
-        timestamp=timestamp.astimezone().replace(tzinfo=None),
-        metadata={key: str(value) for key, value in summary.items()},
-    )
+def _is_same_file(left: ByteSource, right: ByteSource) -> bool:
+    """Whether two files are the same; their names are not enough, as a table may be dropped and made anew."""
+    if (left.path, left.size) != (right.path, right.size):
+        return False
+    # Of a remote file the tail is in memory; it has the time of the commit and its unique id.
+    num_bytes = left.size if left.is_memory_mapped else TAIL_BYTES
+    return bool(left.read_tail(num_bytes).equals(right.read_tail(num_bytes)))

@@ -65,6 +65,7 @@ class VersionListing:
 
     @property
     def latest(self) -> int | None:
+        """The highest version; None when there is none."""
         return max(self.entries, default=None)
 
     def describe(self) -> str:
