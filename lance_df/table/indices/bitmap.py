@@ -18,7 +18,7 @@ from lance_df.expr.walk import columns
 from lance_df.storage import Location
 from lance_df.table.indices.answer import Answer, FragmentIds
 from lance_df.table.indices.index_file import IndexFile
-from lance_df.table.indices.row_address_map import parse_row_address_map
+from lance_df.table.indices.row_address_map import MAX_RANGES, parse_row_address_map
 from lance_df.table.selection import RowRanges
 
 _FILE = "bitmap_page_lookup.lance"
@@ -57,6 +57,13 @@ class Bitmap:
             raise CorruptDataError(f"{self._file.name}: bitmaps are {bitmaps.type}, expected binary")
         if bitmaps.null_count:
             raise CorruptDataError(f"{self._file.name}: a bitmap is null")
-        parts = [parse_row_address_map(item.as_buffer(), source=self._file.name).bounds for item in bitmaps]
+        parts = []
+        num_ranges = 0
+        for item in bitmaps:
+            part = parse_row_address_map(item.as_buffer(), source=self._file.name)
+            num_ranges += MAX_RANGES if part is None else len(part)
+            if part is None or num_ranges > MAX_RANGES:
+                return None
+            parts.append(part.bounds)
         bounds = np.concatenate(parts)
         return Answer(RowRanges.from_ranges(bounds[:, 0], bounds[:, 1]), is_exact=True)

@@ -43,7 +43,7 @@ class BloomFilter:
         return None
 
     def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
-        if (nulls := exact_nulls(predicate, self._file)) is not None:
+        if (nulls := exact_nulls(predicate, self._file, self._zones)) is not None:
             return nulls
         kept = self._zones.within(fragment_ids)
         rows = np.flatnonzero(kept)

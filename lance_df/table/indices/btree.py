@@ -30,7 +30,7 @@ _LOOKUP_FILE = "page_lookup.lance"
 _DATA_FILE = "page_data.lance"
 # Reading a value and its id costs about as much as reading two values of the column in the scan.
 _MAX_SHARE = 4
-_MIN_ROWS = 1 << 16
+_MIN_ROWS, _MAX_ROWS = 1 << 16, 1 << 22
 
 
 class BTree:
@@ -66,7 +66,7 @@ class BTree:
         (path,) = columns(predicate)
         matches = classify(predicate, {path: self._bounds}, len(self._bounds))
         rows = self._page_rows(self._page_numbers[matches != Match.CANNOT])
-        if rows.num_rows > max(_MIN_ROWS, self._data.num_rows // _MAX_SHARE):
+        if rows.num_rows > min(_MAX_ROWS, max(_MIN_ROWS, self._data.num_rows // _MAX_SHARE)):
             return None
         if rows.num_rows == 0:
             return Answer(RowRanges.none(), is_exact=True)

@@ -171,15 +171,15 @@ class _Pruner:
         covered = np.zeros(len(self._fragment_ids), dtype=np.bool_)
         rows, is_exact = RowRanges.none(), True
         for segment in segments:
-            index = segment.open(column.arrow_type())
-            answer = None if index is None else index.search(predicate, segment.fragment_ids)
+            answer = segment.search(predicate, column.arrow_type())
             found = None if answer is None else self._addresses(segment, answer.rows)
             if answer is None or found is None:
                 continue
             own = np.isin(self._fragment_ids, segment.fragment_ids) & self._in_reach
             covered |= own
             rows = rows.union(found.intersect(self._whole(own)))
-            is_exact &= answer.is_exact
+            # an updated row keeps its id, so row ids may stand under the row's former values, too
+            is_exact &= answer.is_exact and not segment.holds_row_ids
         others = self._whole(self._in_reach & ~covered)
         return Answer(rows.union(others), is_exact and bool(covered.all()))
 

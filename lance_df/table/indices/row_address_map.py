@@ -23,21 +23,30 @@ _ENTRY = struct.Struct("<II")
 _WHOLE = 1 << 32
 # addresses are int64 here; Lance gives out fragment ids one by one, so larger ones do not occur
 _MAX_HIGH = 1 << 31
+# So scattered a set is of no use to a scan, and 16 bytes a range take many times the space of Roaring.
+MAX_RANGES = 1 << 20
 
 
-def parse_row_address_map(data: bytes | pa.Buffer, *, source: str) -> RowRanges:
-    """Return the set as ranges of 64-bit numbers.
+def parse_row_address_map(data: bytes | pa.Buffer, *, source: str) -> RowRanges | None:
+    """Return the set as ranges of 64-bit numbers; ``None`` when it is scattered over a million of them.
 
     Raises
     ------
     CorruptDataError
         ``data`` is cut, has bytes left over, or holds a broken bitmap.
     """
-    parts = [_ranges(high, low) for high, low in _entries(memoryview(data), source)]
-    if len(parts) == 1:
-        return parts[0]
-    bounds = np.concatenate([part.bounds for part in parts]) if parts else np.empty((0, 2), np.int64)
-    return RowRanges.from_ranges(bounds[:, 0], bounds[:, 1])
+    starts, stops = [], []
+    num_ranges = 0
+    for high, low in _entries(memoryview(data), source):
+        first, last = _run_ends(low)
+        num_ranges += len(first)
+        if num_ranges > MAX_RANGES:
+            return None
+        starts.append(np.asarray(first.to_array(), dtype=np.int64) + high * _WHOLE)
+        stops.append(np.asarray(last.to_array(), dtype=np.int64) + (high * _WHOLE + 1))
+    if not starts:
+        return RowRanges.none()
+    return RowRanges.from_ranges(np.concatenate(starts), np.concatenate(stops))
 
 
 def _entries(data: memoryview, source: str) -> Iterator[tuple[int, BitMap | None]]:
@@ -62,12 +71,9 @@ def _entries(data: memoryview, source: str) -> Iterator[tuple[int, BitMap | None
         raise CorruptDataError(f"{source}: {len(data) - position} bytes follow the end of a row set")
 
 
-def _ranges(high: int, low: BitMap | None) -> RowRanges:
-    """Find the ends of the runs within Roaring: a few bytes may stand for 2**32 rows."""
-    start = high * _WHOLE
+def _run_ends(low: BitMap | None) -> tuple[BitMap, BitMap]:
+    """Return the first and the last number of each run, found within Roaring: a few bytes may mean
+    2**32 rows."""
     if low is None:
-        return RowRanges.from_ranges([start], [start + _WHOLE])
-    first, last = (low - low.shift(1)).to_array(), (low - low.shift(-1)).to_array()
-    return RowRanges.from_ranges(
-        np.asarray(first, dtype=np.int64) + start, np.asarray(last, dtype=np.int64) + start + 1
-    )
+        return BitMap([0]), BitMap([_WHOLE - 1])
+    return low - low.shift(1), low - low.shift(-1)

@@ -12,9 +12,10 @@ from pyroaring import BitMap
 
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.literals import storage_type
+from lance_df.expr.nodes import Predicate
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
-from lance_df.table.indices.answer import FragmentIds, ScalarIndex
+from lance_df.table.indices.answer import Answer, FragmentIds, ScalarIndex
 from lance_df.table.indices.bitmap import Bitmap
 from lance_df.table.indices.bloom_filter import BloomFilter
 from lance_df.table.indices.btree import BTree
@@ -59,23 +60,29 @@ class Segment:
     fragment_ids: FragmentIds
     holds_row_ids: bool
 
-    def open(self, data_type: pa.DataType) -> ScalarIndex | None:
-        """Open it, or return ``None`` when it does not fit a column of this type or is from a later release.
+    def search(self, predicate: Predicate, data_type: pa.DataType) -> Answer | None:
+        """Ask it; see `ScalarIndex.search`. ``data_type`` is the column's type and that of the literals.
+
+        Returns ``None`` also when the index holds values of another type, or is from a later release.
 
         Raises
         ------
         CorruptDataError
             A file is missing or damaged.
         """
+        try:
+            index = self._open()
+            if index.key_type is not None and storage_type(index.key_type) != storage_type(data_type):
+                return None
+            return index.search(predicate, self.fragment_ids)
+        except UnsupportedFeatureError:
+            return None
+
+    def _open(self) -> ScalarIndex:
         # a store is part of the key because tables of one path may differ between endpoints; the cached index
         # keeps its store alive, so the id is not used again
         key = (id(self.location.fs), self.location.path)
-        try:
-            index = _opened.get(key, lambda: _OPENERS[self.kind](self.location))
-            found = index.key_type
-        except UnsupportedFeatureError:
-            return None
-        return index if found is None or storage_type(found) == storage_type(data_type) else None
+        return _opened.get(key, lambda: _OPENERS[self.kind](self.location))
 
 
 def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> dict[str, list[Segment]]:

@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from lance_df.errors import CorruptDataError
 from lance_df.expr.bounds import Match, ZoneBounds, classify
-from lance_df.expr.nodes import Column, IsNull, Predicate
+from lance_df.expr.nodes import Column, IsNull, Not, Predicate
 from lance_df.expr.walk import columns
 from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds
 from lance_df.table.indices.index_file import IndexFile
 from lance_df.table.selection import RowRanges
+
+_NO_ROW = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class ZoneMap:
 
     def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
         wanted = self._zones.within(fragment_ids)
-        if (nulls := exact_nulls(predicate, self._file)) is not None:
+        if (nulls := exact_nulls(predicate, self._file, self._zones)) is not None:
             return nulls
         (path,) = columns(predicate)
         matches = classify(predicate, {path: self._bounds}, len(wanted))
@@ -82,11 +84,14 @@ class ZoneMap:
         return Answer(self._zones.ranges(kept), is_exact=bool((matches[kept] == Match.MUST).all()))
 
 
-def exact_nulls(predicate: Predicate, file: IndexFile) -> Answer | None:
-    """Return the NULL rows when the predicate asks for them and the file holds them."""
+def exact_nulls(predicate: Predicate, file: IndexFile, zones: Zones) -> Answer | None:
+    """Answer IS NULL and IS NOT NULL from the set of NULL rows, if the file holds it."""
     match predicate:
         case IsNull(Column()) if (rows := file.null_rows) is not None:
             return Answer(rows, is_exact=True)
+        case Not(IsNull(Column())) if (rows := file.null_rows) is not None:
+            indexed = RowRanges.from_ranges(zones.starts, zones.stops)
+            return Answer(indexed.intersect(rows.invert(_NO_ROW)), is_exact=True)
         case _:
             return None
 
