@@ -1,4 +1,12 @@
-"""SQL in Python over Lance tables, with DataFusion. Importing this loads no query engine."""
+"""SQL in Python over Lance tables, with DataFusion.
+
+Importing this loads no query engine: names are imported from where they live when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import (
     AlreadyExistsError,
@@ -18,6 +26,26 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 
+if TYPE_CHECKING:
+    from lance_df import file, fragment
+    from lance_df.dataset import LanceDataset, dataset, write_dataset
+    from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
+    from lance_df.fragment import LanceFragment
+
+_HOMES = {
+    "LanceDataset": "lance_df.dataset",
+    "LanceFragment": "lance_df.fragment",
+    "ScanReport": "lance_df.engine",
+    "SessionContext": "lance_df.engine",
+    "connect": "lance_df.engine",
+    "dataset": "lance_df.dataset",
+    "enable": "lance_df.engine",
+    "register": "lance_df.engine",
+    "register_udfs": "lance_df.engine",
+    "write_dataset": "lance_df.dataset",
+}
+_MODULES = frozenset({"file", "fragment"})
+
 __all__ = [
     "AlreadyExistsError",
     "ColumnNotFoundError",
@@ -27,11 +55,37 @@ __all__ = [
     "DatasetNotFoundError",
     "IncompatibleConflictError",
     "InvalidInputError",
+    "LanceDataset",
     "LanceError",
+    "LanceFragment",
     "MissingDependencyError",
     "NotFoundError",
     "RetryableConflictError",
+    "ScanReport",
+    "SessionContext",
     "StorageError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
+    "connect",
+    "dataset",
+    "enable",
+    "file",
+    "fragment",
+    "register",
+    "register_udfs",
+    "write_dataset",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"lance_df.{name}")
+    if (home := _HOMES.get(name)) is None:
+        raise AttributeError(f"module 'lance_df' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value  # also where importing the module has bound its own name, as for `dataset`
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

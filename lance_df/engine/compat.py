@@ -1,0 +1,38 @@
+"""What is used of DataFusion's Python API, which differs between its releases. Tested with 51, 53 and 55."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datafusion import DataFrame, SessionConfig, SQLOptions, col, udf, udtf
+from datafusion import SessionContext as PlainSessionContext
+from datafusion.catalog import CatalogProvider, Schema, SchemaProvider, Table
+
+__all__ = [
+    "CatalogProvider",
+    "DataFrame",
+    "PlainSessionContext",
+    "SQLOptions",
+    "Schema",
+    "SchemaProvider",
+    "SessionConfig",
+    "Table",
+    "as_view",
+    "col",
+    "udf",
+    "udtf",
+    "variant",
+]
+
+
+def variant(plan: Any) -> Any:
+    """Return the node of a logical plan, or None for a kind that has no Python class."""
+    try:
+        return plan.to_variant()
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def as_view(frame: DataFrame) -> Table:
+    """Return a table that plans ``frame`` wherever it is used."""
+    return frame.into_view()

@@ -1,0 +1,70 @@
+"""What DataFusion raises, turned into `LanceError`.
+
+DataFusion keeps the text of an exception that comes out of a callback, not the exception. Providers and
+statements remember theirs, so the text tells which one to raise again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from lance_df.engine.statement import Statement
+from lance_df.errors import ColumnNotFoundError, DatasetNotFoundError, InvalidInputError, LanceError
+
+_MAX_STATEMENT = 200
+_PREFIXES = re.compile(
+    r"^(DataFusion error: |External error: |Error during planning: |Optimizer rule '\w+' failed\s*)+"
+)
+
+
+@contextmanager
+def planning_errors(statement: Statement) -> Iterator[None]:
+    """Raise what goes wrong while a statement is planned as a `LanceError` that names the statement."""
+    try:
+        yield
+    except LanceError:
+        raise
+    except Exception as err:  # DataFusion raises plain Exception and ValueError
+        remembered = _remembered(err, [statement])
+        if remembered is not None:
+            raise remembered from err
+        raise _planning_error(err, statement.text) from err
+
+
+@contextmanager
+def execution_errors(statements: Iterable[Statement]) -> Iterator[None]:
+    """Raise the `LanceError` of a scan as itself; what else goes wrong stays as DataFusion raises it."""
+    try:
+        yield
+    except LanceError:
+        raise
+    except Exception as err:
+        remembered = _remembered(err, statements)
+        if remembered is None:
+            raise
+        raise remembered from err
+
+
+def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError | None:
+    text = str(error).replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
+    for statement in statements:
+        for known in reversed(statement.all_errors()):
+            message = str(known)
+            if message and (message in text or message in str(error)):
+                return known
+    return None
+
+
+def _planning_error(error: Exception, statement: str) -> LanceError:
+    message = _PREFIXES.sub("", str(error)).strip()
+    shown = " ".join(statement.split())
+    if len(shown) > _MAX_STATEMENT:
+        shown = shown[: _MAX_STATEMENT - 1] + "…"
+    text = f"{message} (in the statement: {shown})"
+    if "No field named" in message:
+        return ColumnNotFoundError(text)
+    if re.search(r"table '.*' not found", message):
+        return DatasetNotFoundError(text)
+    return InvalidInputError(text)

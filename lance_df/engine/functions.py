@@ -1,0 +1,147 @@
+"""Functions that SQL gets from here: the hashes of the partitioning spec, and `lance_scan`."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lance_df.engine.compat import PlainSessionContext, udf, udtf
+from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.source import TableSource
+from lance_df.engine.statement import current_statement
+from lance_df.errors import InvalidInputError, LanceError
+from lance_df.table.refs import VersionRef
+from lance_df.udfs.murmur3 import plain_udfs, typed_udf
+
+HASHES = ("murmur3", "murmur3_multi")
+SCAN_FUNCTION = "lance_scan"
+
+_TYPED_NAME = re.compile(r"\b(murmur3(?:_multi)?)__\d+_\w*")
+_PROBE = "__lance_df_type_of"
+_PLAIN_MURMUR3_TYPES = frozenset({"Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32"})
+
+
+def plain_name(text: str) -> str:
+    """Return a text of DataFusion's with the names of typed UDFs as the user wrote them."""
+    return _TYPED_NAME.sub(r"\1", text)
+
+
+def register_udfs(ctx: PlainSessionContext) -> None:
+    """Register `murmur3`, `murmur3_multi` and their typed variants (see `lance_df.udfs.murmur3`)."""
+    for function in plain_udfs():
+        ctx.register_udf(function)
+
+
+def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[str, Any] | None) -> None:
+    """Register ``lance_scan('path')`` and ``lance_scan('path', version)``; a version is a number or a tag."""
+
+    def lance_scan(*arguments: Any) -> Any:
+        statement = current_statement()
+        try:
+            source = _source_of(arguments, storage_options)
+            if statement is None:
+                return LanceTableProvider(source.current())
+            return statement.resolve(source, None, SCAN_FUNCTION)
+        except LanceError as err:
+            if statement is not None:
+                statement.errors.append(err)
+            raise
+
+    ctx.register_udtf(udtf(lance_scan, SCAN_FUNCTION))
+
+
+def _source_of(arguments: tuple[Any, ...], storage_options: Mapping[str, Any] | None) -> TableSource:
+    if not 1 <= len(arguments) <= 2:
+        raise InvalidInputError(
+            f"{SCAN_FUNCTION} takes a path and perhaps a version, got {len(arguments)} arguments"
+        )
+    values = [_constant(argument) for argument in arguments]
+    path, version = values[0], values[1] if len(values) == 2 else None
+    if not isinstance(path, str):
+        raise InvalidInputError(f"{SCAN_FUNCTION} needs a path in quotes, got {path!r}")
+    if version is not None and not isinstance(version, int | str):
+        raise InvalidInputError(f"a version is a number or a tag, got {version!r}")
+    pinned: VersionRef | None = version
+    return TableSource(path, version=pinned, storage_options=storage_options)
+
+
+def _constant(argument: Any) -> object:
+    if argument.variant_name() != "Literal":
+        raise InvalidInputError(f"{SCAN_FUNCTION} takes constants, got {argument.canonical_name()}")
+    value = argument.python_value()
+    return value.as_py() if isinstance(value, pa.Scalar) else value
+
+
+def _type_recorder(seen: dict[int, str]) -> Any:
+    """Return a UDF (number, type name) that notes what it is called with.
+
+    It refers to nothing else: a context keeps its functions, and would keep itself alive through them.
+    """
+
+    def record(number: pa.Array, type_name: pa.Array) -> pa.Array:
+        if len(number):
+            seen[number[0].as_py()] = type_name[0].as_py()
+        return pa.array([0] * len(number), pa.int32())
+
+    return udf(record, [pa.int64(), pa.string()], pa.int32(), "immutable", name=_PROBE)
+
+
+class TypedFunctions:
+    """Types of expressions in a statement, and the UDFs that are made for them, of one context."""
+
+    def __init__(self, ctx: PlainSessionContext) -> None:
+        self._ctx = ctx
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._types: dict[str, pa.DataType] = {}
+        self._seen: dict[int, str] = {}
+        ctx.register_udf(_type_recorder(self._seen))
+
+    @staticmethod
+    def probe(number: int) -> tuple[str, str]:
+        """Return what to put before and after an expression to learn its type, in place of an int32.
+
+        ``CASE`` gives NULL the type of the expression, and all of it folds to a constant while the plan is
+        optimized, which calls the UDF: no row is read.
+        """
+        return f"{_PROBE}({number}, arrow_typeof(CASE WHEN true THEN NULL ELSE ", " END))"
+
+    def learn(self, plan: Callable[[], Any], count: int) -> list[str | None]:
+        """Optimize a statement with ``count`` probes in it and return the names of the types."""
+        with self._lock:
+            self._seen.clear()
+            plan()
+            return [self._seen.get(number) for number in range(count)]
+
+    def name_for(self, function: str, type_names: tuple[str, ...]) -> str | None:
+        """Return the UDF for ``function`` of these types, made if need be; None where the plain one does.
+
+        Raises
+        ------
+        InvalidInputError
+            The types are nested, and have no hash.
+        """
+        if function == "murmur3" and _PLAIN_MURMUR3_TYPES.issuperset(type_names):
+            return None
+        key = (function, type_names)
+        with self._lock:
+            if key not in self._known:
+                types = [self._type(name) for name in type_names]
+                name = f"{function}__{len(self._known)}_" + "_".join(re.findall(r"\w+", " ".join(type_names)))
+                self._ctx.register_udf(typed_udf(function, types, name.lower()))
+                self._known[key] = name.lower()
+            return self._known[key]
+
+    def _type(self, name: str) -> pa.DataType:
+        if name not in self._types:
+            quoted = name.replace("'", "''")
+            try:
+                frame = PlainSessionContext.sql(self._ctx, f"SELECT arrow_cast(NULL, '{quoted}') AS value")
+                self._types[name] = frame.schema().field("value").type
+            except Exception as err:
+                raise InvalidInputError(f"murmur3 is not defined for values of type {name}") from err
+        return self._types[name]

@@ -1,0 +1,222 @@
+"""Ranges of a column that follow from a comparison of a cast or a function of it with a literal.
+
+All are necessary conditions, widened where engines round.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+
+import pyarrow as pa
+
+from lance_df.expr.literals import compare, plain_scalar
+from lance_df.expr.nodes import And, Column, Comparison, Operator, Predicate
+
+_RELATIVE_ERROR = Decimal("1e-12")  # of a decimal's or an integer's cast to double, with room to spare
+_MAX_CODE_POINT = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+_EPOCH = dt.date(1970, 1, 1)
+_LOWER = (Operator.GT, Operator.GE)
+_UPPER = (Operator.LT, Operator.LE)
+
+
+def cast_range(
+    column: Column,
+    data_type: pa.DataType,
+    operator: Operator,
+    value: pa.Scalar,
+    is_cast: bool,
+) -> Predicate | None:
+    """Return what ``CAST(column AS type of value) operator value`` implies; None for nothing.
+
+    Without a cast the types are the same.
+    """
+    value = plain_scalar(value)
+    if operator is Operator.NE:
+        return None
+    if not is_cast:
+        return compare(column, data_type, operator, value)
+    kinds = pa.types
+    if kinds.is_decimal(data_type) or (kinds.is_integer(data_type) and kinds.is_decimal(value.type)):
+        return _decimal_range(column, data_type, operator, value)
+    if kinds.is_timestamp(data_type) and kinds.is_date(value.type):
+        return _days_range(column, data_type, operator, value.as_py())
+    if kinds.is_date32(data_type) and kinds.is_timestamp(value.type) and value.type.tz is None:
+        return _date_range(column, operator, value)
+    if _cast_keeps_order_and_value(data_type, value.type):
+        return compare(column, data_type, operator, value)
+    return None
+
+
+def _cast_keeps_order_and_value(source: pa.DataType, target: pa.DataType) -> bool:
+    kinds = pa.types
+    if kinds.is_integer(source):
+        return kinds.is_integer(target) or kinds.is_float64(target)  # compare() minds doubles beyond 2**53
+    if kinds.is_floating(source):
+        return kinds.is_floating(target) and source.bit_width <= target.bit_width
+    return _is_text(source) and _is_text(target)
+
+
+def _decimal_range(
+    column: Column, data_type: pa.DataType, operator: Operator, value: pa.Scalar
+) -> Predicate | None:
+    if pa.types.is_decimal(value.type):
+        low = high = value.as_py()
+        if pa.types.is_decimal(data_type) and value.type.scale < data_type.scale:
+            return None  # the cast rounds
+    elif pa.types.is_float64(value.type):
+        number = value.as_py()
+        if number - number != 0:  # NaN, infinities
+            return None
+        exact = Decimal(number)
+        low, high = exact - abs(exact) * _RELATIVE_ERROR, exact + abs(exact) * _RELATIVE_ERROR
+    else:
+        return None
+    scale = data_type.scale if pa.types.is_decimal(data_type) else 0
+    parts = []
+    if operator in (*_LOWER, Operator.EQ):
+        parts.append((Operator.GE, _rounded(low, scale, ROUND_FLOOR)))
+    if operator in (*_UPPER, Operator.EQ):
+        parts.append((Operator.LE, _rounded(high, scale, ROUND_CEILING)))
+    bounds = [_comparison(column, each, bound, data_type) for each, bound in parts]
+    return And(tuple(bound for bound in bounds if bound is not None)) if any(bounds) else None
+
+
+def _rounded(number: Decimal, scale: int, rounding: str) -> Decimal:
+    with localcontext() as context:
+        context.prec = 200
+        return number.quantize(Decimal(1).scaleb(-scale), rounding=rounding)
+
+
+def _comparison(
+    column: Column, operator: Operator, value: object, data_type: pa.DataType
+) -> Comparison | None:
+    """Compare with a Python value, unless the column's type cannot hold it."""
+    if pa.types.is_integer(data_type) and isinstance(value, Decimal):
+        value = int(value)
+    try:
+        return Comparison(column, operator, pa.scalar(value, data_type))
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+
+
+def _date_range(column: Column, operator: Operator, value: pa.Scalar) -> Predicate | None:
+    """Bound a date by a timestamp."""
+    moment = value.cast(pa.timestamp("us"), safe=False).as_py()
+    low = _comparison(column, Operator.GE, moment.date(), pa.date32())
+    high = _comparison(column, Operator.LE, moment.date(), pa.date32())
+    return _either(operator, low, high)
+
+
+def _either(operator: Operator, low: Predicate | None, high: Predicate | None) -> Predicate | None:
+    """Return the bounds that ``operator`` implies, given those that equality implies."""
+    if operator in _LOWER:
+        return low
+    if operator in _UPPER:
+        return high
+    return And(tuple(part for part in (low, high) if part is not None)) if operator is Operator.EQ else None
+
+
+def _between(
+    column: Column,
+    data_type: pa.DataType,
+    operator: Operator,
+    start: dt.datetime,
+    stop: dt.datetime | None,
+) -> Predicate | None:
+    """Bound a date or timestamp by the period from ``start`` to ``stop`` (excluded).
+
+    A period means the local time of zoned columns, and engines of old truncated times before 1970 upwards,
+    so both get a day more on either side.
+    """
+    slack = dt.timedelta(days=1 if getattr(data_type, "tz", None) or start.date() <= _EPOCH else 0)
+    try:
+        low = _time_bound(column, Operator.GE, start - slack, data_type)
+        high = None if stop is None else _time_bound(column, Operator.LT, stop + slack, data_type)
+    except OverflowError:
+        return None
+    return _either(operator, low, high)
+
+
+def _time_bound(
+    column: Column, operator: Operator, moment: dt.datetime, data_type: pa.DataType
+) -> Predicate | None:
+    if pa.types.is_date32(data_type):
+        return _comparison(column, operator, moment.date(), data_type)
+    if not pa.types.is_timestamp(data_type):
+        return None
+    naive = pa.scalar(moment, pa.timestamp("us"))
+    try:
+        return Comparison(
+            column, operator, naive.cast(pa.timestamp(data_type.unit)).cast(pa.int64()).cast(data_type)
+        )
+    except pa.ArrowInvalid:
+        return None
+
+
+def _days_range(column: Column, data_type: pa.DataType, operator: Operator, day: dt.date) -> Predicate | None:
+    start = dt.datetime(day.year, day.month, day.day)
+    return _between(column, data_type, operator, start, _later(start, "day"))
+
+
+def truncated_range(
+    column: Column, data_type: pa.DataType, unit: str, operator: Operator, value: pa.Scalar
+) -> Predicate | None:
+    """Return what ``date_trunc(unit, column) operator value`` implies."""
+    if not pa.types.is_timestamp(value.type):
+        return None
+    local = value.cast(pa.timestamp("us", value.type.tz), safe=False).as_py().replace(tzinfo=None)
+    return _between(column, data_type, operator, local, _later(local, unit))
+
+
+def calendar_range(
+    column: Column, data_type: pa.DataType, operator: Operator, value: pa.Scalar
+) -> Predicate | None:
+    """Return what ``date_part('year', column) operator value`` implies."""
+    year = value.as_py()
+    if not isinstance(year, int | float) or year != int(year) or not 1 <= year <= dt.MAXYEAR:
+        return None
+    start = dt.datetime(int(year), 1, 1)
+    return _between(column, data_type, operator, start, _later(start, "year"))
+
+
+def _later(start: dt.datetime, unit: str) -> dt.datetime | None:
+    """Return the start of the next period; None when there is none or the unit is not known."""
+    months = {"month": 1, "quarter": 3, "year": 12}.get(unit)
+    try:
+        if months is not None:
+            year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+            day = min(start.day, calendar.monthrange(year, month + 1)[1])
+            return start.replace(year=year, month=month + 1, day=day)
+        return start + dt.timedelta(**{f"{unit}s": 1})
+    except (OverflowError, ValueError, TypeError):
+        return None
+
+
+def prefix_range(column: Column, data_type: pa.DataType, prefix: str) -> Predicate | None:
+    """Return what "the text starts with ``prefix``" implies."""
+    if not prefix or not _is_text(data_type):
+        return None
+    low = Comparison(column, Operator.GE, pa.scalar(prefix, data_type))
+    successor = _successor(prefix)
+    if successor is None:
+        return low
+    return And((low, Comparison(column, Operator.LT, pa.scalar(successor, data_type))))
+
+
+def _successor(prefix: str) -> str | None:
+    """Return the first text after all that start with ``prefix``, in the order of code points."""
+    stem = prefix.rstrip(chr(_MAX_CODE_POINT))
+    if not stem:
+        return None
+    following = ord(stem[-1]) + 1
+    if following in _SURROGATES:
+        following = _SURROGATES.stop
+    return stem[:-1] + chr(following)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    kinds = pa.types
+    return kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type)

@@ -1,0 +1,87 @@
+"""What an optimized logical plan says about each of its scans.
+
+DataFusion hands a scan only the conjuncts that pyarrow can express. The others stand in `Filter` nodes above
+it, already resolved through views, aliases, CTEs and joins; this module finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lance_df.engine.compat import variant
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedExpr:
+    """An expression, and the projections between it and the scan, nearest first: what each output name computes."""
+
+    expr: Any
+    projections: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalScan:
+    """One scan: the table's name as (schema or None, name), what it was given, and what is left above it."""
+
+    table: tuple[str | None, str]
+    pushed: tuple[ScopedExpr, ...]
+    above: tuple[ScopedExpr, ...]
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether planning this scan fails.
+
+        DataFusion joins the pushed conjuncts with Python's ``&``, which a literal (NULL, after folding) that
+        comes first does not support.
+        """
+        return len(self.pushed) > 1 and self.pushed[0].expr.variant_name() == "Literal"
+
+
+def logical_scans(plan: Any) -> list[LogicalScan] | None:
+    """Return all scans of an optimized plan; None when some are out of sight.
+
+    A scan in an uncorrelated scalar subquery stays inside an expression. It shares its provider with other
+    scans of the same table, so what is known of those must not prune it.
+    """
+    scans: list[LogicalScan] = []
+    pending: list[tuple[Any, tuple[ScopedExpr, ...]]] = [(plan, ())]
+    while pending:
+        node, above = pending.pop()
+        detail = variant(node)
+        kind = type(detail).__name__
+        if kind == "TableScan":
+            _, schema, name = detail.fqn()
+            pushed = tuple(ScopedExpr(expr) for expr in detail.filters())
+            scans.append(LogicalScan((schema, name), pushed, above))
+            continue
+        below = _below(kind, detail, above)
+        pending += [(child, below) for child in node.inputs()]
+    hidden = plan.display_indent().count("TableScan: ") != len(scans)
+    return None if hidden else scans
+
+
+def _below(kind: str, detail: Any, above: tuple[ScopedExpr, ...]) -> tuple[ScopedExpr, ...]:
+    """Return what still holds for the rows of a node's input."""
+    if kind == "Filter":
+        return (*above, ScopedExpr(detail.predicate()))
+    if kind == "SubqueryAlias":
+        return above
+    if kind == "Projection" and above:
+        outputs = _outputs(detail.projections())
+        return tuple(replace(scoped, projections=(*scoped.projections, outputs)) for scoped in above)
+    return ()  # joins, aggregates, limits, windows, unions ... change which rows there are
+
+
+def _outputs(projections: list[Any]) -> dict[str, Any]:
+    outputs: dict[str, Any] = {}
+    for expr in projections:
+        if expr.variant_name() == "Alias":
+            detail = expr.to_variant()
+            name, computed = detail.alias(), detail.expr()
+        else:
+            name = expr.to_variant().name() if expr.variant_name() == "Column" else expr.schema_name()
+            computed = expr
+        outputs[name] = None if name in outputs else computed
+    return outputs

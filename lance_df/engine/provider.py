@@ -1,0 +1,269 @@
+"""A Lance table as DataFusion sees it: a `pyarrow.dataset.Dataset` of which DataFusion calls four methods.
+
+Observed with DataFusion 51 to 55: planning a scan node calls ``scanner(columns, filter)`` and then, on the
+same thread, ``get_fragments(filter)``; running partition ``i`` calls ``scanner(schema, columns, filter,
+batch_size)`` of fragment ``i`` on a worker thread, and pulls its ``to_batches()``. A filter that arrives is
+never checked again above the scan, and batches are not compared with the schema.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from lance_df.engine.residual import ResidualFilter, as_datafusion
+from lance_df.engine.shutdown import scan_step
+from lance_df.engine.work import WorkList
+from lance_df.errors import LanceError
+from lance_df.expr.from_pyarrow import to_predicate
+from lance_df.expr.nodes import And, Literal, Predicate
+from lance_df.expr.walk import has_unknown
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanPlan, ScanRequest
+
+if TYPE_CHECKING:
+    from lance_df.table.table import Table
+
+_MAX_CACHED_PLANS = 16
+_COUNT_BATCH_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedScan:
+    """A scan as it will run: the plan, what is left to filter, and the order of columns to return."""
+
+    plan: ScanPlan
+    residual: ResidualFilter | None
+    output: tuple[str, ...]
+    counts_only: bool
+
+
+@dataclass(slots=True)
+class ScanCounters:
+    """What the scans of one provider have done since it was made."""
+
+    plans: int = 0
+    tasks: int = 0
+    batches: int = 0
+    rows: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, *, plans: int = 0, tasks: int = 0, batches: int = 0, rows: int = 0) -> None:
+        with self._lock:
+            self.plans += plans
+            self.tasks += tasks
+            self.batches += batches
+            self.rows += rows
+
+
+class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """One version of a table, for one statement or many.
+
+    Parameters
+    ----------
+    table
+        The version to scan.
+    num_partitions
+        Upper bound for the partitions of a scan; ``None`` for one per core.
+    extra_columns
+        Names of system columns or of struct fields that are columns too.
+    fragment_ids, batch_rows, use_statistics
+        Handed to every scan, see `ScanRequest`.
+
+    Attributes
+    ----------
+    hint
+        A condition that every row a statement can need fulfils; it prunes and is not applied.
+    errors
+        The `LanceError` objects that scans have raised; DataFusion keeps only their text.
+    scans
+        The plans of all scan nodes, in the order of planning.
+    counters
+        What has been read.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        num_partitions: int | None = None,
+        extra_columns: tuple[str, ...] = (),
+        fragment_ids: tuple[int, ...] | None = None,
+        batch_rows: int | None = None,
+        use_statistics: bool = True,
+    ) -> None:
+        # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
+        self.table = table
+        self.hint: Predicate | None = None
+        self.errors: list[LanceError] = []
+        self.scans: list[ScanPlan] = []
+        self.counters = ScanCounters()
+        self._num_partitions = num_partitions or _num_cores()
+        self._template = ScanRequest(
+            fragment_ids=fragment_ids, batch_rows=batch_rows, use_statistics=use_statistics
+        )
+        columns = (*table.arrow_schema.names, *extra_columns)
+        self._schema = plan_scan(table, ScanRequest(columns=columns)).schema
+        self._planned: dict[object, PlannedScan] = {}
+        self._lock = threading.Lock()
+        self._planning = threading.local()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def scanner(
+        self,
+        columns: list[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002, ARG002 - DataFusion's name
+        **_: Any,
+    ) -> _Scan:
+        """Answer the planner, which reads only the schema."""
+        self._planning.columns = None if columns is None else tuple(columns)
+        return _Scan(_projected(self._schema, columns), iter)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[_Partition]:  # noqa: A002
+        """Plan the scan and return its partitions, never none: DataFusion cannot sort zero partitions."""
+        # The columns come from the call of scanner() before; were they wrong, only the number of partitions
+        # would be less apt, because partitions look up the plan by the columns they are given.
+        columns = getattr(self._planning, "columns", None)
+        planned = self._plan(columns, filter)
+        self.scans.append(planned.plan)
+        num_partitions = max(1, min(self._num_partitions, len(planned.plan.tasks)))
+        work = WorkList()
+        return [_Partition(self, number, work) for number in range(num_partitions)]
+
+    def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
+        key = (columns, _fingerprint(expression), id(self.hint))
+        with self._lock:
+            if (planned := self._planned.get(key)) is not None:
+                return planned
+        try:
+            planned = self._plan_anew(columns, expression)
+        except LanceError as err:
+            self.errors.append(err)
+            raise
+        self.counters.add(plans=1)
+        with self._lock:
+            while len(self._planned) >= _MAX_CACHED_PLANS:
+                del self._planned[next(iter(self._planned))]
+            return self._planned.setdefault(key, planned)
+
+    def _plan_anew(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
+        output = tuple(self._schema.names) if columns is None else columns
+        condition = None if expression is None else as_datafusion(to_predicate(expression, self._schema))
+        predicate, hint, residual, wanted = condition, self.hint, None, output
+        if condition is not None and has_unknown(condition):
+            predicate, residual = None, ResidualFilter(expression)
+            hint = condition if hint is None else And((hint, condition))
+            wanted = (*output, *sorted(residual.columns.difference(output)))
+        elif isinstance(condition, Literal):
+            predicate = None if condition.value is True else Literal(False)
+        request = dataclasses.replace(self._template, columns=wanted, predicate=predicate, hint=hint)
+        plan = plan_scan(self.table, request)
+        counts_only = not output and residual is None and predicate is None
+        return PlannedScan(plan, residual, output, counts_only)
+
+    def _read(
+        self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
+    ) -> Iterator[pa.RecordBatch]:
+        batches = self._batches(planned, schema, partition, work)
+        try:
+            while True:
+                with scan_step() as allowed:
+                    batch = next(batches, None) if allowed else None
+                if batch is None:
+                    return
+                self.counters.add(batches=1, rows=batch.num_rows)
+                yield batch
+        except LanceError as err:
+            self.errors.append(err)
+            raise
+        finally:
+            batches.close()
+
+    def _batches(
+        self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
+    ) -> Generator[pa.RecordBatch]:
+        for task in work.start(partition, planned.plan.tasks):
+            self.counters.add(tasks=1)
+            if planned.counts_only:
+                yield from _row_counts(task.num_rows)
+                continue
+            for batch in task.read():
+                kept = batch if planned.residual is None else planned.residual.apply(batch)
+                if kept.num_rows:
+                    yield _conform(kept, planned.output, schema)
+
+
+class _Partition:
+    """One partition of one scan node: what DataFusion calls a fragment."""
+
+    def __init__(self, provider: LanceTableProvider, number: int, work: WorkList) -> None:
+        self._provider = provider
+        self._number = number
+        self._work = work
+
+    def scanner(
+        self,
+        schema: pa.Schema,  # noqa: ARG002 - DataFusion's signature
+        columns: list[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002
+        batch_size: int | None = None,  # noqa: ARG002 - small batches cost more than they save
+    ) -> _Scan:
+        provider = self._provider
+        planned = provider._plan(None if columns is None else tuple(columns), filter)
+        projected = _projected(provider.schema, columns)
+        return _Scan(projected, lambda: provider._read(planned, projected, self._number, self._work))
+
+
+class _Scan:
+    def __init__(self, schema: pa.Schema, read: Any) -> None:
+        self.projected_schema = schema
+        self.to_batches = read
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _projected(schema: pa.Schema, columns: list[str] | None) -> pa.Schema:
+    if columns is None:
+        return schema
+    return pa.schema([schema.field(name) for name in columns], schema.metadata)
+
+
+def _fingerprint(expression: pc.Expression | pa.Scalar | bool | None) -> object:
+    return (
+        expression.__reduce__()[1][0].to_pybytes()
+        if isinstance(expression, pc.Expression)
+        else repr(expression)
+    )
+
+
+def _row_counts(num_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches without columns; small ones, because DataFusion may take a batch apart by rows."""
+    for start in range(0, num_rows, _COUNT_BATCH_ROWS):
+        size = min(_COUNT_BATCH_ROWS, num_rows - start)
+        yield pa.record_batch([pa.nulls(size)], ["rows"]).select([])
+
+
+def _conform(batch: pa.RecordBatch, output: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
+    """Return exactly the columns and types that were promised."""
+    if tuple(batch.schema.names) != output:
+        batch = batch.select(list(output))
+    if not output or batch.schema.equals(schema, check_metadata=True):
+        return batch
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,188 @@
+"""Scans of one table with SQL expressions, in the order of its rows: what scanners are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lance_df.engine.compat import PlainSessionContext, SessionConfig, Table, variant
+from lance_df.engine.failures import execution_errors, planning_errors
+from lance_df.engine.functions import TypedFunctions, register_udfs
+from lance_df.engine.hints import scan_hint
+from lance_df.engine.plan_walk import logical_scans
+from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.statement import ResolvedTable, Statement
+from lance_df.errors import InvalidInputError
+from lance_df.sql.expressions import to_datafusion
+from lance_df.sql.splice import quote_identifier
+from lance_df.table import table as lance_table
+from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
+
+_TABLE = "t"
+_BATCH_ROWS = 64 * 1024
+_NO_LIMIT = 2**62
+_CHANGES_ROWS = ("Aggregate", "Window", "WindowExpr", "Unnest", "Distinct", "Union", "Join", "Limit")
+
+
+def scan_with_sql(
+    table: lance_table.Table,
+    *,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    filter: str | None = None,  # noqa: A002 - pylance's name
+    limit: int | None = None,
+    offset: int | None = None,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+    batch_size: int | None = None,
+    fragment_ids: tuple[int, ...] | None = None,
+    use_statistics: bool = True,
+) -> pa.RecordBatchReader:
+    """Return the rows for which ``filter`` is true, in the order of the table.
+
+    Parameters
+    ----------
+    columns
+        Names of columns, of struct fields (``"a.b"``) or system columns; or a mapping from output names to
+        SQL expressions.
+    filter
+        An SQL expression. Names are read as pylance reads them, see `lance_df.sql.expressions`; the rest is
+        DataFusion's SQL.
+    limit, offset
+        Rows to return, after rows to leave out.
+    with_row_id, with_row_address
+        Append ``_rowid``, ``_rowaddr``.
+    batch_size
+        Upper bound for the rows of a batch.
+    fragment_ids, use_statistics
+        As in `ScanRequest`.
+
+    Raises
+    ------
+    InvalidInputError
+        An expression is malformed, or does not compute one value for each row; ``limit`` or ``offset`` is
+        negative.
+    ColumnNotFoundError
+        There is no such column.
+    LanceError
+        From the reader: stored bytes cannot be read.
+    """
+    for name, value in (("limit", limit), ("offset", offset), ("batch_size", batch_size)):
+        if value is not None and value < (name == "batch_size"):
+            raise InvalidInputError(f"{name} is {value}, which is too small")
+    selected = _Selection(table, columns, with_row_id=with_row_id, with_row_address=with_row_address)
+    provider = LanceTableProvider(
+        table,
+        num_partitions=1,
+        extra_columns=selected.extra_columns,
+        fragment_ids=fragment_ids,
+        batch_rows=batch_size,
+        use_statistics=use_statistics,
+    )
+    text = f"SELECT {selected.sql()} FROM {_TABLE}"
+    if filter is not None:
+        text += f" WHERE (\n{to_datafusion(filter, selected.known)}\n)"
+    statement = Statement(filter or text, tables={0: ResolvedTable(provider, {(None, _TABLE)})})
+    with planning_errors(statement):
+        frame = _plan(text, provider, batch_size or _BATCH_ROWS)
+        if limit is not None or offset:
+            frame = frame.limit(_NO_LIMIT if limit is None else limit, offset or 0)
+    schema = _plain_schema(selected.output_schema(frame.schema()))
+    return pa.RecordBatchReader.from_batches(schema, _batches(frame, schema, statement))
+
+
+class _Selection:
+    """The columns to return, in SQL."""
+
+    def __init__(
+        self,
+        table: lance_table.Table,
+        columns: Sequence[str] | Mapping[str, str] | None,
+        *,
+        with_row_id: bool,
+        with_row_address: bool,
+    ) -> None:
+        stored = table.arrow_schema.names
+        appended = [
+            name for name, wanted in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if wanted
+        ]
+        self._expressions = dict(columns) if isinstance(columns, Mapping) else {}
+        if isinstance(columns, Mapping):
+            listed: list[str] = []
+        else:
+            listed = list(stored if columns is None else columns)
+        if len(set(listed)) < len(listed):
+            raise InvalidInputError(f"a column is asked for twice: {', '.join(listed)}")
+        self._listed = [*(name for name in listed if name not in appended), *appended]
+        system = [name for name in SYSTEM_COLUMNS if name not in stored]
+        paths = [name for name in listed if name not in stored and name not in system]
+        self.known = [*stored, *system]
+        self.extra_columns = (*system, *paths)
+
+    def sql(self) -> str:
+        items = [
+            f"({to_datafusion(expression, self.known)}) AS {quote_identifier(name)}"
+            for name, expression in self._expressions.items()
+        ]
+        items += [quote_identifier(name) for name in self._listed]
+        return ", ".join(items) or "NULL AS nothing"
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        return schema if self._listed or self._expressions else pa.schema([])
+
+
+def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
+    ctx = PlainSessionContext(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
+    ctx.register_table(_TABLE, Table(provider))
+    if "murmur3" in text.lower():
+        from lance_df.engine.typed_calls import with_typed_calls
+
+        register_udfs(ctx)
+        text = with_typed_calls(
+            text, TypedFunctions(ctx), lambda probe: ctx.sql(probe).optimized_logical_plan()
+        )
+    plan = ctx.sql(text).optimized_logical_plan()
+    _check_rowwise(plan)
+    scans = logical_scans(plan)
+    if scans is not None:
+        provider.hint = scan_hint(scans, provider.schema)
+    if any(scan.is_blocked for scan in scans or ()):
+        view = ctx.read_table(Table(provider)).limit(_NO_LIMIT).into_view()
+        ctx.deregister_table(_TABLE)
+        ctx.register_table(_TABLE, view)
+    return ctx.sql(text)
+
+
+def _check_rowwise(plan: Any) -> None:
+    """Refuse what does not give one row for each row: aggregates, windows, subqueries."""
+    nodes = [plan]
+    while nodes:
+        node = nodes.pop()
+        kind = type(variant(node)).__name__
+        if kind in _CHANGES_ROWS:
+            raise InvalidInputError(
+                f"expressions are computed row by row; {kind.lower()}s are not possible here"
+            )
+        nodes += node.inputs()
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema without the view types that DataFusion's functions return."""
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    fields = [field.with_type(plain.get(field.type, field.type)) for field in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def _batches(frame: Any, schema: pa.Schema, statement: Statement) -> Iterator[pa.RecordBatch]:
+    with execution_errors([statement]):
+        for streamed in frame.execute_stream():
+            batch = streamed.to_pyarrow()
+            if not len(schema):
+                yield batch.select([])
+                continue
+            columns = [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(batch.columns, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,82 @@
+"""What a statement would read, for people: `ScanReport`."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lance_df.table.scan_plan import Count, TableReport
+
+_TITLES = ("table", "version", "fragments", "pages", "bytes", "why")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True, slots=True)
+class ScanReport:
+    """What the scans of a statement keep of their tables, and why. One entry in ``tables`` for each scan."""
+
+    tables: tuple[TableReport, ...]
+
+    @property
+    def fragments(self) -> Count:
+        return _sum(table.fragments for table in self.tables)
+
+    @property
+    def pages(self) -> Count:
+        return _sum(table.pages for table in self.tables)
+
+    @property
+    def bytes(self) -> Count:
+        return _sum(table.bytes for table in self.tables)
+
+    def __str__(self) -> str:
+        if not self.tables:
+            return "no Lance table is read"
+        return "\n".join(line for table in self.tables for line in _lines(table))
+
+    def _repr_html_(self) -> str:
+        titles = "".join(f"<th>{title}</th>" for title in _TITLES)
+        return f"<table><tr>{titles}</tr>{''.join(map(_row, self.tables))}</table>"
+
+
+def _sum(counts: Iterable[Count]) -> Count:
+    listed = list(counts)
+    return Count(sum(count.kept for count in listed), sum(count.total for count in listed))
+
+
+def _lines(table: TableReport) -> Iterable[str]:
+    yield f"{table.table} (version {table.version})"
+    yield f"  fragments {_of(table.fragments)}, pages {_of(table.pages)}, bytes {_bytes_of(table.bytes)}"
+    for reason in table.reasons:
+        yield f"  {reason.conjunct}: {reason.effect}"
+
+
+def _row(table: TableReport) -> str:
+    why = "<br>".join(html.escape(f"{reason.conjunct}: {reason.effect}") for reason in table.reasons)
+    cells = (
+        html.escape(table.table),
+        str(table.version),
+        _of(table.fragments),
+        _of(table.pages),
+        _bytes_of(table.bytes),
+        why,
+    )
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _of(count: Count) -> str:
+    return f"{count.kept:,} of {count.total:,}"
+
+
+def _bytes_of(count: Count) -> str:
+    return f"{_size(count.kept)} of {_size(count.total)}"
+
+
+def _size(num_bytes: int) -> str:
+    size = float(num_bytes)
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            return f"{num_bytes} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")

@@ -1,0 +1,136 @@
+"""Filters that the predicate language cannot say (two columns compared, say), applied to batches.
+
+DataFusion does not check again what it has pushed into a scan, so such an expression is evaluated here,
+whole. pyarrow's own evaluation differs from DataFusion's for NaN and for the NULLs of IN lists; this one does
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import UnsupportedFeatureError
+from lance_df.expr.evaluate import gather_columns
+from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
+from lance_df.expr.literals import plain_array, plain_scalar
+from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unknown
+
+if TYPE_CHECKING:
+    from lance_df.expr.expression_tokens import Token
+
+Term: TypeAlias = pa.Array | pa.Scalar
+
+
+def as_datafusion(predicate: Predicate) -> Predicate:
+    """Return the predicate with `Unknown` for what DataFusion understands differently.
+
+    Its long IN lists, and no other comparison of it, tell -0.0 from 0.0.
+    """
+    match predicate:
+        case In(column, values) if pa.types.is_floating(values.type) and pc.any(pc.equal(values, 0)).as_py():
+            return Unknown(f"{'.'.join(column.path)} IN (… {len(values)} values with 0.0)")
+        case Not(operand):
+            return Not(as_datafusion(operand))
+        case IsNull(operand) if not isinstance(operand, Column):
+            return IsNull(as_datafusion(operand))
+        case And(operands):
+            return And(tuple(map(as_datafusion, operands)))
+        case Or(operands):
+            return Or(tuple(map(as_datafusion, operands)))
+        case _:
+            return predicate
+
+
+class ResidualFilter:
+    """A pushed filter expression, ready to be applied to any number of batches from any thread."""
+
+    def __init__(self, expression: pc.Expression) -> None:
+        self._tokens: tuple[Token, ...] = tuple(tokens(expression))
+        self._paths = {token.path for token in self._tokens if isinstance(token, FieldReference)}
+
+    @property
+    def columns(self) -> set[str]:
+        """The top-level columns that the expression reads."""
+        return {path[0] for path in self._paths}
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows for which the expression is true."""
+        gathered = gather_columns(batch, self._paths)
+        columns = {path: plain_array(_contiguous(array)) for path, array in gathered.items()}
+        mask = self._evaluate(columns)
+        if isinstance(mask, pa.Scalar):
+            return batch if mask.as_py() is True else batch.slice(0, 0)
+        return batch.filter(mask, null_selection_behavior="drop")
+
+    def _evaluate(self, columns: dict[tuple[str, ...], pa.Array]) -> Term:
+        functions: list[str] = []
+        arguments: list[list[Term]] = [[]]
+        for token in self._tokens:
+            match token:
+                case CallStart(function):
+                    functions.append(function)
+                    arguments.append([])
+                case CallEnd(options):
+                    terms = arguments.pop()
+                    arguments[-1].append(_call(functions.pop(), terms, options))
+                case FieldReference(path):
+                    arguments[-1].append(columns[path])
+                case scalar:
+                    arguments[-1].append(plain_scalar(scalar))
+        ((result,),) = arguments
+        return result
+
+
+def _contiguous(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _call(function: str, terms: list[Term], options: pa.StructScalar | None) -> Term:
+    if function == "is_in":
+        return _is_in(terms[0], options)
+    if (implementation := _FUNCTIONS.get(function)) is None:
+        raise UnsupportedFeatureError(f"the function {function!r} in a pushed filter is not known")
+    return implementation(*terms)
+
+
+def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
+    if options is None:
+        raise UnsupportedFeatureError("an IN list in a pushed filter has no values")
+    items = plain_array(options["value_set"].values)
+    found = pc.is_in(value, items.drop_null().cast(value.type, safe=False))
+    if items.null_count:
+        found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+
+
+def _equal(left: Term, right: Term) -> Term:
+    same = pc.equal(left, right)
+    if pa.types.is_floating(left.type):
+        same = pc.or_kleene(same, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
+    return same
+
+
+def _less(left: Term, right: Term) -> Term:
+    below = pc.less(left, right)
+    if pa.types.is_floating(left.type):
+        below = pc.or_kleene(below, pc.and_kleene(pc.is_nan(right), pc.invert(pc.is_nan(left))))
+    return below
+
+
+_FUNCTIONS: dict[str, Callable[..., Term]] = {
+    "equal": _equal,
+    "not_equal": lambda left, right: pc.invert(_equal(left, right)),
+    "less": _less,
+    "less_equal": lambda left, right: pc.invert(_less(right, left)),
+    "greater": lambda left, right: _less(right, left),
+    "greater_equal": lambda left, right: pc.invert(_less(left, right)),
+    "and_kleene": pc.and_kleene,
+    "or_kleene": pc.or_kleene,
+    "invert": pc.invert,
+    "is_null": pc.is_null,
+    "is_valid": pc.is_valid,
+}

@@ -1,0 +1,310 @@
+"""Sessions: DataFusion contexts in which names lead to Lance tables and every predicate prunes."""
+
+from __future__ import annotations
+
+import os
+import uuid
+import weakref
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from lance_df.engine.catalog import SUFFIX, TableFolder
+from lance_df.engine.compat import (
+    DataFrame,
+    PlainSessionContext,
+    SessionConfig,
+    SQLOptions,
+    Table,
+    as_view,
+    col,
+)
+from lance_df.engine.dataframe import LanceDataFrame
+from lance_df.engine.failures import planning_errors
+from lance_df.engine.functions import TypedFunctions, plain_name, register_scan_function, register_udfs
+from lance_df.engine.hints import scan_hint
+from lance_df.engine.names import names_of
+from lance_df.engine.plan_walk import LogicalScan, logical_scans
+from lance_df.engine.report import ScanReport
+from lance_df.engine.source import TableSource, as_source
+from lance_df.engine.statement import Statement, planning
+from lance_df.errors import AlreadyExistsError, NotFoundError
+from lance_df.sql.splice import quote_identifier
+from lance_df.sql.statements import (
+    CreateExternalTable,
+    CreateView,
+    parse_create_external_table,
+    parse_create_view,
+    parse_name,
+)
+from lance_df.storage import open_location
+from lance_df.table.refs import VersionRef
+
+Context = TypeVar("Context", bound=PlainSessionContext)
+
+_NO_LIMIT = 2**62
+
+
+class LanceSession:
+    """What `SessionContext` and an enabled context have beyond DataFusion's context."""
+
+    _typed_functions: TypedFunctions
+    _storage_options: Mapping[str, Any] | None
+
+    def sql(
+        self,
+        query: str,
+        options: SQLOptions | None = None,
+        param_values: dict[str, Any] | None = None,
+        **named_params: Any,
+    ) -> LanceDataFrame:
+        """Plan a statement; run it when it is DDL.
+
+        As `datafusion.SessionContext.sql`, and besides: each table is read in one version, the newest unless
+        it is pinned; predicates that DataFusion does not push into scans prune all the same; `murmur3` takes
+        any type; ``CREATE EXTERNAL TABLE t STORED AS LANCE LOCATION '…' OPTIONS('version' '3')`` works.
+
+        Raises
+        ------
+        InvalidInputError
+            The statement is wrong; `ColumnNotFoundError` or `DatasetNotFoundError` when a name in it is.
+        LanceError
+            A table cannot be opened.
+        """
+        statement = Statement(query)
+        lowered = query.lower()
+        with planning_errors(statement):
+            if "external" in lowered and (external := parse_create_external_table(query)) is not None:
+                return self._create_external(external, statement, options)
+            if "murmur3" in lowered:
+                query = self._with_typed_calls(query, param_values)
+            frame = self._plan(query, statement, options, param_values, named_params)
+            if "view" in lowered and (view := parse_create_view(query)) is not None:
+                self._follow_view(view)
+            return frame if query == statement.text else _named_as_written(frame)
+
+    def table(self, name: str) -> LanceDataFrame:
+        """Return a table as a frame; it stays at the version that is current now."""
+        statement = Statement(f"TABLE {name}")
+        with planning_errors(statement), planning(statement):
+            try:
+                frame = PlainSessionContext.table(self, name)
+            except KeyError as err:
+                raise NotFoundError(f"no table {name!r}") from err
+        return LanceDataFrame(frame.df, (statement,))
+
+    def explain_scan(self, query: str, param_values: dict[str, Any] | None = None) -> ScanReport:
+        """Plan a query, and report what its scans would read and why. No data is read.
+
+        Raises
+        ------
+        LanceError
+            As :meth:`sql`. Statements that change something are refused.
+        """
+        only_queries = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+        frame = self.sql(query, only_queries, param_values)
+        (statement,) = frame.statements
+        with planning_errors(statement):
+            frame.execution_plan()
+        plans = [plan for table in statement.tables.values() for plan in table.provider.scans]
+        return ScanReport(tuple(plan.report for plan in plans))
+
+    def _set_up(self, storage_options: Mapping[str, Any] | None) -> None:
+        self._storage_options = storage_options
+        self._typed_functions = TypedFunctions(self)
+        register_udfs(self)
+        register_scan_function(self, storage_options)
+        names = names_of(self)
+        names.lenient = True
+        names.schema(self)
+
+    def _plan(
+        self,
+        query: str,
+        statement: Statement,
+        options: SQLOptions | None,
+        param_values: dict[str, Any] | None,
+        named_params: dict[str, Any],
+    ) -> LanceDataFrame:
+        def plan() -> DataFrame:
+            with planning(statement):
+                return PlainSessionContext.sql(self, query, options, param_values, **named_params)
+
+        frame = plan()
+        if statement.tables and (scans := logical_scans(frame.optimized_logical_plan())):
+            _attach_hints(statement, scans)
+            if any(scan.is_blocked for scan in scans):
+                self._stand_in(statement, scans)
+                frame = plan()
+        return LanceDataFrame(frame.df, (statement,))
+
+    def _stand_in(self, statement: Statement, scans: list[LogicalScan]) -> None:
+        """Keep DataFusion from pushing filters into tables where that fails, see `LogicalScan.is_blocked`.
+
+        A filter does not pass a LIMIT, so DataFusion applies it above the scan.
+        """
+        for key, table in statement.tables.items():
+            if any(scan.is_blocked and table.is_called(scan.table) for scan in scans):
+                frame = PlainSessionContext.read_table(self, Table(table.provider)).limit(_NO_LIMIT)
+                statement.stand_ins[key] = as_view(frame)
+
+    def _with_typed_calls(self, query: str, param_values: dict[str, Any] | None) -> str:
+        from lance_df.engine.typed_calls import with_typed_calls
+
+        def optimize(text: str) -> None:
+            # EXPLAIN keeps DDL from being run
+            explained = text if text.lstrip()[:7].upper() == "EXPLAIN" else f"EXPLAIN {text}"
+            with planning(Statement(text)):
+                PlainSessionContext.sql(self, explained, None, param_values).optimized_logical_plan()
+
+        return with_typed_calls(query, self._typed_functions, optimize)
+
+    def _follow_view(self, view: CreateView) -> None:
+        """Plan the view anew at every use: the plan that DataFusion keeps stays at today's versions."""
+        session = weakref.ref(self)
+
+        def plan() -> Any:
+            owner = session()
+            return None if owner is None else as_view(PlainSessionContext.sql(owner, view.query))
+
+        schema, name = names_of(self).place(self, view.name)
+        schema.add_view(name, plan)
+
+    def _create_external(
+        self, external: CreateExternalTable, statement: Statement, options: SQLOptions | None
+    ) -> LanceDataFrame:
+        # DDL without effect: it refuses what the options do not allow, and returns what DDL returns
+        nothing = PlainSessionContext.sql(self, f'DROP VIEW IF EXISTS "{uuid.uuid4()}"', options)
+        schema, name = names_of(self).place(self, external.name)
+        if not schema.table_exist(name) or external.or_replace:
+            schema.add(name, _external_source(external, self._storage_options))
+        elif not external.if_not_exists:
+            raise AlreadyExistsError(f"table {name!r} exists; CREATE OR REPLACE EXTERNAL TABLE replaces it")
+        return LanceDataFrame(nothing.df, (statement,))
+
+
+class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
+    """A `datafusion.SessionContext` that knows Lance.
+
+    Parameters
+    ----------
+    config, runtime
+        As for DataFusion's.
+    root
+        A folder or URL: every ``x.lance`` below it is the table ``x``, looked up live; its sub-folders are
+        schemas. A name differing in case only is found when SQL lower-cased it. ``None`` for no folder.
+    storage_options
+        For ``root`` and for `lance_scan` and external tables.
+
+    Raises
+    ------
+    NotFoundError
+        There is no folder ``root``.
+    """
+
+    def __init__(
+        self,
+        config: SessionConfig | None = None,
+        runtime: Any = None,
+        *,
+        root: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__((config or SessionConfig()).with_information_schema(True), runtime)
+        if root is not None:
+            location = open_location(root, storage_options)
+            if not location.exists():
+                raise NotFoundError(f"{location.uri}: no such folder")
+            names_of(self).use_folder(self, TableFolder(location, storage_options))
+            if location.name.endswith(SUFFIX):  # the folder is a table itself
+                source = TableSource(location.uri, storage_options=storage_options)
+                names_of(self).schema(self).add(location.name.removesuffix(SUFFIX), source)
+        self._set_up(storage_options)
+
+
+def connect(
+    root: str | os.PathLike[str] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    config: SessionConfig | None = None,
+) -> SessionContext:
+    """Return a session in which the tables below ``root`` have names; see `SessionContext`."""
+    return SessionContext(config, root=root, storage_options=storage_options)
+
+
+def enable(ctx: Context) -> Context:
+    """Give an existing context all that a `SessionContext` of ours can do, and return it.
+
+    The object keeps its identity and its tables; its class becomes one with `LanceSession` before its own.
+    """
+    if not isinstance(ctx, LanceSession):
+        own = type(ctx)
+        ctx.__class__ = type(own.__name__, (LanceSession, own), {"__module__": own.__module__})
+        ctx._set_up(None)
+    return ctx
+
+
+def register(
+    ctx: PlainSessionContext,
+    name: str,
+    source: object,
+    *,
+    version: VersionRef | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Give a Lance table a name in any `datafusion.SessionContext`, replacing what had it.
+
+    Every statement gets the newest version, unless ``version`` pins one. (A view that a plain context creates
+    over the table stays at the version it was created with.)
+
+    Parameters
+    ----------
+    name
+        As SQL reads it: ``Trips`` is ``trips``, ``"Trips"`` is not; ``schema.trips`` works.
+    source
+        A path, a URL, or a dataset object. An object that is not at the newest version stays at its own.
+    version
+        A version number, a tag, or (branch, version).
+
+    Raises
+    ------
+    NotFoundError
+        There is no such table or version.
+    InvalidInputError
+        ``name`` is no table name, or ``source`` is none of the above.
+    """
+    found = as_source(source, version=version, storage_options=storage_options)
+    found.current()
+    schema, table = names_of(ctx).place(ctx, parse_name(name))
+    schema.add(table, found)
+
+
+def _attach_hints(statement: Statement, scans: list[LogicalScan]) -> None:
+    tables = list(statement.tables.values())
+    for table in tables:
+        own = [scan for scan in scans if table.is_called(scan.table)]
+        is_shared = any(
+            other is not table and other.is_called(scan.table) for scan in own for other in tables
+        )
+        if not is_shared:
+            table.provider.hint = scan_hint(own, table.provider.schema)
+
+
+def _named_as_written(frame: LanceDataFrame) -> LanceDataFrame:
+    """Give output columns the names that the functions of the user's text give them."""
+    names = frame.schema().names
+    wanted = [plain_name(name) for name in names]
+    if wanted == names or len(set(names)) < len(names):
+        return frame
+    pairs = zip(names, wanted, strict=True)
+    return frame.select(*(col(quote_identifier(name)).alias(new) for name, new in pairs))
+
+
+def _external_source(external: CreateExternalTable, storage_options: Mapping[str, Any] | None) -> TableSource:
+    options = {key.removeprefix("format."): value for key, value in external.options}
+    version = options.pop("version", None)
+    pinned: VersionRef | None = int(version) if version is not None and version.isdecimal() else version
+    source = TableSource(
+        external.location, version=pinned, storage_options={**(storage_options or {}), **options}
+    )
+    source.current()
+    return source

@@ -1,0 +1,82 @@
+"""What belongs to one SQL statement: the tables it sees, each in one version, and the errors they raise.
+
+DataFusion resolves names through callbacks that do not say for which statement; they run on the thread that
+planned it, so a context variable does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.source import TableSource
+from lance_df.errors import LanceError
+
+
+@dataclass(slots=True)
+class ResolvedTable:
+    """A table of a statement, with all names by which the statement knows it."""
+
+    provider: LanceTableProvider
+    names: set[tuple[str | None, str]]
+
+    def is_called(self, name: tuple[str | None, str]) -> bool:
+        """Whether a plan's (schema or None, name) may mean this table."""
+        return any(own[1] == name[1] and (name[0] is None or own[0] in (None, name[0])) for own in self.names)
+
+
+@dataclass(slots=True)
+class Statement:
+    """The state of one statement, from its text to the end of its last execution.
+
+    ``stand_ins`` holds DataFusion tables to use in place of providers, see `barriers`.
+    """
+
+    text: str
+    tables: dict[int, ResolvedTable] = field(default_factory=dict)
+    stand_ins: dict[int, Any] = field(default_factory=dict)
+    errors: list[LanceError] = field(default_factory=list)
+    _sources: list[TableSource] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def resolve(self, source: TableSource, schema: str | None, name: str) -> Any:
+        """Return the table object for ``source``: for the whole statement the same one, of one version."""
+        with self._lock:
+            key = id(source)
+            if (known := self.tables.get(key)) is None:
+                try:
+                    provider = LanceTableProvider(source.current())
+                except LanceError as err:
+                    self.errors.append(err)
+                    raise
+                self._sources.append(source)  # keeps the key unique
+                known = self.tables[key] = ResolvedTable(provider, set())
+            known.names.add((schema, name))
+            return self.stand_ins.get(key, known.provider)
+
+    def all_errors(self) -> list[LanceError]:
+        """Return the errors of the statement and of its scans so far."""
+        return [*self.errors, *(error for table in self.tables.values() for error in table.provider.errors)]
+
+
+_current: ContextVar[Statement | None] = ContextVar("lance_df_statement", default=None)
+
+
+def current_statement() -> Statement | None:
+    """Return the statement that is being planned, if it came through a session of ours."""
+    return _current.get()
+
+
+@contextmanager
+def planning(statement: Statement) -> Iterator[Statement]:
+    """Make ``statement`` the current one."""
+    token = _current.set(statement)
+    try:
+        yield statement
+    finally:
+        _current.reset(token)

@@ -1,0 +1,40 @@
+"""One scan node of one physical plan: its tasks, dealt out to the partitions that DataFusion runs."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lance_df.table.scan_plan import ScanTask
+
+
+class WorkList:
+    """Tasks that the partitions of one scan node take from, first come first served.
+
+    DataFusion may execute the same plan again (a recursive query does, once for each iteration). The n-th
+    execution of a partition belongs to the n-th round, and every round deals out all tasks.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._executions: Counter[int] = Counter()
+        self._rounds: list[Iterator[ScanTask]] = []
+
+    def start(self, partition: int, tasks: Sequence[ScanTask]) -> Iterator[ScanTask]:
+        """Begin an execution of ``partition`` and return the tasks that fall to it, lazily."""
+        with self._lock:
+            number = self._executions[partition]
+            self._executions[partition] += 1
+            while len(self._rounds) <= number:
+                self._rounds.append(iter(tasks))
+            shared = self._rounds[number]
+        return self._take(shared)
+
+    def _take(self, shared: Iterator[ScanTask]) -> Iterator[ScanTask]:
+        while True:
+            with self._lock:
+                task = next(shared, None)
+            if task is None:
+                return
+            yield task

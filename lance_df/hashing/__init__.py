@@ -1,0 +1,35 @@
+"""Murmur3 (x86, 32 bit, seed 0) of Arrow arrays: `murmur3` of one column, `murmur3_multi` of several.
+
+Equal values hash alike whatever type holds them, as long as the types are of one class. Each value is hashed
+as its canonical bytes:
+
+===========================================  ================================================================
+class                                        canonical bytes
+===========================================  ================================================================
+integers of any width                        8 bytes, little endian, two's complement
+booleans                                     as the integers 0 and 1
+floats of any width                          as a double, 8 bytes, little endian; -0.0 as 0.0, every NaN as
+                                             0x7ff8000000000000
+decimals of any width, precision and scale   trailing zeros of the fraction dropped; then the unscaled integer
+as
+                                             two's complement, big endian, in as few bytes as hold it,
+                                             followed by one byte with the scale that is left, unless that is
+                                             0
+text of any layout, also dictionaries        UTF-8
+binary of any layout, also dictionaries      the bytes
+dates                                        days since 1970-01-01, as an integer
+timestamps of any unit, with or without zone microseconds since 1970-01-01 (UTC), rounded down, as an integer,
+                                             modulo 2**64
+times of day, durations                      microseconds, rounded down, as an integer, modulo 2**64
+===========================================  ================================================================
+
+Integers, dates, text and binary are as in Iceberg's bucket transform (vector: the integer 34 gives
+2017239379). NULL hashes to NULL. `murmur3_multi` hashes the canonical bytes of its columns in order, one
+after the other; NULL contributes nothing, and only NULLs give NULL. Nested types have no hash.
+
+The kernels are compiled at first use; mmh3 computes the same and serves as their oracle in the tests.
+"""
+
+from lance_df.hashing.arrays import canonical_bytes, murmur3, murmur3_multi, murmur3_of_lists
+
+__all__ = ["canonical_bytes", "murmur3", "murmur3_multi", "murmur3_of_lists"]

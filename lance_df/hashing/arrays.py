@@ -1,0 +1,189 @@
+"""Arrow arrays to canonical bytes to hashes; the package's docstring defines both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_NAN_BITS = np.int64(0x7FF8000000000000)
+
+
+def murmur3(values: pa.Array) -> pa.Int32Array:
+    """Return the hash of each value; NULL for NULL.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The type is nested, or otherwise without canonical bytes.
+    """
+    plain = _plain(values)
+    if pa.types.is_null(plain.type):
+        return pa.nulls(len(plain), pa.int32())
+    if (words := _as_int64(plain)) is not None:
+        hashes = _kernels().hash_words(words)
+    else:
+        hashes = _kernels().hash_bytes(*_as_bytes(plain))
+    return pa.array(hashes, mask=_null_mask(plain))
+
+
+def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
+    """Return the hash of each row over all columns; NULL where all of them are.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no column, or their lengths differ.
+    UnsupportedFeatureError
+        As for :func:`murmur3`.
+    """
+    if not columns or len({len(column) for column in columns}) != 1:
+        raise InvalidInputError("murmur3_multi needs columns of equal length, at least one")
+    empty = pa.scalar(b"", pa.large_binary())
+    # not null_handling="skip": with it pyarrow 26 drops rows in which all are null
+    parts = [pc.fill_null(canonical_bytes(column), empty) for column in columns]
+    joined = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, empty)
+    is_null = np.logical_and.reduce([_null_mask(column) for column in columns])
+    return pa.array(_kernels().hash_bytes(*_as_bytes(joined)), mask=is_null)
+
+
+def murmur3_of_lists(keys: pa.ListArray) -> pa.Int32Array:
+    """Return the hash of each list of canonical bytes, as `murmur3_multi` computes it from columns."""
+    items = keys.flatten().cast(pa.large_binary())
+    present = pc.fill_null(items, pa.scalar(b"", pa.large_binary()))
+    item_offsets, data = _as_bytes(present)
+    num_present = np.concatenate(([0], np.cumsum(~_null_mask(items))))
+    lengths = pc.fill_null(pc.list_value_length(keys), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    bounds = np.concatenate(([0], np.cumsum(lengths)))
+    hashes = _kernels().hash_bytes(item_offsets[bounds], data)
+    has_value = np.diff(num_present[bounds]) > 0
+    return pa.array(hashes, mask=~has_value)
+
+
+def _null_mask(values: pa.Array) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = values.is_null().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Return the values without extension types, dictionaries and views."""
+    while True:
+        if isinstance(values, pa.ExtensionArray):
+            values = values.storage
+        elif isinstance(values, pa.DictionaryArray):
+            values = values.dictionary_decode()
+        elif pa.types.is_string_view(values.type) or pa.types.is_string(values.type):
+            values = values.cast(pa.large_string())
+        elif pa.types.is_binary_view(values.type):
+            values = values.cast(pa.large_binary())
+        else:
+            return values
+
+
+def _as_int64(values: pa.Array) -> npt.NDArray[np.int64] | None:
+    """Return what hashes as 8 bytes; None for other types. Null slots hold anything."""
+    kind, kinds = values.type, pa.types
+    if kinds.is_boolean(kind):
+        return values.cast(pa.int64()).fill_null(0).to_numpy()
+    if kinds.is_integer(kind):
+        return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    if kinds.is_floating(kind):
+        doubles = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+        bits = doubles.view(np.int64)
+        return np.where(np.isnan(doubles), _NAN_BITS, bits)
+    if kinds.is_date32(kind):
+        return values.cast(pa.int32()).cast(pa.int64()).fill_null(0).to_numpy()
+    if kinds.is_date64(kind):
+        return np.floor_divide(values.cast(pa.int64()).fill_null(0).to_numpy(), 86_400_000)
+    if kinds.is_time32(kind):
+        return _microseconds(values.cast(pa.int32()).cast(pa.int64()), kind.unit)
+    if kinds.is_timestamp(kind) or kinds.is_time64(kind) or kinds.is_duration(kind):
+        return _microseconds(values.cast(pa.int64()), kind.unit)
+    return None
+
+
+def _microseconds(values: pa.Array, unit: str) -> npt.NDArray[np.int64]:
+    numbers = values.fill_null(0).to_numpy()
+    with np.errstate(over="ignore"):
+        return np.floor_divide(numbers, 1000) if unit == "ns" else numbers * np.int64(_MICROSECONDS[unit])
+
+
+def canonical_bytes(values: pa.Array) -> pa.Array:
+    """Return the canonical bytes of each value as large binary, NULL for NULL.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        As for :func:`murmur3`.
+    """
+    plain = _plain(values)
+    if pa.types.is_null(plain.type):
+        return pa.nulls(len(plain), pa.large_binary())
+    words = _as_int64(plain)
+    if words is None:
+        return _large_binary(plain)
+    data = pa.py_buffer(np.ascontiguousarray(words))
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(words), [None, data])
+    return pc.if_else(plain.is_valid(), fixed.cast(pa.large_binary()), pa.scalar(None, pa.large_binary()))
+
+
+def _large_binary(plain: pa.Array) -> pa.Array:
+    kinds = pa.types
+    if kinds.is_decimal(plain.type):
+        return _decimal_bytes(plain)
+    if kinds.is_large_string(plain.type) or kinds.is_binary(plain.type) or kinds.is_large_binary(plain.type):
+        return plain.cast(pa.large_binary())
+    if kinds.is_fixed_size_binary(plain.type):
+        return plain.cast(pa.large_binary())
+    raise UnsupportedFeatureError(f"murmur3 is not defined for values of type {plain.type}")
+
+
+def _as_bytes(plain: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Return offsets and data of the canonical bytes."""
+    values = _large_binary(plain)
+    _, offsets, data = values.buffers()
+    all_offsets: npt.NDArray[np.int64] = (
+        np.frombuffer(offsets, np.int64) if offsets else np.zeros(1, np.int64)
+    )
+    window = all_offsets[values.offset : values.offset + len(values) + 1]
+    return window, np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+
+
+def _decimal_bytes(values: pa.Array) -> pa.Array:
+    """Return decimals as their canonical bytes."""
+    width = values.type.bit_width // 8
+    fill = pa.scalar(0, values.type)
+    buffer = pc.fill_null(values, fill) if values.null_count else values
+    start = buffer.offset * width
+    raw = np.frombuffer(buffer.buffers()[1], np.uint8)[start : start + len(buffer) * width]
+    wide = _sign_extended(raw.reshape(len(buffer), width))
+    lengths, data = _kernels().decimal_bytes(wide, values.type.scale)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    packed = data[np.arange(data.shape[1]) < lengths[:, None]]
+    joined = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(packed)]
+    )
+    return pc.if_else(values.is_valid(), joined, pa.scalar(None, pa.large_binary()))
+
+
+def _sign_extended(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Return each value as four little-endian 64-bit words."""
+    wide = np.empty((len(rows), 32), np.uint8)
+    wide[:, : rows.shape[1]] = rows
+    wide[:, rows.shape[1] :] = np.where(rows[:, -1:] >= 128, 255, 0)
+    return wide.view(np.uint64)
+
+
+@lru_cache(maxsize=1)
+def _kernels() -> Any:
+    from lance_df.hashing import kernels
+
+    return kernels

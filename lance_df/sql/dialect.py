@@ -1,0 +1,40 @@
+"""DataFusion's SQL for sqlglot, which ships no such dialect. The nearest one it has is Postgres.
+
+It serves to find things in a text. A whole statement is never generated from its tree: sqlglot would turn
+``try_cast`` into ``cast``, and rename output columns.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+
+class DataFusion(Postgres):
+    """Back-ticks quote as double quotes do; ``try_cast`` and ``isnan`` exist."""
+
+    class Tokenizer(Postgres.Tokenizer):
+        IDENTIFIERS: ClassVar = ['"', "`"]
+        COMMANDS: ClassVar = set()  # after EXPLAIN or PREPARE come tokens too, not one opaque string
+
+    class Generator(Postgres.Generator):  # type: ignore[misc, valid-type]
+        TRY_SUPPORTED = True
+        TRANSFORMS: ClassVar = {
+            **Postgres.Generator.TRANSFORMS,
+            exp.IsNan: lambda self, node: self.func("isnan", node.this),
+            exp.TryCast: lambda self, node: self.trycast_sql(node),
+        }
+
+
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens of ``text``, with their places in it (``end`` is the last character).
+
+    Raises
+    ------
+    sqlglot.errors.TokenError
+        A string or a comment does not end.
+    """
+    return DataFusion().tokenize(text)

@@ -1,0 +1,128 @@
+"""Filters and computed columns of datasets: single expressions, with names as Lance writes them.
+
+Observed with pylance 14: a name without quotes means the column of exactly that name, else the one that
+differs in case only; back-ticks mean exactly what they hold; double quotes are strings; ``a.b`` is the field
+``b`` of the struct ``a``. DataFusion reads names otherwise, so they are put in its terms here, token by
+token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from lance_df.errors import InvalidInputError
+from lance_df.sql.dialect import tokenize
+from lance_df.sql.splice import Edit, quote_identifier, quote_string, splice
+
+# words that stay what they are although a column may have such a name; back-ticks make them names
+_RESERVED = frozenset(
+    [
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "IS",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "LIKE",
+        "ILIKE",
+        "SIMILAR",
+        "TO",
+        "ESCAPE",
+        "BETWEEN",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "CAST",
+        "TRY_CAST",
+        "AS",
+        "DISTINCT",
+        "FROM",
+        "UNKNOWN",
+        "EXISTS",
+        "ANY",
+        "ALL",
+        "AT",
+    ]
+)
+_CLOSING = {TokenType.R_PAREN: TokenType.L_PAREN, TokenType.R_BRACKET: TokenType.L_BRACKET}
+
+
+def to_datafusion(expression: str, columns: Sequence[str]) -> str:
+    """Return the expression with the names of ``columns`` as DataFusion reads them.
+
+    >>> to_datafusion('Fare > 10 and `Trip id` = "x" and st.a = 1', ["fare", "Trip id", "st"])
+    '"fare" > 10 and "Trip id" = \\'x\\' and "st"[\\'a\\'] = 1'
+
+    Raises
+    ------
+    InvalidInputError
+        It is empty, or no single expression: a string does not end, parentheses do not match, or a ``;`` is
+        in it.
+    """
+    try:
+        tokens = tokenize(expression)
+    except TokenError as err:
+        raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
+    _check_shape(expression, tokens)
+    return splice(expression, _edits(expression, tokens, columns))
+
+
+def _check_shape(expression: str, tokens: list[Token]) -> None:
+    opened: list[TokenType] = []
+    for token in tokens:
+        kind = token.token_type
+        if kind in _CLOSING.values():
+            opened.append(kind)
+        elif kind in _CLOSING and (not opened or opened.pop() is not _CLOSING[kind]):
+            raise InvalidInputError(f"the parentheses in {expression!r} do not match")
+        elif kind is TokenType.SEMICOLON:
+            raise InvalidInputError(f"one expression is expected, but {expression!r} goes on after a ;")
+    if opened or not tokens:
+        problem = "the parentheses do not match" if opened else "there is nothing in it"
+        raise InvalidInputError(f"{expression!r} is no expression: {problem}")
+
+
+def _edits(expression: str, tokens: list[Token], columns: Sequence[str]) -> Iterator[Edit]:
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        index += 1
+        if token.token_type is TokenType.IDENTIFIER and expression[token.start] == '"':
+            yield Edit(token.start, token.end + 1, quote_string(token.text))
+            continue
+        name = _column_name(tokens, index - 1, columns)
+        if name is None:
+            continue
+        yield Edit(token.start, token.end + 1, quote_identifier(name))
+        while index + 1 < len(tokens) and tokens[index].token_type is TokenType.DOT:
+            field = tokens[index + 1]
+            yield Edit(tokens[index].start, field.end + 1, f"[{quote_string(field.text)}]")
+            index += 2
+
+
+def _column_name(tokens: list[Token], index: int, columns: Sequence[str]) -> str | None:
+    """Return the column that a token names, if it is a name."""
+    token = tokens[index]
+    text = token.text
+    if token.token_type is TokenType.IDENTIFIER:
+        return text
+    is_word = token.token_type not in (TokenType.STRING, TokenType.NUMBER) and text.isidentifier()
+    if not is_word or text.upper() in _RESERVED:
+        return None
+    following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
+    previous = tokens[index - 1].token_type if index else None
+    if following in (TokenType.L_PAREN, TokenType.STRING):  # a function, or a type as in DATE '…'
+        return None
+    if previous in (TokenType.ALIAS, TokenType.DCOLON, TokenType.PARAMETER):  # a type, or a parameter
+        return None
+    if text in columns:
+        return text
+    alike = [name for name in columns if name.lower() == text.lower()]
+    return alike[0] if len(alike) == 1 else None

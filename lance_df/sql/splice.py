@@ -1,0 +1,46 @@
+"""Change a statement where it has to change, and nowhere else: edits by position in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace ``text[start:stop]`` with ``replacement``; an empty range inserts."""
+
+    start: int
+    stop: int
+    replacement: str
+
+
+def splice(text: str, edits: Iterable[Edit]) -> str:
+    """Return ``text`` with all edits made; their ranges do not overlap.
+
+    >>> splice("select f(a)", [Edit(7, 8, "g"), Edit(10, 10, ", 1")])
+    'select g(a, 1)'
+    """
+    pieces, position = [], 0
+    for edit in sorted(edits, key=lambda each: (each.start, each.stop)):
+        pieces += [text[position : edit.start], edit.replacement]
+        position = edit.stop
+    return "".join([*pieces, text[position:]])
+
+
+def quote_identifier(name: str) -> str:
+    """Return ``name`` as an SQL identifier that keeps its case.
+
+    >>> quote_identifier("Fare")
+    '"Fare"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_string(value: str) -> str:
+    """Return ``value`` as an SQL string literal.
+
+    >>> quote_string("it's")
+    "'it''s'"
+    """
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,38 @@
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+_spec = importlib.util.spec_from_file_location("fake_table", Path(__file__).with_name("fake_table.py"))
+fake_table = importlib.util.module_from_spec(_spec)
+sys.modules["fake_table"] = fake_table
+_spec.loader.exec_module(fake_table)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[type]:
+    """Make scans of `FakeTable` objects work as those of stored tables do."""
+    from lance_df.engine import provider
+
+    real = provider.plan_scan
+
+    def plan_scan(table, request):
+        return (fake_table.fake_plan_scan if isinstance(table, fake_table.FakeTable) else real)(
+            table, request
+        )
+
+    monkeypatch.setattr(provider, "plan_scan", plan_scan)
+    return fake_table.FakeTable
+
+
+@pytest.fixture
+def sample(fake) -> "fake_table.FakeTable":
+    return fake([fake_table.sample_table()])
+
+
+@pytest.fixture
+def memory() -> pa.Table:
+    return fake_table.sample_table()
