@@ -1,0 +1,203 @@
+"""Read single rows by offset, row id or row address, in the order asked for."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError
+from lance_df.table.deletions import deleted_offsets
+from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.prefetch import map_ahead
+from lance_df.table.row_counts import live_rows, physical_rows
+from lance_df.table.row_ids import split_addresses
+from lance_df.table.scan_columns import StoredColumn, resolve_columns
+from lance_df.table.scan_task import conform
+from lance_df.table.system_columns import system_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from lance_df.table.scan_columns import Column
+    from lance_df.table.table import Table
+
+Integer = TypeVar("Integer", np.int64, np.uint64)
+
+_FRAGMENTS_AHEAD = 8
+_OFFSET_BITS = 32
+
+
+def take_offsets(
+    table: Table,
+    offsets: npt.ArrayLike,
+    *,
+    columns: Iterable[str] | None = None,
+    fragment_place: int | None = None,
+    blobs_as_bytes: bool = False,
+) -> pa.Table:
+    """Return rows by their number among the live rows of the table.
+
+    Parameters
+    ----------
+    offsets
+        In any order; one that is there twice gives the row twice.
+    columns
+        As in `ScanRequest`.
+    fragment_place
+        Count the live rows of the fragment at this place of the table's list instead.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such row.
+    """
+    wanted = _integers(offsets, np.int64)
+    first, count = (0, len(table.fragments)) if fragment_place is None else (fragment_place, 1)
+    ends = np.cumsum(live_rows(table, np.arange(first, first + count)))
+    num_rows = int(ends[-1]) if len(ends) else 0
+    outside = wanted[(wanted < 0) | (wanted >= num_rows)]
+    if len(outside):
+        wrong = int(outside[0])
+        raise InvalidInputError(f"{table.uri}: row {wrong} was asked for, there are {num_rows} rows")
+    index = np.searchsorted(ends, wanted, side="right")
+    local = wanted - np.concatenate([[0], ends])[index]
+    places = index + first
+    for place in np.unique(places).tolist():
+        chosen = places == place
+        local[chosen] = _physical(table, place, local[chosen])
+    return _take(table, places, local, columns, blobs_as_bytes=blobs_as_bytes)
+
+
+def take_row_ids(
+    table: Table,
+    row_ids: npt.ArrayLike,
+    *,
+    columns: Iterable[str] | None = None,
+    blobs_as_bytes: bool = False,
+) -> pa.Table:
+    """Return rows by their row ids; those that are deleted are left out.
+
+    Raises
+    ------
+    InvalidInputError
+        Without stable row ids: an id is the address of a row that never was.
+    """
+    ids = _integers(row_ids, np.uint64)
+    if not table.uses_stable_row_ids:
+        return take_addresses(table, ids, columns=columns, blobs_as_bytes=blobs_as_bytes)
+    addresses, found = table.row_id_index().lookup(ids)
+    return take_addresses(table, addresses[found], columns=columns, blobs_as_bytes=blobs_as_bytes)
+
+
+def take_addresses(
+    table: Table,
+    addresses: npt.ArrayLike,
+    *,
+    columns: Iterable[str] | None = None,
+    blobs_as_bytes: bool = False,
+) -> pa.Table:
+    """Return rows by their row addresses; those that are deleted are left out.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such fragment, or it has fewer rows.
+    """
+    wanted = _integers(addresses, np.uint64)
+    fragment_ids, offsets = split_addresses(wanted)
+    places = table.fragments.positions(fragment_ids)
+    if (places < 0).any():
+        missing = int(fragment_ids[places < 0][0])
+        raise InvalidInputError(f"{table.uri}: version {table.version} has no fragment {missing}")
+    live = np.ones(len(wanted), np.bool_)
+    for place in np.unique(places).tolist():
+        chosen = places == place
+        num_rows = int(physical_rows(table, np.array([place]))[0])
+        if int(offsets[chosen].max()) >= num_rows:
+            raise InvalidInputError(
+                f"{table.uri}: row {int(offsets[chosen].max())} of fragment {table.fragments[place].id} was "
+                f"asked for, which has {num_rows} rows"
+            )
+        live[chosen] = ~np.isin(offsets[chosen], _deleted(table, place))
+    return _take(table, places[live], offsets[live], columns, blobs_as_bytes=blobs_as_bytes)
+
+
+def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Integer]:
+    """Return row numbers as an array, without rounding or wrapping any."""
+    try:
+        numbers = np.asarray(values)
+        if not numbers.size:
+            return np.empty(0, dtype)
+        limits = np.iinfo(dtype)
+        fits = limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max
+    except (TypeError, ValueError, OverflowError) as err:
+        raise InvalidInputError(
+            f"rows are asked for by a sequence of integers, not by {values!r:.60}"
+        ) from err
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not fits:
+        raise InvalidInputError(f"rows are asked for by a sequence of integers from 0, not by {values!r:.60}")
+    return numbers.astype(dtype)
+
+
+def _deleted(table: Table, place: int) -> npt.NDArray[np.int64]:
+    vector = table.deletion_vector(table.fragments[place])
+    return np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
+
+
+def _physical(table: Table, place: int, live: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the physical rows of a fragment's live rows, given by their number among these."""
+    deleted = _deleted(table, place)
+    # how many live rows come before each deleted one
+    before = deleted - np.arange(len(deleted))
+    return live + np.searchsorted(before, live, side="right")
+
+
+def _take(
+    table: Table,
+    places: npt.NDArray[np.intp],
+    offsets: npt.NDArray[np.int64],
+    names: Iterable[str] | None,
+    *,
+    blobs_as_bytes: bool,
+) -> pa.Table:
+    """Read each row once, in storage order, then put them into the order asked for."""
+    columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
+    metadata = {key.encode(): value for key, value in table.schema.metadata.items()}
+    schema = pa.schema([column.output for column in columns], metadata or None)
+    keys, order = np.unique((places.astype(np.int64) << _OFFSET_BITS) | offsets, return_inverse=True)
+    rows_of: list[tuple[int, npt.NDArray[np.int64]]] = [
+        (place, keys[(keys >> _OFFSET_BITS) == place] & ((1 << _OFFSET_BITS) - 1))
+        for place in np.unique(keys >> _OFFSET_BITS).tolist()
+    ]
+
+    def read(group: tuple[int, npt.NDArray[np.int64]]) -> pa.RecordBatch:
+        return _read_group(table, group[0], group[1], columns, schema)
+
+    ahead = 0 if table.location.is_local else _FRAGMENTS_AHEAD
+    with closing(map_ahead(read, rows_of, ahead=ahead)) as batches:
+        found = pa.Table.from_batches(list(batches), schema)
+    if not columns:
+        return pa.table({"rows": pa.nulls(len(order))}).select([])
+    if np.array_equal(order, np.arange(len(keys))):
+        return found.combine_chunks()
+    return found.take(pa.array(order)).combine_chunks()
+
+
+def _read_group(
+    table: Table, place: int, rows: npt.NDArray[np.int64], columns: Sequence[Column], schema: pa.Schema
+) -> pa.RecordBatch:
+    reader = FragmentReader(table, table.fragments[place])
+    stored = [column for column in columns if isinstance(column, StoredColumn)]
+    arrays = dict(zip(stored, reader.read([column.field for column in stored], rows), strict=True))
+    values = [
+        conform(column.extract(arrays[column]), column.output.type, reader.name)
+        if isinstance(column, StoredColumn)
+        else system_column(table, place, column.name, rows)
+        for column in columns
+    ]
+    return pa.RecordBatch.from_arrays(values, schema=schema)
