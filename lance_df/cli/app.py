@@ -1,4 +1,4 @@
-"""The command line: sub-commands, and the outermost frame, which turns errors into a line and an exit code."""
+"""The command line: sub-commands, and the frame that turns errors into a line and an exit code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from lance_df.errors import LanceError
 
@@ -26,12 +26,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.run(options)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever reads has seen enough. The interpreter flushes once more at exit; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+    except BrokenPipeError:  # whoever reads has seen enough
+        _leave(OK)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        _leave(INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the outermost frame
         return _report(error, debug=options.debug)
     return code
@@ -70,6 +68,12 @@ def _report(error: Exception, *, debug: bool) -> int:
         text = f"{type(error).__name__}: {text} (--debug shows where)"
     print(f"lance-df: error: {text}", file=sys.stderr)
     return FAILED
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once: a query may still run in the engine's threads, which an orderly exit would trip over."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _version() -> str:

@@ -75,7 +75,7 @@ def show(ctx: SessionContext, example: Example) -> None:
     """Run an example; print its question, its SQL, the answer, the time, and what was read."""
     print(f"{example.name[:2]}  {example.title}")
     print(f"    {example.shows}\n")
-    print("\n".join(f"    {line}" for line in example.sql.splitlines()), "\n")
+    print("\n".join(f"    {line}" for line in example.sql.splitlines()) + "\n")
     began = time.perf_counter()
     answer = ctx.sql(example.sql).to_arrow_table()
     seconds = time.perf_counter() - began
@@ -87,8 +87,9 @@ def show(ctx: SessionContext, example: Example) -> None:
 
 
 def _read_text(table: TableReport) -> str:
+    name = table.table.rpartition("/")[2].removesuffix(".lance")
     return (
-        f"{table.table}: {table.fragments.kept} of {count_text(table.fragments.total, 'fragment')}, "
+        f"{name}: {table.fragments.kept} of {count_text(table.fragments.total, 'fragment')}, "
         f"{table.pages.kept} of {count_text(table.pages.total, 'page')}, "
         f"{size_text(table.bytes.kept)} of {size_text(table.bytes.total)}"
     )

@@ -113,13 +113,21 @@ def _values(column: pa.Array) -> Sequence[Any]:
     """Return Python values; points in time as text, since Python's are less wide and less precise."""
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
         try:
-            return pc.cast(column, pa.string()).to_pylist()
+            text = pc.cast(column, pa.string())
+            return pc.replace_substring_regex(text, r"\.0+(Z?)$", r"\1").to_pylist()
         except (pa.ArrowException, ValueError):  # beyond the calendar
             return pc.cast(column.view(_integer(column.type)), pa.string()).to_pylist()
     try:
         return column.to_pylist()
     except (pa.ArrowException, ValueError, OverflowError):  # a time that Python cannot hold, somewhere inside
-        return [str(scalar) if scalar.is_valid else None for scalar in column]
+        return [
+            _inner_text(column.slice(row, 1)) if column[row].is_valid else None for row in range(len(column))
+        ]
+
+
+def _inner_text(value: pa.Array) -> str:
+    """Return the one value of an array as Arrow prints it."""
+    return " ".join(value.to_string().split())[2:-2]
 
 
 def _integer(kind: pa.DataType) -> pa.DataType:

@@ -9,7 +9,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lance_df.cli.render import render
 from lance_df.errors import InvalidInputError
-from lance_df.storage import open_location
 
 if TYPE_CHECKING:
     import argparse
@@ -44,16 +43,11 @@ def add_storage_option(command: argparse.ArgumentParser) -> None:
 
 
 def open_session(root: str, options: argparse.Namespace) -> SessionContext:
-    """Connect to a folder of tables, or to one table, and name the tables of ``--table``."""
+    """Connect to a folder of tables, or to one table ``x.lance``, and name the tables of ``--table``."""
     from lance_df.engine.session import connect, register
 
     storage = storage_options(options)
-    place = open_location(root, storage)
-    if (place / "_versions").exists():  # the folder is itself a table
-        ctx = connect(None, storage_options=storage)
-        register(ctx, place.name.removesuffix(".lance"), root, storage_options=storage)
-    else:
-        ctx = connect(root, storage_options=storage)
+    ctx = connect(root, storage_options=storage)
     for name, path in _pairs(options.table, "--table NAME=PATH").items():
         register(ctx, name, path, storage_options=storage)
     return ctx

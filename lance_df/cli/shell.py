@@ -33,6 +33,8 @@ HELP = """\\d            tables
 \\h            this text
 \\q            leave (as Ctrl-D does)"""
 
+_LIST_TABLES = """SELECT table_schema, table_name FROM information_schema.tables
+WHERE table_schema <> 'information_schema' ORDER BY table_schema, table_name"""
 _PROMPTS = ("lance> ", "  ...> ")
 
 
@@ -118,7 +120,7 @@ class Shell:
                 quoted = argument.rstrip(";").replace('"', "").replace(".", '"."')
                 self._show(f'DESCRIBE "{quoted}"')
             case "\\d":
-                self._show("SHOW TABLES")
+                self._show(_LIST_TABLES)
             case "\\e" if argument:
                 print(self._ctx.explain_scan(argument.rstrip(";")))
             case "\\format" if argument in FORMATS and argument != "arrow":

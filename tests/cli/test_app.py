@@ -1,0 +1,321 @@
+import io
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lance_df.cli import app, shell
+from lance_df.cli.statements import split_statements
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ("sql", "shell", "explain", "inspect", "demo")
+
+pytestmark = pytest.mark.engine
+
+
+def test_sql_prints_rows_to_stdout_and_the_rest_to_stderr(cli, root):
+    code, out, err = cli("sql", "SELECT id, city FROM trips WHERE id < 2 ORDER BY id", root)
+    assert code == 0
+    assert out.splitlines() == ["id | city", "---+-------", " 0 | NULL", " 1 | Zürich"]
+    assert err.startswith("(2 rows, ")
+
+
+@pytest.mark.parametrize("style", ["csv", "json"])
+def test_formats(cli, root, style):
+    code, out, _ = cli("sql", "SELECT id, fare FROM trips WHERE id < 2 ORDER BY id", root, "--format", style)
+    expected = {
+        "csv": "id,fare\n0,1.50\n1,\n",
+        "json": '{"id": 0, "fare": "1.50"}\n{"id": 1, "fare": null}\n',
+    }
+    assert (code, out) == (0, expected[style])
+
+
+def test_arrow_format(root):
+    command = [
+        sys.executable,
+        "-m",
+        "lance_df.cli",
+        "sql",
+        "SELECT * FROM trips",
+        str(root),
+        "--format",
+        "arrow",
+    ]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=ROOT, timeout=120)
+    assert pa.ipc.open_stream(done.stdout).read_all().num_rows == 990
+
+
+def test_one_table_as_root(cli, root):
+    assert cli("sql", "SELECT count(*) AS n FROM trips", root / "trips.lance")[1].split() == [
+        "n",
+        "---",
+        "990",
+    ]
+
+
+def test_named_tables_and_the_current_folder(cli, root, monkeypatch):
+    monkeypatch.chdir(root)
+    code, out, _ = cli(
+        "sql",
+        "SELECT count(*) AS n FROM fahrten f JOIN trips t ON t.id = f.id",
+        "--table",
+        "fahrten=trips.lance",
+    )
+    assert (code, out.split()) == (0, ["n", "---", "990"])
+
+
+def test_statements_from_a_file(cli, root, tmp_path, monkeypatch):
+    file = tmp_path / "query.sql"
+    file.write_text("-- two\nSELECT 1 AS a;\nSELECT 'ü;' AS b;\n", encoding="utf-8")
+    code, out, err = cli("sql", "--file", file, root, "--format", "csv")
+    assert (code, out) == (0, "a\n1\nb\nü;\n")
+    assert err.count("1 row") == 2
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 3 AS c"))
+    assert cli("sql", "-f", "-", root, "--format", "csv")[1] == "c\n3\n"
+
+
+def test_ddl_prints_nothing(cli, root):
+    code, out, _ = cli(
+        "sql", "CREATE VIEW v AS SELECT id FROM trips; SELECT max(id) AS m FROM v", root, "--format", "csv"
+    )
+    assert (code, out) == (0, "m\n989\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["sql", "SELEC 1", "."], "SELEC"),
+        (["sql", "SELECT nix FROM trips", "{root}"], "nix"),
+        (["sql", "SELECT * FROM nix", "{root}"], "nix"),
+        (["sql", " -- nothing ", "{root}"], "no SQL statement"),
+        (["sql", "SELECT 1", "{root}/nowhere"], "nowhere"),
+        (["sql", "SELECT 1", "{root}", "--table", "name"], "NAME=PATH"),
+        (["sql", "-f", "{root}/nowhere.sql", "{root}"], "nowhere.sql"),
+        (["sql", "SELECT 1", "{root}", "--storage-option", "secret"], "KEY=VALUE"),
+        (["explain", "SELECT * FROM nix", "{root}"], "nix"),
+        (["inspect", "{root}/nowhere"], "nowhere"),
+        (["inspect", "{root}"], "no"),
+        (["inspect", "{root}/trips.lance", "--version", "77"], "77"),
+        (["inspect", "{root}/trips.lance", "--version", "kein-tag"], "kein-tag"),
+    ],
+)
+def test_errors_are_one_line_and_code_1(cli, root, arguments, found):
+    code, out, err = cli(*(argument.format(root=root) for argument in arguments))
+    assert (code, out) == (1, "")
+    [line] = err.splitlines()
+    assert line.startswith("lance-df: error: ")
+    assert found in line
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nix"], ["sql"], ["sql", "a", "b", "c"], ["explain"], ["sql", "x", "--format", "xml"]]
+)
+def test_a_wrong_command_line_is_code_2(cli, arguments):
+    code, out, err = cli(*arguments)
+    assert (code, out) == (2, "")
+    assert "usage: lance-df" in err
+
+
+def test_debug_shows_the_traceback(cli, root):
+    code, _, err = cli("sql", "SELECT nix FROM trips", root, "--debug")
+    assert code == 1
+    assert "Traceback" in err
+
+
+def test_errors_that_are_no_lance_errors_say_so(cli, root, monkeypatch):
+    monkeypatch.setattr("lance_df.cli.session.render", lambda *args, **kwargs: 1 / 0)
+    code, _, err = cli("sql", "SELECT 1", root)
+    assert code == 1
+    assert err == "lance-df: error: ZeroDivisionError: division by zero (--debug shows where)\n"
+
+
+def test_a_closed_pipe_ends_quietly(root):
+    sql = "SELECT a.id FROM trips a CROSS JOIN trips b CROSS JOIN trips c"
+    command = [sys.executable, "-m", "lance_df.cli", "sql", sql, str(root), "--format", "csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout.readline() == b"id\n"
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == b""
+
+
+def test_explain(cli, root):
+    code, out, _ = cli("explain", "SELECT city FROM trips WHERE id < 100;", root)
+    assert code == 0
+    assert "trips" in out
+    assert "1 of 3" in out
+
+
+def test_version_and_help(cli):
+    code, out, _ = cli("--version")
+    assert code == 0
+    assert out.startswith("lance-df ")
+    code, out, _ = cli("--help")
+    assert code == 0
+    assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples_that_parse(cli, command):
+    code, out, _ = cli(command, "--help")
+    assert code == 0
+    examples = [line.strip() for line in out.split("examples:")[1].splitlines() if "lance-df" in line]
+    assert examples
+    for example in examples:
+        words = shlex.split(example.rpartition("| ")[2])
+        assert words[0] == "lance-df"
+        options = app.parser().parse_args(words[1:])
+        assert options.run.__module__ == f"lance_df.cli.{command}"
+        for text in (getattr(options, "sql", None), *getattr(options, "words", [])[:1]):
+            assert text is None or split_statements(text)
+
+
+class Lines:
+    """What somebody types; KeyboardInterrupt stands for Ctrl-C."""
+
+    def __init__(self, *lines):
+        self.lines = list(lines)
+        self.prompts = []
+
+    def __call__(self, prompt):
+        self.prompts.append(prompt)
+        if not self.lines:
+            raise EOFError
+        line = self.lines.pop(0)
+        if line is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return line
+
+
+@pytest.fixture
+def typed(root, capsys):
+    """Type lines into a shell: returns exit code, stdout, stderr, prompts."""
+    import lance_df.engine.session
+
+    def run(*lines, **options):
+        reader = Lines(*lines)
+        code = shell.Shell(lance_df.engine.session.connect(str(root)), reader, **options).run()
+        said = capsys.readouterr()
+        return code, said.out, said.err, reader.prompts
+
+    return run
+
+
+def test_shell_takes_statements_of_several_lines(typed):
+    code, out, _, prompts = typed("SELECT count(*) AS n", "FROM trips;", "SELECT 1 AS a; SELECT 2 AS b;")
+    assert code == 0
+    assert out.split() == ["n", "---", "990", "a", "-", "1", "b", "-", "2"]
+    assert prompts == ["lance> ", "  ...> ", "lance> ", "lance> "]
+
+
+def test_shell_commands(typed):
+    code, out, err, _ = typed(
+        "\\d",
+        "\\d trips",
+        "\\e SELECT id FROM trips WHERE id < 100;",
+        "\\format json",
+        "SELECT 5 AS five;",
+        "\\h",
+        "\\q",
+    )
+    assert code == 0
+    assert "empty" in out
+    assert "city" in out
+    assert "1 of 3" in out
+    assert '{"five": 5}' in out
+    assert "\\q" in err
+
+
+def test_shell_goes_on_after_errors_and_interrupts(typed):
+    code, out, err, _ = typed(
+        "SELECT nix;", "\\nix", "\\format arrow", "SELECT 1", KeyboardInterrupt, "SELECT 7 AS g;"
+    )
+    assert code == 0
+    assert [line.startswith("error: ") for line in err.splitlines()] == [True, True, True, False]
+    assert out.split() == ["g", "-", "7"]
+
+
+def test_shell_runs_what_is_left_at_the_end(typed):
+    assert typed("SELECT 8 AS h")[:2] == (0, "h\n-\n8\n")
+
+
+def test_shell_of_a_script_stops_at_the_first_error(typed):
+    code, out, err, _ = typed("SELECT nix;", "SELECT 1;", stop_at_error=True)
+    assert (code, out) == (1, "")
+    assert "nix" in err
+
+
+def test_shell_reads_a_pipe(cli, root, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT count(*) AS n\nFROM empty;\n\\q\nSELECT nix;"))
+    code, out, _ = cli("shell", root)
+    assert (code, out.split()) == (0, ["n", "-", "0"])
+
+
+def test_shell_history_without_prompt_toolkit(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    registered = []
+    monkeypatch.setattr("atexit.register", lambda *call: registered.append(call))
+    read_line = shell._line_reader(tmp_path / "history")
+    assert read_line is input
+    [(write, path)] = registered
+    write(path)
+    assert (tmp_path / "history").exists()
+
+
+def test_inspect_table(cli, root):
+    code, out, _ = cli("inspect", root / "trips.lance")
+    assert code == 0
+    for part in ("versions", "columns", "fragments", "indices", "zonemap", "990", "mini-block"):
+        assert part in out
+
+
+def test_inspect_json(cli, root):
+    code, out, _ = cli("inspect", root / "trips.lance", "--format", "json", "--limit", "2")
+    report = json.loads(out)
+    assert code == 0
+    assert report["table"][0]["rows"] == 990
+    assert [row["version"] for row in report["versions"]] == [3, 2]
+    assert [row["rows"] for row in report["fragments"]] == [400, 400]
+    assert [row["column"] for row in report["columns"]] == ["id", "city", "fare", "at"]
+    assert [(row["columns"], row["fragments"]) for row in report["indices"]] == [("id", 3)]
+
+
+def test_inspect_older_version_and_deletions(cli, root):
+    def fragments(*options):
+        return json.loads(cli("inspect", root / "trips.lance", "--format", "json", *options)[1])["fragments"]
+
+    assert sum(row["deleted"] for row in fragments("--version", "1")) == 0
+    assert sum(row["deleted"] for row in fragments()) == 10
+
+
+def test_inspect_says_what_it_leaves_out(cli, root):
+    out = cli("inspect", root / "trips.lance", "--limit", "1")[1]
+    assert "… and 2 more" in out
+
+
+def test_inspect_an_empty_table(cli, root):
+    code, out, _ = cli("inspect", root / "empty.lance")
+    assert code == 0
+    assert "rows         0" in out
+
+
+def test_inspect_a_file(cli, root):
+    file = next((root / "trips.lance" / "data").glob("*.lance"))
+    code, out, _ = cli("inspect", file, "--pages", "--format", "json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["file"][0]["bytes"] == file.stat().st_size
+    assert sum(row["bytes"] for row in report["pages"]) <= file.stat().st_size
+    assert {row["column"] for row in report["pages"]} == {"id", "city", "fare", "at"}
+
+
+def test_inspect_a_damaged_file(cli, root, tmp_path):
+    file = tmp_path / "x.lance"
+    file.write_bytes(next((root / "trips.lance" / "data").glob("*.lance")).read_bytes()[:-100])
+    code, _, err = cli("inspect", file)
+    assert code == 1
+    assert "x.lance" in err
