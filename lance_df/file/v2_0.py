@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lance_df.encodings.rows import checked_rows
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
-from lance_df.file.io import run_plans
+from lance_df.file.io import named_errors, run_plans
 from lance_df.file.v2_0_blobs import DESCRIPTION_TYPE, BlobColumn
 from lance_df.file.v2_0_columns import LeafColumn, ListColumn, PackedColumn, StructColumn
 from lance_df.file.v2_0_pages import ColumnPages
@@ -85,6 +85,8 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
             if node.id in self._column_of
         )
         for field in missing:
+            with named_errors(f"{self.path}: column {field.name!r}"):
+                field.arrow_type()  # impossible types are found here, so that `_build` can rely on the tree
             column = self._build(field)
             if column.num_rows != self.num_rows:
                 raise CorruptDataError(

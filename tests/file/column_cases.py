@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +41,12 @@ _FIXED: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "bool": (pa.bool_(), lambda i: i % 3 == 0),
     "decimal128": (pa.decimal128(30, 4), lambda i: Decimal(i * 10**20 - 7).scaleb(-4)),
     "decimal256": (pa.decimal256(60, 4), lambda i: Decimal(i * 10**40 - 7).scaleb(-4)),
-    "date32": (pa.date32(), lambda i: datetime.date(1970, 1, 1) + datetime.timedelta(i - 500)),
-    "date64": (pa.date64(), lambda i: datetime.date(1970, 1, 1) + datetime.timedelta(i)),
-    "time32_s": (pa.time32("s"), lambda i: datetime.time(i % 24, i % 60)),
-    "time32_ms": (pa.time32("ms"), lambda i: datetime.time(i % 24, i % 60)),
-    "time64_us": (pa.time64("us"), lambda i: datetime.time(i % 24, i % 60)),
-    "time64_ns": (pa.time64("ns"), lambda i: datetime.time(i % 24, i % 60)),
+    "date32": (pa.date32(), lambda i: dt.date(1970, 1, 1) + dt.timedelta(i - 500)),
+    "date64": (pa.date64(), lambda i: dt.date(1970, 1, 1) + dt.timedelta(i)),
+    "time32_s": (pa.time32("s"), lambda i: dt.time(i % 24, i % 60)),
+    "time32_ms": (pa.time32("ms"), lambda i: dt.time(i % 24, i % 60)),
+    "time64_us": (pa.time64("us"), lambda i: dt.time(i % 24, i % 60)),
+    "time64_ns": (pa.time64("ns"), lambda i: dt.time(i % 24, i % 60)),
     "timestamp_s": (pa.timestamp("s"), lambda i: i * 1000),
     "timestamp_us_zone": (pa.timestamp("us", "Europe/Berlin"), lambda i: i * 10**9),
     "timestamp_ns_offset": (pa.timestamp("ns", "+05:30"), lambda i: i * 10**12),
@@ -66,7 +66,7 @@ _VARIABLE: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "dictionary_numbers": (pa.dictionary(pa.uint16(), pa.int64()), lambda i: i % 300),
     "list": (pa.list_(pa.int32()), lambda i: [*range(i % 4)]),
     "large_list": (pa.large_list(pa.string()), lambda i: [WORDS[j] for j in range(i % 4)]),
-    "list_list": (pa.list_(pa.list_(pa.string())), lambda i: [[WORDS[k] for k in range(j)] for j in range(i % 4)]),
+    "list_list": (pa.list_(pa.list_(pa.string())), lambda i: [WORDS[:j] for j in range(i % 4)]),
     "list_struct": (
         pa.list_(pa.struct({"x": pa.int64(), "y": pa.list_(pa.string())})),
         lambda i: [{"x": j, "y": [str(i)] * j} for j in range(i % 3)],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.encodings.arrays import variable_array
+from lance_df.encodings.fsst import expand
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,8 +25,6 @@ class FsstDecoder:
     symbol_table: bytes
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        from lance_df.encodings.fsst import expand
-
         coded = yield from self.codes.read_values(rows)
         data, ends = expand(self.symbol_table, coded.data, coded.ends)
         return variable_array(self.data_type, ends, data, coded.valid)

@@ -1,0 +1,138 @@
+"""JSONB, the form in which `json` columns are stored, to the JSON text that tables show.
+
+::
+
+    document   u32 header (kind, count) | entries | payloads          all numbers are big-endian
+    scalar     kind 0x2, one entry
+    object     kind 0x4, entries of all keys, then of all values; payloads in the same order
+    array      kind 0x8, an entry for each item
+    entry      4 bits kind | 28 bits length of the payload
+
+A payload is UTF-8 text, a number (kind byte, then 0, 1, 2, 4 or 8 bytes), or a document. Layout and text
+form as observed in files written by pylance 14: compact, with the shortest digits that name a float.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from decimal import Decimal
+
+import pyarrow as pa
+
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+
+_SCALAR, _OBJECT, _ARRAY = 0x2, 0x4, 0x8
+_NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(6)
+_CONSTANTS = {_NULL: "null", _FALSE: "false", _TRUE: "true"}
+_ZERO, _INT, _UINT, _FLOAT = 0x00, 0x40, 0x50, 0x60
+_COUNT_MASK = 0x1FFFFFFF
+_LENGTH_MASK = 0x0FFFFFFF
+_MAX_DEPTH = 200
+# Floats from 1e-5 on and below 1e16 are written without an exponent.
+_MIN_POINT, _MAX_POINT = -5, 16
+
+_quote = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def decode_jsonb(values: pa.Array) -> pa.Array:
+    """Return the JSON text of stored documents.
+
+    Parameters
+    ----------
+    values
+        Binaries; nulls stay null.
+
+    Returns
+    -------
+    Strings. Equal documents are decoded once.
+
+    Raises
+    ------
+    CorruptDataError
+        A value is no JSONB document.
+    UnsupportedFeatureError
+        It holds a kind of value that JSON text has not, such as a date, or is nested deeper than 200 levels.
+    InvalidInputError
+        The text takes more than 2 GiB.
+    """
+    encoded = values.dictionary_encode()
+    texts = [_decode(document) for document in encoded.dictionary.to_pylist()]
+    found = pa.array(texts, pa.string())
+    if isinstance(found, pa.ChunkedArray):
+        raise InvalidInputError("the JSON texts take more than 2 GiB: read fewer rows")
+    try:
+        return found.take(encoded.indices)
+    except pa.ArrowException as err:
+        raise InvalidInputError("the JSON texts take more than 2 GiB: read fewer rows") from err
+
+
+def _decode(document: bytes) -> str:
+    try:
+        return _document(memoryview(document), 0)
+    except (struct.error, IndexError, UnicodeDecodeError) as err:
+        raise CorruptDataError(f"a value of {len(document)} bytes is no JSONB document") from err
+
+
+def _document(data: memoryview, depth: int) -> str:
+    if depth > _MAX_DEPTH:
+        raise UnsupportedFeatureError(f"a JSON document is nested deeper than {_MAX_DEPTH} levels")
+    (header,) = struct.unpack_from(">I", data)
+    kind, count = header >> 28 & 0xE, header & _COUNT_MASK
+    num_entries = {_SCALAR: 1, _OBJECT: 2 * count, _ARRAY: count}.get(kind)
+    if num_entries is None or 4 + 4 * num_entries > len(data):
+        raise CorruptDataError(f"a JSONB document of {len(data)} bytes has the impossible header {header:#x}")
+    entries = struct.unpack_from(f">{num_entries}I", data, 4)
+    values, position = [], 4 + 4 * num_entries
+    for entry in entries:
+        stop = position + (entry & _LENGTH_MASK)
+        if stop > len(data):
+            raise CorruptDataError(f"a JSONB document of {len(data)} bytes refers to byte {stop}")
+        values.append(_value(entry >> 28, data[position:stop], depth))
+        position = stop
+    if kind == _SCALAR:
+        return values[0]
+    if kind == _ARRAY:
+        return f"[{','.join(values)}]"
+    return "{" + ",".join(map(":".join, zip(values[:count], values[count:], strict=True))) + "}"
+
+
+def _value(kind: int, payload: memoryview, depth: int) -> str:
+    if kind == _STRING:
+        return _quote(str(payload, "utf-8"))
+    if kind == _NUMBER:
+        return _number(payload)
+    if kind == _CONTAINER:
+        return _document(payload, depth + 1)
+    if kind in _CONSTANTS:
+        return _CONSTANTS[kind]
+    raise UnsupportedFeatureError(f"JSONB values of kind {kind} have no JSON text")
+
+
+def _number(payload: memoryview) -> str:
+    kind, digits = payload[0], payload[1:]
+    if kind == _ZERO:
+        return "0"
+    if kind in (_INT, _UINT) and len(digits) in (1, 2, 4, 8):
+        return str(int.from_bytes(digits, "big", signed=kind == _INT))
+    if kind == _FLOAT and len(digits) == 8:
+        return _float_text(struct.unpack(">d", digits)[0])
+    raise UnsupportedFeatureError(f"JSONB numbers of kind {kind:#x} in {len(digits)} bytes have no JSON text")
+
+
+def _float_text(value: float) -> str:
+    """Return the shortest text that names a finite float, as pylance writes it."""
+    number = Decimal(repr(value))
+    if not number.is_finite():
+        raise UnsupportedFeatureError(f"the number {value} has no JSON text")
+    sign, digit_tuple, exponent = number.normalize().as_tuple() if number else (number.is_signed(), (0,), 0)
+    digits, minus = "".join(map(str, digit_tuple)), "-" if sign else ""
+    point = len(digits) + int(exponent)
+    if len(digits) <= point <= _MAX_POINT:
+        return f"{minus}{digits}{'0' * (point - len(digits))}.0"
+    if 0 < point <= _MAX_POINT:
+        return f"{minus}{digits[:point]}.{digits[point:]}"
+    if _MIN_POINT < point <= 0:
+        return f"{minus}0.{'0' * -point}{digits}"
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{minus}{digits[0]}{fraction}e{point - 1:+d}"
