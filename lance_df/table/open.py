@@ -111,7 +111,10 @@ def _resolve(shared: Shared, ref: VersionRef | None, branch: str | None) -> Reso
 
 
 def _open_asof(shared: Shared, branch: str | None, asof: dt.datetime) -> Table:
-    cutoff = asof.astimezone(dt.UTC)
+    try:
+        cutoff = asof.astimezone(dt.UTC)
+    except (OverflowError, OSError, ValueError) as err:
+        raise InvalidInputError(f"{asof} is beyond the calendar") from err
     epoch = dt.datetime.fromtimestamp(0, dt.UTC)
     history = shared.history(branch)
     first = None

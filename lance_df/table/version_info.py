@@ -32,9 +32,16 @@ def describe_version(manifest: Manifest) -> VersionInfo:
         "total_fragments": len(fragments),
         "total_rows": num_rows,
     }
-    timestamp = manifest.timestamp or dt.datetime.fromtimestamp(0, dt.UTC)
     return VersionInfo(
         version=manifest.version,
-        timestamp=timestamp.astimezone().replace(tzinfo=None),
+        timestamp=_local_time(manifest.timestamp),
         metadata={key: str(value) for key, value in summary.items()},
     )
+
+
+def _local_time(time: dt.datetime | None) -> dt.datetime:
+    epoch = dt.datetime.fromtimestamp(0, dt.UTC)
+    try:
+        return (time or epoch).astimezone().replace(tzinfo=None)
+    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+        return epoch.astimezone().replace(tzinfo=None)
