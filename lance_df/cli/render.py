@@ -112,11 +112,8 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
 def _values(column: pa.Array) -> Sequence[Any]:
     """Return Python values; points in time as text, since Python's are less wide and less precise."""
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
-        try:
-            text = pc.cast(column, pa.string())
-            return pc.replace_substring_regex(text, r"\.0+(Z?)$", r"\1").to_pylist()
-        except (pa.ArrowException, ValueError):  # beyond the calendar
-            return pc.cast(column.view(_integer(column.type)), pa.string()).to_pylist()
+        text = pc.cast(column, pa.string())
+        return pc.replace_substring_regex(text, r"\.0+(Z?)$", r"\1").to_pylist()
     try:
         return column.to_pylist()
     except (pa.ArrowException, ValueError, OverflowError):  # a time that Python cannot hold, somewhere inside
@@ -128,10 +125,6 @@ def _values(column: pa.Array) -> Sequence[Any]:
 def _inner_text(value: pa.Array) -> str:
     """Return the one value of an array as Arrow prints it."""
     return " ".join(value.to_string().split())[2:-2]
-
-
-def _integer(kind: pa.DataType) -> pa.DataType:
-    return pa.int32() if kind.bit_width == 32 else pa.int64()
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,92 @@
+"""Every SQL example gives what DataFusion gives over the same rows in memory."""
+
+import datafusion
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df.cli import demo, main
+from lance_df.cli.examples import Example, load_examples
+from lance_df.cli.flights import TABLES, load_tables
+from lance_df.errors import InvalidInputError, NotFoundError
+
+EXAMPLES = load_examples()
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "ünï code"
+    demo.write_tables(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ours(root):
+    return lance_df.connect(str(root))
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    ctx = datafusion.SessionContext()
+    for name, table in load_tables():
+        ctx.register_record_batches(name, [table.to_batches()])
+    return ctx
+
+
+def rows(ctx, sql):
+    frame = ctx.sql(sql)
+    return pa.Table.from_batches(frame.collect(), frame.schema()).to_pylist()
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_answers_are_those_of_memory(ours, in_memory, example):
+    expected = rows(in_memory, example.sql)
+    assert rows(ours, example.sql) == expected
+    assert expected
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_hold_the_rows(ours, in_memory, name):
+    everything = f"SELECT * FROM {name}"
+    assert rows(ours, everything) == rows(in_memory, everything)
+
+
+def test_a_day_of_flights_skips_the_rest(ours):
+    (one_day,) = [example for example in EXAMPLES if "one_day" in example.name]
+    report = ours.explain_scan(one_day.sql)
+    assert report.fragments.kept < report.fragments.total
+    assert report.bytes.kept < report.bytes.total / 2
+
+
+def test_counting_reads_no_column(ours):
+    assert ours.explain_scan(EXAMPLES[0].sql).bytes.kept == 0
+
+
+def test_the_demo_shows_every_example_and_what_to_type_next(root, capsys):
+    assert main(["demo", "--root", str(root)]) == 0
+    shown = capsys.readouterr().out
+    assert "Using the tables" in shown
+    for example in EXAMPLES:
+        assert example.title in shown
+    assert "336776" in shown
+    assert f"lance-df shell {root}" in shown
+
+
+def test_examples_are_in_order_and_explained():
+    assert [int(example.name[:2]) for example in EXAMPLES] == list(range(1, len(EXAMPLES) + 1))
+    assert all(example.title.endswith("?") and example.shows for example in EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", "-- title: x\n-- shows: y\n", "-- title: x\n-- shows: y\nSELECT 1; SELECT 2"]
+)
+def test_files_that_are_no_examples(text):
+    with pytest.raises(InvalidInputError, match=r"odd\.sql"):
+        Example.parse("odd.sql", text)
+
+
+def test_a_folder_without_examples(tmp_path):
+    with pytest.raises(NotFoundError):
+        load_examples(tmp_path)
