@@ -119,10 +119,8 @@ def _hashes(values: pa.Array) -> list[int] | None:
         # equality does not tell the zeros apart, hashes do
         zeros = np.array([0.0, -0.0], numbers.dtype) if (numbers == 0).any() else numbers[:0]
         return [xxhash64(number.tobytes()) for number in np.concatenate([numbers, zeros])]
-    if kinds.is_timestamp(kind):
-        return [xxhash64(number.tobytes()) for number in np.asarray(values.view(pa.int64()))]
-    if kinds.is_date32(kind):
-        return [xxhash64(number.tobytes()) for number in np.asarray(values.view(pa.int32()))]
-    if kinds.is_integer(kind):
+    if kinds.is_timestamp(kind) or kinds.is_date(kind) or kinds.is_time(kind):
+        values = values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if kinds.is_integer(values.type):
         return [xxhash64(number.tobytes()) for number in np.asarray(values)]
     return None

@@ -93,7 +93,7 @@ class IndexFile:
 
     @cached_property
     def null_rows(self) -> RowRanges | None:
-        """The addresses of the rows that are NULL; ``None`` if the file holds no set of them, or a vast one."""
+        """The addresses of the rows that are NULL; ``None`` if the file has no set of them, or a vast one."""
         if "null_bitmap" not in self.metadata:
             return None
         data = Container(self._source).global_buffer(self.number("null_bitmap"))

@@ -1,7 +1,9 @@
 """Zone maps: bounds of the column over runs of rows of one fragment.
 
 ``zonemap.lance`` has one row a zone: ``min``, ``max``, ``null_count``, ``nan_count``, ``fragment_id``,
-``zone_start`` and ``zone_length``, in physical offsets. Rows between zones were deleted when it was built.
+``zone_start`` and ``zone_length``, in physical offsets. Rows between zones were deleted when it was built,
+as may be rows within a zone: its length is an upper bound for what the counts count. Null bounds are unknown
+ones: pylance 14 records none for dictionaries and fixed-size binary, whatever values there are.
 Spec: table format, 14.1.
 """
 
@@ -67,7 +69,7 @@ class ZoneMap:
             max=maximum,
             null_count=null_count,
             nan_count=nan_count,
-            num_rows=_num_rows(self._zones, minimum, maximum, null_count, nan_count),
+            num_rows=self._zones.stops - self._zones.starts,
         )
 
     @property
@@ -94,22 +96,3 @@ def exact_nulls(predicate: Predicate, file: IndexFile, zones: Zones) -> Answer |
             return Answer(indexed.intersect(rows.invert(_NO_ROW)), is_exact=True)
         case _:
             return None
-
-
-def _num_rows(
-    zones: Zones,
-    minimum: pa.Array,
-    maximum: pa.Array,
-    null_count: npt.NDArray[np.int64],
-    nan_count: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
-    """Return upper bounds for the rows of the zones.
-
-    A zone may span deleted rows, which its counts leave out. But a zone map always records the bounds of
-    values that there are, so a zone without a minimum holds nothing but NULL and NaN.
-    """
-    has_no_value = np.asarray(minimum.is_null())
-    if not pa.types.is_floating(minimum.type):
-        has_no_value &= np.asarray(maximum.is_null())
-        return np.where(has_no_value, null_count, zones.stops - zones.starts)
-    return np.where(has_no_value, null_count + nan_count, zones.stops - zones.starts)
