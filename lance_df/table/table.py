@@ -357,11 +357,11 @@ class Table:
     def _open(self, location: Location, file: DataFile, *, is_legacy: bool) -> FileReader:
         try:
             source = location.open_sized(file.size_bytes) if file.size_bytes else location.open()
+            if is_legacy:
+                return open_file(source, field_ids=file.fields, dictionary_source=self._file.source)
+            return open_file(source, column_of=file.column_of())
         except NotFoundError as err:
             raise CorruptDataError(f"{location.uri}: this data file is missing") from err
-        if is_legacy:
-            return open_file(source, field_ids=file.fields, dictionary_source=self._file.source)
-        return open_file(source, column_of=file.column_of())
 
 
 def open_ref(shared: Shared, ref: ResolvedRef) -> Table:

@@ -1,0 +1,255 @@
+"""What old releases left out or got wrong, and contradictions: tables of pylance with edited manifests."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_df._pb import rowids_pb2, table_pb2
+from lance_df.errors import CorruptDataError, NotFoundError, UnsupportedFeatureError
+from lance_df.table.open import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lance_df.table.table import Table
+
+
+def edited(path: Path, edit: Callable[[table_pb2.Manifest], None]) -> Table:
+    """Change the newest manifest of a table and open it."""
+    file = sorted((path / "_versions").glob("*.manifest"))[0]
+    data = file.read_bytes()
+    (position,) = struct.unpack_from("<q", data, len(data) - 16)
+    manifest = table_pb2.Manifest.FromString(data[position + 4 : -16])
+    edit(manifest)
+    block = manifest.SerializeToString()
+    file.write_bytes(data[:position] + struct.pack("<I", len(block)) + block + data[-16:])
+    return open_table(path)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """90 of 100 rows in two fragments; the first has deletions."""
+    table = pa.table({"a": range(100)})
+    data = lance.write_dataset(table, tmp_path / "t.lance", max_rows_per_file=60)
+    data.delete("a < 10")
+    return tmp_path / "t.lance"
+
+
+@pytest.fixture
+def stable(tmp_path: Path) -> Path:
+    table = pa.table({"a": range(100)})
+    lance.write_dataset(table, tmp_path / "s.lance", max_rows_per_file=60, enable_stable_row_ids=True)
+    return tmp_path / "s.lance"
+
+
+def nothing(_: table_pb2.Manifest) -> None:
+    pass
+
+
+def without_counts(manifest: table_pb2.Manifest) -> None:
+    manifest.ClearField("writer_version")
+    for fragment in manifest.fragments:
+        fragment.ClearField("physical_rows")
+        fragment.deletion_file.ClearField("num_deleted_rows")
+        if not fragment.deletion_file.read_version:
+            fragment.ClearField("deletion_file")
+
+
+def with_live_rows_as_physical_rows(manifest: table_pb2.Manifest) -> None:
+    manifest.ClearField("writer_version")
+    manifest.fragments[0].physical_rows = 50
+
+
+def without_deletion_counts(manifest: table_pb2.Manifest) -> None:
+    manifest.fragments[0].deletion_file.ClearField("num_deleted_rows")
+
+
+def without_rows_though_the_writer_is_known(manifest: table_pb2.Manifest) -> None:
+    manifest.fragments[0].ClearField("physical_rows")
+
+
+def without_what_is_optional(manifest: table_pb2.Manifest) -> None:
+    for name in ("timestamp", "data_format", "max_fragment_id", "transaction_file", "transaction_section"):
+        manifest.ClearField(name)
+
+
+def without_flags(manifest: table_pb2.Manifest) -> None:
+    manifest.reader_feature_flags = manifest.writer_feature_flags = 0
+
+
+def with_files_of_release_0_15(manifest: table_pb2.Manifest) -> None:
+    manifest.ClearField("data_format")
+    manifest.reader_feature_flags |= 4
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            file.ClearField("file_size_bytes")
+
+
+def unsorted(manifest: table_pb2.Manifest) -> None:
+    fragments = [*manifest.fragments][::-1]
+    del manifest.fragments[:]
+    manifest.fragments.extend(fragments)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        nothing,
+        without_counts,
+        with_live_rows_as_physical_rows,
+        without_deletion_counts,
+        without_rows_though_the_writer_is_known,
+        without_what_is_optional,
+        without_flags,
+        with_files_of_release_0_15,
+        unsorted,
+    ],
+)
+def test_rows_are_counted_all_the_same(path: Path, edit):
+    ours = edited(path, edit)
+    assert ours.count_rows() == 90
+    by_id = {fragment.id: fragment for fragment in ours.fragments}
+    assert [ours.fragment_rows(by_id[i]) for i in (0, 1)] == [60, 40]
+    assert [ours.live_rows(by_id[i]) for i in (0, 1)] == [50, 40]
+    assert ours.manifest.max_fragment_id == 1
+    addresses = np.array([9, 10, 59, 60, 2**32, 2**32 + 39, 2**32 + 40], np.uint64)
+    assert ours.row_id_index().lookup(addresses)[1].tolist() == [False, True, True, False, True, True, False]
+
+
+def test_a_table_without_a_transaction(path: Path):
+    assert edited(path, without_what_is_optional).transaction() is None
+    assert open_table(path, version=1).transaction() is not None
+
+
+def test_a_transaction_in_a_file_only(path: Path):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.ClearField("transaction_section")
+
+    ours = edited(path, edit)
+    assert ours.transaction().operation.predicate == "a < 10"
+    for file in (path / "_transactions").iterdir():
+        file.unlink()
+    with pytest.raises(CorruptDataError, match=r"\.txn.*missing"):
+        ours.transaction()
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../b"])
+def test_a_transaction_file_elsewhere(path: Path, name: str):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.ClearField("transaction_section")
+        manifest.transaction_file = name
+
+    with pytest.raises(CorruptDataError, match="recorded there"):
+        edited(path, edit).transaction()
+
+
+@pytest.mark.parametrize("rows", [59, 61, 2**32 + 1, 2**64 - 1])
+def test_fragments_that_miscount_their_rows(path: Path, rows: int):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.fragments[0].physical_rows = rows
+
+    ours = edited(path, edit)
+    fragment = ours.fragments[0]
+    with pytest.raises(CorruptDataError, match=str(rows)):
+        assert ours.fragment_rows(fragment) < ours.open_data_file(fragment, fragment.files[0]).num_rows
+
+
+def test_deletions_that_are_miscounted(path: Path):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.fragments[0].deletion_file.num_deleted_rows = 7
+
+    ours = edited(path, edit)
+    with pytest.raises(CorruptDataError, match="10 rows are deleted, the manifest says 7"):
+        ours.deletion_vector(ours.fragments[0])
+
+
+def test_data_files_of_later_releases(path: Path):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.fragments[1].files[0].file_minor_version = 3
+
+    ours = edited(path, edit)
+    with pytest.raises(UnsupportedFeatureError, match=r"fragment 1: data file .* version 2\.3"):
+        ours.open_data_file(ours.fragments[1], ours.fragments[1].files[0])
+    first = ours.fragments[0]
+    assert ours.open_data_file(first, first.files[0]).num_rows == 60
+
+
+def test_unknown_columns_types_are_named(path: Path):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.fields[0].logical_type = "quaternion"
+
+    ours = edited(path, edit)
+    assert ours.count_rows() == 90
+    with pytest.raises(UnsupportedFeatureError, match="quaternion"):
+        assert ours.arrow_schema
+
+
+def test_fragments_by_id(path: Path):
+    ours = open_table(path)
+    assert ours.fragment(1).physical_rows == 40
+    with pytest.raises(NotFoundError, match="no fragment 2"):
+        ours.fragment(2)
+
+
+def test_a_fragment_without_row_ids(stable: Path):
+    ours = edited(stable, lambda manifest: manifest.fragments[1].ClearField("inline_row_ids"))
+    assert ours.row_id_sequence(ours.fragments[0]).tolist() == list(range(60))
+    with pytest.raises(CorruptDataError, match="fragment 1 has no row ids"):
+        ours.row_ids(ours.fragments[1])
+
+
+def test_row_versions_that_are_not_recorded(stable: Path):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        for fragment in manifest.fragments:
+            fragment.ClearField("inline_created_at_versions")
+            fragment.ClearField("inline_last_updated_at_versions")
+
+    ours = edited(stable, edit)
+    for sequence in ours.row_version_sequences(ours.fragments[1]):
+        assert sequence.to_numpy().tolist() == [1] * 40
+
+
+@pytest.mark.parametrize(("stop", "message"), [(80, None), (100, None), (99, "39 row ids for 40 rows")])
+def test_row_ids_of_the_wrong_number_or_given_twice(stable: Path, stop: int, message: str | None):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        sequence = rowids_pb2.RowIdSequence()
+        segment = sequence.segments.add()
+        segment.range.start, segment.range.end = (40 if stop == 80 else 60), stop + (stop == 100)
+        manifest.fragments[1].inline_row_ids = sequence.SerializeToString()
+
+    ours = edited(stable, edit)
+    if message is not None:
+        with pytest.raises(CorruptDataError, match=message):
+            ours.row_ids(ours.fragments[1])
+    elif stop == 100:  # one too many is ignored
+        assert ours.row_id_sequence(ours.fragments[1]).tolist() == list(range(60, 100))
+    else:
+        with pytest.raises(CorruptDataError, match="two rows have row id 40"):
+            ours.row_id_index()
+
+
+def test_hidden_columns_that_are_not_there(stable: Path):
+    def edit(manifest: table_pb2.Manifest) -> None:
+        for fragment in manifest.fragments:
+            fragment.column_row_ids.SetInParent()
+
+    ours = edited(stable, edit)
+    with pytest.raises(CorruptDataError, match=r"hidden column _rowid \(field -3\)"):
+        ours.row_ids(ours.fragments[0])
+
+
+def test_indices_of_old_releases_do_not_say_what_they_cover(path: Path):
+    lance.dataset(path).create_scalar_index("a", "BTREE")
+    assert [list(index.covered_fragments()) for index in open_table(path).indices] == [[0, 1]]
+
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.writer_version.version = "0.8.14"
+
+    assert [index.covered_fragments() for index in edited(path, edit).indices] == [None]
