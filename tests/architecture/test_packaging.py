@@ -1,0 +1,105 @@
+"""What is installed: built as a wheel, put elsewhere, and used from there."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def build(source, target, folder):
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (made,) = folder.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build(ROOT, "wheel", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A function that runs Python elsewhere, with the wheel instead of the checkout."""
+    site = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+
+    def run(*arguments):
+        command = [sys.executable, *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        done = subprocess.run(
+            command, cwd=elsewhere, env=environment, check=True, capture_output=True, text=True, timeout=120
+        )
+        return done.stdout
+
+    run.site = site
+    return run
+
+
+def test_the_wheel_has_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[0] for name in names} == {"lance_df", "lance_df-0.1.0.dist-info"}
+    for name in ("lance_df/py.typed", "lance_df/_pb/table_pb2.py", "lance_df/sql_examples/01_count.sql"):
+        assert name in names
+    assert any(name.startswith("lance_df-0.1.0.dist-info/") and name.endswith("LICENSE") for name in names)
+    assert not [name for name in names if "__pycache__" in name]
+    udfs = {f"lance_df/udfs/{path.relative_to(ROOT / 'udfs')}" for path in (ROOT / "udfs").rglob("*.py")}
+    assert udfs
+    assert udfs <= set(names)
+
+
+def test_it_works_where_it_is_installed(installed):
+    code = """
+import lance_df, lance_df.udfs
+from lance_df.cli.examples import load_examples
+from datafusion import SessionContext
+ctx = lance_df.connect()
+print(lance_df.__file__, lance_df.udfs.__file__, len(load_examples()))
+print(ctx.sql("SELECT murmur3('x') AS h").to_pydict())
+"""
+    package, udfs, num_examples, *_ = installed("-P", "-c", code).split()
+    assert Path(package).parent == installed.site / "lance_df"
+    assert Path(udfs).parent == installed.site / "lance_df" / "udfs"
+    assert int(num_examples) == len(list((ROOT / "sql_examples").glob("*.sql")))
+
+
+def test_the_command_works_where_it_is_installed(installed):
+    assert installed("-P", "-m", "lance_df.cli", "--version") == "lance-df 0.1.0\n"
+    assert installed("-P", "-m", "lance_df.cli", "sql", "SELECT 1 AS a", "--format", "csv") == "a\n1\n"
+
+
+def test_every_module_imports_where_it_is_installed(installed):
+    code = """
+import importlib, pkgutil, lance_df
+for module in pkgutil.walk_packages(lance_df.__path__, "lance_df."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+    installed("-W", "error::SyntaxWarning", "-P", "-c", code)
+
+
+def test_the_wheel_of_the_source_distribution_is_the_same(wheel, tmp_path):
+    (tmp_path / "sdist").mkdir()
+    with tarfile.open(build(ROOT, "sdist", tmp_path / "sdist")) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    (tmp_path / "wheel").mkdir()
+    again = build(source, "wheel", tmp_path / "wheel")
+    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(again) as second:
+        assert {name: first.read(name) for name in first.namelist()} == {
+            name: second.read(name) for name in second.namelist()
+        }
