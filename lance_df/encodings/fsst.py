@@ -19,10 +19,9 @@ from lance_df.errors import CorruptDataError, InvalidInputError
 _MAGIC = 0x46535354
 _MAX_SYMBOLS = 255
 _MAX_SYMBOL_BYTES = 8
-# every symbol is stored as 8 bytes, wherever it ends
-_SLACK_BYTES = 16
-# what the symbols of real texts save; a wrong guess costs a second pass
-_USUAL_RATIO = 4
+_MANY_CODES = 1 << 27
+_SLACK_BYTES = 64
+_SAMPLE_CODES = 1024
 
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
@@ -75,25 +74,33 @@ class SymbolTable:
         """
         if not self.is_compressed:
             return offsets, codes
-        num_codes = int(offsets[-1]) - int(offsets[0])
-        capacity = num_codes * _USUAL_RATIO + _SLACK_BYTES
+        first = int(offsets[0])
+        stream = codes[first : int(offsets[-1])]
+        starts = np.empty(len(stream) + 1, np.int64 if len(stream) > _MANY_CODES else np.int32)
+        capacity = self._likely_bytes(stream) + _SLACK_BYTES
         while True:
-            ends = np.empty(len(offsets), np.int64)
             buffer = pa.allocate_buffer(capacity, resizable=True)
-            done, broken = kernels.expand_fsst(
-                codes, offsets, self.symbols, self.lengths, ends, np.frombuffer(buffer, np.uint8)
-            )
-            if broken >= 0:
-                raise CorruptDataError(f"the codes of value {broken} end within an escape")
-            if done == len(offsets) - 1:
+            out = np.frombuffer(buffer, np.uint8)
+            done, total = kernels.expand_fsst(stream, self.symbols, self.lengths, starts, out)
+            if done == len(stream):
                 break
-            capacity = num_codes * _MAX_SYMBOL_BYTES + _SLACK_BYTES
-        total = int(ends[-1])
+            if capacity >= len(stream) * _MAX_SYMBOL_BYTES + _SLACK_BYTES:
+                raise CorruptDataError("coded strings end within an escape")
+            capacity = len(stream) * _MAX_SYMBOL_BYTES + _SLACK_BYTES
+        ends = starts[offsets - first]
+        if ends.min() < 0:
+            raise CorruptDataError("a coded string ends within an escape")
         if total > np.iinfo(offsets.dtype).max:
             raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
-        buffer.resize(max(total, 1))
-        narrow: Offsets = ends if offsets.itemsize == 8 else ends.astype(np.int32)
-        return narrow, np.frombuffer(buffer, np.uint8, total)
+        if offsets.itemsize == 8:
+            return ends.astype(np.int64, copy=False), out[:total]
+        return ends.astype(np.int32, copy=False), out[:total]
+
+    def _likely_bytes(self, codes: npt.NDArray[np.uint8]) -> int:
+        """Return what ``codes`` probably expand to, and some more: a wrong guess costs a second pass."""
+        sample = codes[:: max(len(codes) // _SAMPLE_CODES, 1)]
+        mean = self.lengths[sample].mean() if len(sample) else 0
+        return int(len(codes) * mean * 1.2)
 
 
 def expand(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from lance_df.encodings.plan import together
-from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,9 +56,9 @@ def named_errors(place: str) -> Iterator[None]:
     """Put ``place`` in front of what is raised inside; what Arrow says becomes a `CorruptDataError`."""
     try:
         yield
-    except UnsupportedFeatureError as err:
-        raise UnsupportedFeatureError(f"{place}: {err}") from err
-    except CorruptDataError as err:
-        raise CorruptDataError(f"{place}: {err}") from err
+    except (CorruptDataError, InvalidInputError, UnsupportedFeatureError) as err:
+        raise type(err)(f"{place}: {err}") from err
     except pa.ArrowException as err:
         raise CorruptDataError(f"{place}: the values are no valid array ({err})") from err
+    except MemoryError as err:
+        raise InvalidInputError(f"{place}: the rows do not fit into memory: read fewer") from err

@@ -13,8 +13,8 @@ from lance_df.encodings.v2_1.merge import merge
 from lance_df.encodings.v2_1.nested import empty_path_array, path_array
 from lance_df.encodings.v2_1.page import open_page
 from lance_df.encodings.v2_1.shape import leaves, shape_of
-from lance_df.errors import CorruptDataError, InvalidInputError, LanceError
-from lance_df.file.io import run_plans
+from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.file.io import named_errors, run_plans
 from lance_df.format.encodings_v2_1 import parse_page_layout
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class V2_1FileReader:  # noqa: N801 - the version's name
             else {field: column for field, column in column_of.items() if column >= 0}
         )
         self._stored_fields: dict[int, Field] | None = None
+        self._shapes: dict[Field, Shape] = {}
         self._columns: dict[tuple[int, pa.DataType], _Column] = {}
 
     @property
@@ -78,12 +79,12 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         paths: list[pa.Array | None] = []
         for leaf, count in zip(needed, num_plans, strict=True):
             own = [next(parts) for _ in range(count)]
-            with _Place(f"{self.path}: column {leaf.name!r}"):
+            with named_errors(f"{self.path}: column {leaf.name!r}"):
                 paths.append(concat_arrays(own, own[0].type) if own else None)
         arrays, position = [], 0
         for field, shape in zip(fields, shapes, strict=True):
             stop = position + sum(1 for _ in leaves(shape))
-            with _Place(f"{self.path}: column {field.name!r}"):
+            with named_errors(f"{self.path}: column {field.name!r}"):
                 arrays.append(merge(shape, paths[position:stop], len(rows)))
             position = stop
         return arrays
@@ -107,8 +108,12 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         ]
 
     def _shape(self, field: Field) -> Shape:
-        with _Place(self.path):
-            return shape_of(field, lambda node: self._column_of.get(node.id), self._stored_field)
+        shape = self._shapes.get(field)
+        if shape is None:
+            with named_errors(self.path):
+                shape = shape_of(field, lambda node: self._column_of.get(node.id), self._stored_field)
+            self._shapes[field] = shape
+        return shape
 
     def _stored_field(self, field_id: int) -> Field | None:
         if self._stored_fields is None:
@@ -172,7 +177,7 @@ class _Column:
         return plans
 
     def _plan(self, number: int, rows: Rows, leaf: Leaf) -> IoPlan[pa.Array]:
-        with _Place(f"{self._place}, page {number}"):
+        with named_errors(f"{self._place}, page {number}"):
             page = self._pages[number]
             if page is None:
                 page = self._pages[number] = self._open(number)
@@ -181,24 +186,8 @@ class _Column:
 
     def _open(self, number: int) -> PageDecoder:
         info = self._info.pages[number]
-        layout = parse_page_layout(info.encoding_url, info.encoding, source=self._place)
+        layout = parse_page_layout(info.encoding_url, info.encoding, source="its encoding")
         return open_page(layout, info.buffers, info.num_rows, self._stored_type, mapped=self._mapped)
-
-
-class _Place:
-    """Say where it happened in what is raised inside, and raise nothing but our errors."""
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, pa.ArrowException | MemoryError):
-            raise CorruptDataError(f"{self._place}: {error}") from error
-        if isinstance(error, LanceError) and not str(error).startswith(self._place):
-            raise type(error)(f"{self._place}: {error}") from error
 
 
 def _empty(leaf: Leaf) -> IoPlan[pa.Array]:

@@ -18,6 +18,7 @@ _MODULES = {
     "expand_runs": "runs",
     "copy_spans": "spans",
     "gather_variable": "variable",
+    "gather_short": "variable",
     "join_variable": "variable",
     "expand_fsst": "fsst",
     "split_byte_streams": "byte_streams",

@@ -4,42 +4,61 @@ import numpy as np
 
 from lance_df.encodings.kernels.jit import kernel, store_8_bytes
 
-SLACK_BYTES = 8
+_U = np.uintp
+_ESCAPE = 255
 
 
 @kernel
-def expand_fsst(codes, offsets, symbols, lengths, out_offsets, out):  # type: ignore[no-untyped-def]
-    """Expand each value; return (values done, broken value or -1).
+def expand_fsst(codes, symbols, lengths, starts, out):  # type: ignore[no-untyped-def]
+    """Expand a stream of codes; return (codes done, bytes written).
+
+    Stops early where ``out`` may be too small, and at an escape without a byte after it.
 
     Parameters
     ----------
-    codes, offsets
-        Value i is ``codes[offsets[i]:offsets[i + 1]]``; the caller has checked the offsets.
     symbols, lengths
         256 symbols (little-endian, first byte first) and their lengths, at most 8.
-    out_offsets, out
-        Stops before the first value that might not fit into ``out`` less 8 bytes, since every symbol is
-        stored as 8 bytes.
+    starts
+        Receives where the bytes of each code start, -1 for bytes that an escape is about, and at last the
+        end.
+    out
+        Every symbol is stored as 8 bytes: the last 32 bytes remain free for that.
     """
     target = out.ctypes.data
-    position = np.int64(0)
-    out_offsets[0] = 0
-    for value in range(len(offsets) - 1):
-        i = np.int64(offsets[value])
-        stop = np.int64(offsets[value + 1])
-        if position + 8 * (stop - i + 1) > len(out):
-            return value, -1
-        while i < stop:
-            code = codes[i]
-            if code != 255:
-                store_8_bytes(target + position, symbols[code])
-                position += np.int64(lengths[code])
-                i += 1
-            elif i + 1 < stop:
-                out[position] = codes[i + 1]
-                position += 1
-                i += 2
-            else:
-                return value, value
-        out_offsets[value + 1] = position
-    return len(offsets) - 1, -1
+    count = _U(len(codes))
+    position = _U(0)
+    i = _U(0)
+    limit = _U(max(len(out), 32) - 32)
+    while i < count and position <= limit:
+        a = codes[i]
+        if i + _U(4) <= count:
+            b, c, d = codes[i + _U(1)], codes[i + _U(2)], codes[i + _U(3)]
+            if (a != _ESCAPE) & (b != _ESCAPE) & (c != _ESCAPE) & (d != _ESCAPE):
+                starts[i] = position
+                store_8_bytes(target + position, symbols[a])
+                position += _U(lengths[a])
+                starts[i + _U(1)] = position
+                store_8_bytes(target + position, symbols[b])
+                position += _U(lengths[b])
+                starts[i + _U(2)] = position
+                store_8_bytes(target + position, symbols[c])
+                position += _U(lengths[c])
+                starts[i + _U(3)] = position
+                store_8_bytes(target + position, symbols[d])
+                position += _U(lengths[d])
+                i += _U(4)
+                continue
+        starts[i] = position
+        if a != _ESCAPE:
+            store_8_bytes(target + position, symbols[a])
+            position += _U(lengths[a])
+            i += _U(1)
+            continue
+        if i + _U(1) == count:
+            break
+        out[position] = codes[i + _U(1)]
+        starts[i + _U(1)] = -1
+        position += _U(1)
+        i += _U(2)
+    starts[i] = position
+    return i, position

@@ -24,7 +24,7 @@ _AS_STORED = -1
 def decode_inline(encoding: InlineBitpacking, buffer: Chunked, counts: Counts) -> Bytes:
     """Unpack one block of each chunk, of which the first ``counts[i]`` values count."""
     word_bytes = _word_bytes(encoding.bits_per_value)
-    buffer.require(np.full(len(buffer), word_bytes, np.int64), "bit-packed values")
+    buffer.require(word_bytes, "bit-packed values")
     if (counts > BLOCK).any():
         raise CorruptDataError(f"a bit-packed chunk of {int(counts.max())} values, expected at most {BLOCK}")
     words = buffer.words(word_bytes)

@@ -59,14 +59,13 @@ class Chunked:
         start = int(self.starts[index])
         return self.data[start : start + int(self.sizes[index])]
 
-    def require(self, sizes: Counts, what: str) -> None:
+    def require(self, sizes: Counts | int, what: str) -> None:
         """Raise `CorruptDataError` where a chunk has less than ``sizes`` bytes."""
-        short = np.flatnonzero(self.sizes < sizes)
-        if len(short):
-            first = int(short[0])
-            raise CorruptDataError(
-                f"{what} take {self.sizes[first]} bytes, expected at least {int(sizes[first])}"
-            )
+        short = self.sizes < sizes
+        if short.any():
+            first = int(short.argmax())
+            wanted = int(np.broadcast_to(sizes, short.shape)[first])
+            raise CorruptDataError(f"{what} take {self.sizes[first]} bytes, expected at least {wanted}")
 
     def words(self, num_bytes: int) -> npt.NDArray[Any]:
         """Return the whole of ``data`` as unsigned words."""

@@ -86,7 +86,7 @@ class LevelScheme:
 class Slots:
     """Levels and values of some rows of a page, in row order.
 
-    ``values`` has one entry, never null, for each visible slot. Absent levels are all 0.
+    ``values`` has one entry, never null, for each visible slot. Levels that are absent are all 0.
     """
 
     scheme: LevelScheme
@@ -99,6 +99,12 @@ class Slots:
         if self.definition is None or not self.scheme.max_repetition:
             return None
         return self.definition <= self.scheme.max_visible
+
+    def nulls(self) -> npt.NDArray[np.bool_] | None:
+        """Return which values are null; None when none are."""
+        if self.definition is None:
+            return None
+        return self.definition[self.definition <= self.scheme.max_visible] > 0
 
     def checked(self) -> Slots:
         """Return self if there are as many values as visible slots.

@@ -108,8 +108,7 @@ class _Unravelling:
         return self.definition[self._lists_at[self.definition] <= self.lists] <= own
 
     def keep_every(self, size: int) -> None:
-        """Go from the items of a fixed-size list to the lists: each has ``size`` slots that agree about
-        it."""
+        """Go from the items of fixed-size lists to the lists: the ``size`` slots of each agree about it."""
         if self.repetition is not None:
             self.repetition = self.repetition[::size]
         if self.definition is not None:

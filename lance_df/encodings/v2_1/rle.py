@@ -44,7 +44,7 @@ def decode_rle(encoding: Rle, values: Chunked, lengths: Chunked, counts: Counts)
 
 def split_block(block: Chunked) -> tuple[Chunked, Chunked]:
     """Return values and lengths of blocks that hold both."""
-    block.require(np.full(len(block), 8, np.int64), "runs")
+    block.require(8, "runs")
     room = block.sizes - 8
     sizes = block.words(8)[block.starts // 8]
     if (sizes > room.astype(np.uint64)).any():

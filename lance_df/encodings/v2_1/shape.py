@@ -54,8 +54,10 @@ class Leaf:
 
     @property
     def page_rows_per_row(self) -> int:
-        """How many rows of a page make up a top-level row: pages count items of fixed-size lists of
-        structs."""
+        """How many rows of a page make up a top-level row.
+
+        Pages count the items of fixed-size lists of structs.
+        """
         product = 1
         for ancestor in self.ancestors:
             product *= ancestor.size

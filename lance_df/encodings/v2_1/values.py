@@ -6,11 +6,12 @@ structs of these. Validity of the values themselves is kept in levels; see `leve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.fsst import SymbolTable
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts, with_validity
 from lance_df.encodings.v2_1.fixed_width import (
@@ -20,14 +21,14 @@ from lance_df.encodings.v2_1.fixed_width import (
     stored_bits,
 )
 from lance_df.encodings.v2_1.general import decompress_chunks
-from lance_df.encodings.v2_1.variable import decode_variable, decode_variable_block
+from lance_df.encodings.v2_1.variable import Strings, decode_variable, decode_variable_block
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, General, PackedStruct
+from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, Fsst, General, PackedStruct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
+_INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
 
 def bits_per_offset(data_type: pa.DataType) -> int | None:
@@ -84,15 +85,30 @@ def decode_dictionary(encoding: Encoding, data: Bytes, count: int, data_type: pa
     return fixed_width_array(values, count, data_type)
 
 
-def decode_indices(
-    encoding: Encoding, buffers: tuple[Chunked, ...], counts: Counts
-) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """Decode dictionary indices of whatever width the page has."""
+def decode_indices(encoding: Encoding, buffers: tuple[Chunked, ...], counts: Counts) -> pa.Array:
+    """Decode dictionary indices of whatever width the page has, as unsigned integers."""
     bits = stored_bits(encoding)
-    if bits not in (8, 16, 32, 64):
+    if (index_type := _INDEX_TYPES.get(bits)) is None:
         raise CorruptDataError(f"dictionary indices of {bits} bits")
     data = decode_fixed_width(encoding, buffers, counts, bits_per_value=bits)
-    return data[: int(counts.sum()) * bits // 8].view(f"<u{bits // 8}")
+    return fixed_width_array(data, int(counts.sum()), index_type)
+
+
+def decode_codes(
+    encoding: Fsst, buffers: tuple[Chunked, ...], counts: Counts, data_type: pa.DataType
+) -> pa.Array:
+    """Decode FSST codes, as binary values. Raises as :func:`decode_values`."""
+    offset_bits = bits_per_offset(data_type)
+    if offset_bits is None:
+        raise CorruptDataError(f"coded strings, the column's type is {data_type}")
+    codes = decode_variable(encoding.values, buffers, counts, bits_per_offset=offset_bits)
+    return codes.to_arrow(pa.binary() if offset_bits == 32 else pa.large_binary())
+
+
+def expand_codes(encoding: Fsst, codes: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Return the values that :func:`decode_codes` gave the codes of. Raises as :func:`decode_values`."""
+    table = SymbolTable.parse(encoding.symbol_table)
+    return checked_text(Strings(*table.expand(*Strings.of(codes))).to_arrow(data_type))
 
 
 def fixed_width_array(data: Bytes, count: int, data_type: pa.DataType) -> pa.Array:

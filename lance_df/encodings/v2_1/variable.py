@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.encodings.fsst import Offsets, SymbolTable
-from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts, allocate
+from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts, allocate, as_bytes
 from lance_df.encodings.v2_1.general import decompress, decompress_chunks
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.encodings_v2_1 import Encoding, Fsst, General, Variable
@@ -25,6 +25,15 @@ class Strings(NamedTuple):
 
     offsets: Offsets
     data: Bytes
+
+    @classmethod
+    def of(cls, array: pa.Array) -> Strings:
+        """Return the form of an array of strings or binaries, sharing memory."""
+        wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+        _, offsets, data = array.buffers()
+        width = 8 if wide else 4
+        ends = np.frombuffer(offsets, f"<i{width}", len(array) + 1, array.offset * width)
+        return cls(ends, as_bytes(data) if data is not None else np.empty(0, np.uint8))
 
     def to_arrow(self, data_type: pa.DataType) -> pa.Array:
         """Return the array, sharing memory."""
