@@ -6,10 +6,8 @@ names of output columns are given back afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
-
-from sqlglot.errors import TokenError
 
 from lance_df.engine.functions import HASHES, TypedFunctions
 from lance_df.errors import InvalidInputError
@@ -30,35 +28,50 @@ def with_typed_calls(text: str, functions: TypedFunctions, plan: Callable[[str],
     InvalidInputError
         A hash of nothing, or of a nested type.
     """
-    try:
-        calls = find_calls(text, HASHES)
-    except TokenError:
-        return text
+    calls = find_calls(text, HASHES)
     if not calls:
         return text
     for call in calls:
-        if not call.arguments or (call.function == "murmur3" and len(call.arguments) > 1):
-            wanted = "one argument" if call.function == "murmur3" else "at least one argument"
-            raise InvalidInputError(f"{call.function} takes {wanted}, got {len(call.arguments)}")
-    probing, count = _with_probes(text, calls)
-    try:
-        types = iter(functions.learn(lambda: plan(probing), count))
-    except Exception:  # noqa: BLE001 - the statement is wrong; planning it as it stands tells how
-        return text
-    edits = []
-    for call in calls:
-        names = tuple(next(types) for _ in call.arguments)
-        known = tuple(name for name in names if name is not None)
-        if len(known) < len(names) or (call.function == "murmur3_multi" and known[0].startswith("List(")):
-            continue  # optimized away, or made for the plain signature
-        typed = functions.name_for(call.function, known)
-        edits += [] if typed is None else [Edit(call.name.start, call.name.stop, typed)]
+        _check_arguments(call)
+    edits: list[Edit] = []
+    while calls:
+        probing, count = _with_probes(text, calls, edits)
+        try:
+            types = iter(functions.learn(lambda: plan(probing), count))  # noqa: B023 - called at once
+        except Exception:  # noqa: BLE001 - the statement is wrong; planning it as it stands tells how
+            return text
+        learnt = [(call, tuple(next(types) for _ in call.arguments)) for call in calls]
+        edits += _typed_names(learnt, functions)
+        # a call inside another's argument is folded away with it, and is seen when the other is out of the way
+        unseen = [call for call, names in learnt if None in names]
+        if len(unseen) == len(calls):
+            break  # in a part of the statement that is optimized away
+        calls = unseen
     return splice(text, edits)
 
 
-def _with_probes(text: str, calls: list[Call]) -> tuple[str, int]:
-    """Replace each call by probes of its arguments, added up."""
-    edits: list[Edit] = []
+def _check_arguments(call: Call) -> None:
+    if not call.arguments or (call.function == "murmur3" and len(call.arguments) > 1):
+        wanted = "one argument" if call.function == "murmur3" else "at least one argument"
+        raise InvalidInputError(f"{call.function} takes {wanted}, got {len(call.arguments)}")
+
+
+def _typed_names(
+    learnt: list[tuple[Call, tuple[str | None, ...]]], functions: TypedFunctions
+) -> Iterator[Edit]:
+    for call, names in learnt:
+        known = tuple(name for name in names if name is not None)
+        is_plain_form = call.function == "murmur3_multi" and known and known[0].startswith("List(")
+        if len(known) < len(names) or is_plain_form:
+            continue
+        typed = functions.name_for(call.function, known)
+        if typed is not None:
+            yield Edit(call.name.start, call.name.stop, typed)
+
+
+def _with_probes(text: str, calls: list[Call], known: list[Edit]) -> tuple[str, int]:
+    """Make the edits that are known, and replace each of ``calls`` by probes of its arguments, added up."""
+    edits = list(known)
     number = 0
     for call in calls:
         position = call.name.start

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.sql.dialect import tokenize
@@ -34,17 +35,16 @@ class Call:
 def find_calls(text: str, functions: Collection[str]) -> list[Call]:
     """Return the calls of ``functions`` in the order of the text, nested ones too.
 
-    A call that is not complete, or quoted names, are left out.
+    A call that is not complete, or quoted names, are left out. A text in which a string or a comment does not
+    end has no calls.
 
     >>> [call.arguments for call in find_calls("select f(a, (1, 2))", {"f"})]
     [(Span(start=9, stop=10), Span(start=12, stop=18))]
-
-    Raises
-    ------
-    sqlglot.errors.TokenError
-        The text has no tokens, because a string or a comment does not end.
     """
-    tokens = tokenize(text)
+    try:
+        tokens = tokenize(text)
+    except TokenError:
+        return []
     calls = []
     for index, token in enumerate(tokens[:-1]):
         is_name = token.token_type is not TokenType.IDENTIFIER and token.text.lower() in functions
