@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "file": {"errors", "storage", "format", "encodings", "expr"},
     "table": {"errors", "storage", "format", "encodings", "expr", "file"},
     "sql": {"errors", "expr"},
-    "hashing": {"errors"},
+    "hashing": {"errors", "storage", "format", "encodings"},
     "engine": {"errors", "storage", "format", "expr", "table", "sql", "hashing", "udfs", "facade"},
     "udfs": {"errors", "hashing"},
     "facade": {"errors", "storage", "format", "expr", "file", "table", "sql", "hashing", "engine", "udfs"},
