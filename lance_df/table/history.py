@@ -95,12 +95,16 @@ class History:
         return read_manifest(self._source(version))
 
     def open_all(self) -> list[tuple[int, ManifestFile]]:
-        """Open the manifests of all attached versions, ascending."""
+        """Open the manifests of all attached versions, ascending, but those that are deleted meanwhile."""
 
-        def opened(version: int) -> tuple[int, ManifestFile]:
-            return version, self.open(version)
+        def opened(version: int) -> tuple[int, ManifestFile] | None:
+            try:
+                return version, self.open(version)
+            except VersionNotFoundError:
+                return None
 
-        return map_reads(opened, self.numbers(), where=self.location)
+        found = map_reads(opened, self.numbers(), where=self.location)
+        return [each for each in found if each is not None]
 
     def _source(self, version: int) -> ByteSource:
         if self._external_store is not None and not version & DETACHED:

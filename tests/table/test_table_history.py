@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_df.table.history import History
 from lance_df.table.open import open_table
+from lance_df.table.versions import NamingScheme
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +42,8 @@ def history(uri: str, *, stable: bool, **options: object) -> None:
     data.update({"s": "'new'"}, where="id > 95 and id < 110")
     data.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows(140, 160))
     data.add_columns({"twice": "id * 2"})
-    data.add_columns(pa.schema([pa.field("nothing", pa.int32())]))
+    if options["data_storage_version"] != "0.1":
+        data.add_columns(pa.schema([pa.field("nothing", pa.int32())]))
     data.alter_columns({"path": "s", "name": "text"}, {"path": "twice", "data_type": pa.int32()})
     data.drop_columns(["l"])
     data.delete("id < 60")
@@ -95,7 +98,7 @@ def same_versions(ours: Table, theirs: lance.LanceDataset) -> None:
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
-@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("v2_names", [True, False], ids=["V2", "V1"])
 def test_histories(tmp_path: Path, version: str, *, stable: bool, v2_names: bool):
     uri = str(tmp_path / "t.lance")
@@ -114,6 +117,21 @@ def test_histories(tmp_path: Path, version: str, *, stable: bool, v2_names: bool
         *("Overwrite", "Append", "Delete", "Update", "Merge", "Project"),
         *("Rewrite", "ReserveFragments", "UpdateConfig", "Restore"),
     }
+
+
+def test_versions_that_are_deleted_while_they_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for _ in range(3):
+        lance.write_dataset(rows(0, 5), tmp_path, mode="append")
+    ours = open_table(tmp_path)
+    numbers = History.numbers
+
+    def delete_one(history: History) -> list[int]:
+        found = numbers(history)
+        (tmp_path / "_versions" / NamingScheme.V2.file_name(2)).unlink()
+        return found
+
+    monkeypatch.setattr(History, "numbers", delete_one)
+    assert [each["version"] for each in ours.versions()] == [1, 3]
 
 
 def test_row_ids_of_rows_that_are_gone_are_not_found(tmp_path: Path):
