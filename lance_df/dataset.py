@@ -1,0 +1,511 @@
+"""`LanceDataset`: one version of a table, with pylance's names."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.fragment import LanceFragment
+from lance_df.refs import Branches, Tags
+from lance_df.scan_options import ColumnOrdering, Columns, Filter, ScannerBuilder
+from lance_df.scanner import LanceScanner
+from lance_df.table.arrow_types import show_table, shown_schema
+from lance_df.table.indices.describe import describe_indices
+from lance_df.table.open import open_table
+from lance_df.table.take import take_addresses, take_offsets, take_row_ids
+from lance_df.write import write_dataset
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+
+    from lance_df.format.schema import Schema
+    from lance_df.format.transaction import Transaction
+    from lance_df.table.indices.describe import IndexInformation
+    from lance_df.table.refs import VersionRef
+    from lance_df.table.table import Table
+    from lance_df.table.version_info import VersionInfo
+
+__all__ = [
+    "ColumnOrdering",
+    "LanceDataset",
+    "LanceScanner",
+    "ScannerBuilder",
+    "dataset",
+    "write_dataset",
+]
+
+# Arguments of pylance that tune what there is no need to tune here.
+_TUNING = (
+    "block_size",
+    "index_cache_size",
+    "metadata_cache_size",
+    "metadata_cache_size_bytes",
+    "index_cache_size_bytes",
+    "read_params",
+    "session",
+)
+
+
+def dataset(
+    uri: str | os.PathLike[str] | None = None,
+    version: VersionRef | None = None,
+    asof: dt.datetime | dt.date | str | None = None,
+    block_size: int | None = None,
+    commit_lock: object = None,
+    index_cache_size: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    default_scan_options: Mapping[str, Any] | None = None,
+    **tuning: Any,
+) -> LanceDataset:
+    """Open a table.
+
+    Parameters
+    ----------
+    uri
+        A path or URL of any scheme that fsspec knows.
+    version
+        A version number, a tag, or (branch, version); the newest version by default.
+    asof
+        Open the newest version that is not later than this time; without a zone it is local time.
+    storage_options
+        For the fsspec filesystem; they appear in no message.
+    default_scan_options
+        Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise.
+    block_size, commit_lock, index_cache_size, **tuning
+        Taken so that calls written for pylance work; they have no effect.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no table at this place.
+    VersionNotFoundError
+        The table has no such version, tag or branch.
+    CorruptDataError
+        The manifest is damaged.
+    UnsupportedFeatureError
+        The table needs a newer reader.
+    """
+    unknown = sorted(set(tuning).difference(_TUNING))
+    if unknown:
+        raise InvalidInputError(f"dataset() has no argument {unknown[0]!r}")
+    if uri is None:
+        raise InvalidInputError("a path or URL is needed")
+    del block_size, commit_lock, index_cache_size
+    table = open_table(uri, version=version, asof=_as_time(asof), storage_options=storage_options)
+    return LanceDataset._of(table, str(uri), storage_options, default_scan_options)
+
+
+class LanceDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """One version of a table. Made by `dataset`.
+
+    A `pyarrow.dataset.Dataset`: pandas, Polars and DuckDB read it as it is, and push columns and filters
+    into it.
+    """
+
+    _uri: str
+    _table: Table
+    _storage_options: Mapping[str, Any] | None
+    _default_scan_options: Mapping[str, Any] | None
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        version: VersionRef | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        default_scan_options: Mapping[str, Any] | None = None,
+        **tuning: Any,
+    ) -> None:
+        # The C++ dataset behind the base class is left unmade; every public method of it is overridden.
+        opened = dataset(
+            uri,
+            version,
+            storage_options=storage_options,
+            default_scan_options=default_scan_options,
+            **tuning,
+        )
+        self._adopt(opened._table, opened._uri, storage_options, default_scan_options)
+
+    @classmethod
+    def _of(
+        cls,
+        table: Table,
+        uri: str,
+        storage_options: Mapping[str, Any] | None,
+        default_scan_options: Mapping[str, Any] | None,
+    ) -> LanceDataset:
+        self = cls.__new__(cls)
+        self._adopt(table, uri, storage_options, default_scan_options)
+        return self
+
+    def _adopt(
+        self,
+        table: Table,
+        uri: str,
+        storage_options: Mapping[str, Any] | None,
+        default_scan_options: Mapping[str, Any] | None,
+    ) -> None:
+        self._table = table
+        self._uri = uri
+        self._storage_options = storage_options
+        self._default_scan_options = default_scan_options
+
+    def _with_table(self, table: Table) -> LanceDataset:
+        uri = self._uri if table.branch == self._table.branch else table.uri
+        return self._of(table, uri, self._storage_options, self._default_scan_options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        branch = (self._table.branch, self.version)
+        return _reopen, (self._uri, branch, self._storage_options, self._default_scan_options)
+
+    def __copy__(self) -> LanceDataset:
+        return self._with_table(self._table)
+
+    def __repr__(self) -> str:
+        return f"<lance_df.LanceDataset {self._table.uri} version {self.version}>"
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    # -- what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def uri(self) -> str:
+        """The place, as it was given."""
+        return self._uri
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of a scan without arguments: with default scan options, of their columns."""
+        if self._default_scan_options is not None:
+            return self.scanner().projected_schema
+        return shown_schema(self._table.arrow_schema)
+
+    @property
+    def lance_schema(self) -> Schema:
+        """The schema with its field ids."""
+        return self._table.schema
+
+    @property
+    def data_storage_version(self) -> str:
+        """The file version that new data gets: ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``."""
+        return self._table.manifest.data_format or "0.1"
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+        return self._table.uses_stable_row_ids
+
+    @property
+    def max_field_id(self) -> int:
+        """The highest field id of the schema."""
+        return self._table.schema.max_field_id
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of the table."""
+        return dict(self._table.manifest.table_metadata)
+
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        """The metadata of the schema."""
+        return {key: value.decode("utf-8", "replace") for key, value in self._table.schema.metadata.items()}
+
+    def config(self) -> dict[str, str]:
+        """Return the configuration of the table."""
+        return dict(self._table.manifest.config)
+
+    # -- versions -------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The version that is open."""
+        return self._table.version
+
+    @property
+    def latest_version(self) -> int:
+        """The newest version of this branch."""
+        return self._table.latest_version()
+
+    def get_version(self) -> VersionInfo:
+        """Return the description of this version, as `versions` has it."""
+        return next(each for each in self.versions() if each["version"] == self.version)
+
+    def versions(self) -> list[VersionInfo]:
+        """Return number, time and a summary of every version of this branch."""
+        return self._table.versions()
+
+    @property
+    def tags(self) -> Tags:
+        """The tags of the table."""
+        return Tags(self._table)
+
+    @property
+    def branches(self) -> Branches:
+        """The branches of the table."""
+        return Branches(self._table)
+
+    def checkout_version(self, version: VersionRef) -> LanceDataset:
+        """Return another version: a number on this branch, a tag, or (branch, version or None).
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version, tag or branch.
+        """
+        return self._with_table(self._table.checkout(version))
+
+    def checkout_latest(self) -> None:
+        """Move this object to the newest version of its branch."""
+        self._table = self._table.latest()
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """Return the transaction that made a version, if it is recorded."""
+        return self._table.transaction(version)
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: Filter | dict[str, Any] = None,  # noqa: A002 - pylance's name
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: object = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        index_segments: object = None,
+        full_text_query: object = None,
+        **options: Any,
+    ) -> LanceScanner:
+        """Return a scan that has not run yet.
+
+        Parameters
+        ----------
+        columns
+            Names of columns, of struct fields (``"a.b"``) or of system columns; or a dict of names and SQL
+            expressions.
+        filter
+            An SQL expression or a pyarrow expression.
+        limit, offset
+            Rows to return, and rows to leave out before.
+        batch_size
+            Upper bound for the rows of a batch.
+        fragments
+            Scan only these, in this order.
+        **options
+            ``with_row_id``, ``with_row_address``, ``include_deleted_rows``, ``strict_batch_size``,
+            ``order_by``, ``use_stats``, ``use_scalar_index``, ``blob_handling``, as pylance's; those that
+            only tune have no effect.
+        nearest, index_segments, full_text_query
+            Refused: there is no vector or text search here.
+        batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order
+            No effect; rows always come in order.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is wrong.
+        """
+        del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order
+        builder = ScannerBuilder(self)
+        if self._default_scan_options:
+            builder.apply_defaults(self._default_scan_options)
+        given = {
+            "columns": columns,
+            "filter": filter,
+            "limit": limit,
+            "offset": offset,
+            "nearest": nearest,
+            "batch_size": batch_size,
+            "fragments": fragments,
+            "index_segments": index_segments,
+            "full_text_query": full_text_query,
+            **options,
+        }
+        builder.apply_defaults({name: value for name, value in given.items() if value is not None})
+        return builder.to_scanner()
+
+    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
+        """Read into memory; see `scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002
+        **options: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches; see `scanner`."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
+        """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
+        options.pop("blob_mode", None)
+        own = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
+        return self.scanner(columns, filter, **own).to_pandas(**options)
+
+    def head(self, num_rows: int, **options: Any) -> pa.Table:
+        """Return the first rows; see `scanner`."""
+        return self.scanner(**{**options, "limit": num_rows}).to_table()
+
+    def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
+        """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
+        if filter is None and not options and not self._default_scan_options:
+            return self._table.count_rows()
+        return self.scanner(filter=filter, **options).count_rows()
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
+        """Return rows by their numbers in a scan of the whole table, in the order asked for.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such row.
+        """
+        return self._computed(columns, lambda names: take_offsets(self._table, indices, columns=names))
+
+    def _take_rows(self, row_ids: Sequence[int] | pa.Array, columns: Columns = None, **_: object) -> pa.Table:
+        """Return rows by their row ids, in the order asked for; ids of deleted rows are left out."""
+        return self._computed(columns, lambda names: take_row_ids(self._table, row_ids, columns=names))
+
+    def _take_addresses(self, addresses: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
+        """Return rows by their row addresses, in the order asked for; deleted ones are left out."""
+        return self._computed(columns, lambda names: take_addresses(self._table, addresses, columns=names))
+
+    def _computed(self, columns: Columns, take: Any) -> pa.Table:
+        if not isinstance(columns, Mapping):
+            return show_table(take(columns))
+        from lance_df.engine.query import compute_columns
+
+        return show_table(compute_columns(take(None), columns))
+
+    def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
+        """Return rows ``start`` to ``end`` (exclusive)."""
+        return self.to_table(columns, offset=start, limit=max(0, end - start))
+
+    def sample(
+        self,
+        num_rows: int,
+        columns: Columns = None,
+        randomize_order: bool = True,
+    ) -> pa.Table:
+        """Return random rows, none twice."""
+        total = self.count_rows()
+        if not 0 <= num_rows <= total:
+            raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
+        indices = random.sample(range(total), num_rows)
+        return self.take(indices if randomize_order else sorted(indices), columns)
+
+    # -- fragments and indices ------------------------------------------------------------------------------
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # noqa: A002
+        """Return all fragments."""
+        if filter is not None:
+            raise InvalidInputError("get_fragments() takes no filter")
+        return [LanceFragment(self, place) for place in range(len(self._table.fragments))]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """Return a fragment by its id, or None."""
+        place = self._table.fragments.position(fragment_id)
+        return None if place is None else LanceFragment(self, place)
+
+    def fragment_ids(self) -> list[int]:
+        """Return the ids of all fragments, without making an object for each."""
+        ids: list[int] = self._table.fragments.ids.tolist()
+        return ids
+
+    def list_indices(self) -> list[IndexInformation]:
+        """Return name, type, fields and coverage of every index segment."""
+        return describe_indices(self._table)
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is any index."""
+        return bool(self.list_indices())
+
+    def validate(self) -> None:
+        """Read everything once.
+
+        Raises
+        ------
+        CorruptDataError
+            Some file is damaged.
+        """
+        for _ in self.scanner(include_deleted_rows=True, with_row_id=True).to_batches():
+            pass
+
+    # -- what the base class has and this has not -----------------------------------------------------------
+
+    @property
+    def partition_expression(self) -> NoReturn:
+        """Not there: tables are not partitioned."""
+        raise NotImplementedError("a Lance table has no partition expression")
+
+    def filter(self, expression: pc.Expression) -> LanceDataset:
+        """Return a dataset whose scans keep only rows for which ``expression`` is true."""
+        if not isinstance(expression, pc.Expression):
+            raise InvalidInputError(f"a pyarrow expression is needed, not {type(expression).__name__}")
+        defaults = dict(self._default_scan_options or {})
+        before = defaults.get("filter")
+        if before is not None and not isinstance(before, pc.Expression):
+            raise UnsupportedFeatureError(
+                "the default filter is SQL, which does not join a pyarrow expression"
+            )
+        defaults["filter"] = expression if before is None else before & expression
+        return self._of(self._table, self._uri, self._storage_options, defaults)
+
+    def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: Any) -> pyarrow.dataset.Dataset:
+        """Return the sorted rows, in memory."""
+        return pyarrow.dataset.dataset(self.to_table(**options).sort_by(sorting))
+
+    def join(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
+        """Return the join with another dataset, in memory; arguments are those of `pyarrow.Table.join`."""
+        return pyarrow.dataset.dataset(self.to_table().join(right_dataset.to_table(), *args, **options))
+
+    def join_asof(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
+        """Return the as-of join with another dataset, in memory; see `pyarrow.Table.join_asof`."""
+        return pyarrow.dataset.dataset(self.to_table().join_asof(right_dataset.to_table(), *args, **options))
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refuse: the schema of a table changes by commits."""
+        raise NotImplementedError("the schema of a Lance table cannot be replaced")
+
+
+def _reopen(
+    uri: str,
+    version: VersionRef,
+    storage_options: Mapping[str, Any] | None,
+    default_scan_options: Mapping[str, Any] | None,
+) -> LanceDataset:
+    return dataset(uri, version, storage_options=storage_options, default_scan_options=default_scan_options)
+
+
+def _as_time(asof: dt.datetime | dt.date | str | None) -> dt.datetime | None:
+    """Return a time; text is ISO 8601, a date its midnight."""
+    if asof is None or isinstance(asof, dt.datetime):
+        return asof
+    if isinstance(asof, dt.date):
+        return dt.datetime(asof.year, asof.month, asof.day)
+    if isinstance(asof, str):
+        try:
+            return dt.datetime.fromisoformat(asof)
+        except ValueError as err:
+            raise InvalidInputError(f"asof is {asof!r}, expected a time such as 2025-01-31T12:00:00") from err
+    raise InvalidInputError(f"asof is a time or ISO 8601 text, not {type(asof).__name__}")

@@ -1,0 +1,104 @@
+"""Tags and branches of a table, with pylance's names; to read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from lance_df.errors import InvalidInputError
+from lance_df.table.refs import read_tag
+
+if TYPE_CHECKING:
+    from lance_df.table.table import Table
+
+Order = Literal["asc", "desc"]
+
+
+class TagInfo(TypedDict):
+    """A tag, as `Tags.list` describes it."""
+
+    branch: str | None
+    version: int
+    created_at: dt.datetime | None
+    updated_at: dt.datetime | None
+    manifest_size: int
+    metadata: dict[str, str]
+
+
+class BranchInfo(TypedDict):
+    """A branch, as `Branches.list` describes it. ``create_at`` is in seconds since the epoch."""
+
+    parent_branch: str | None
+    branch_identifier: list[tuple[int, str]]
+    parent_version: int
+    create_at: int
+    manifest_size: int
+    metadata: dict[str, str]
+
+
+class Tags:
+    """The tags of a table, of all its branches."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def list(self) -> dict[str, TagInfo]:
+        """Return every tag by its name."""
+        return {
+            name: TagInfo(
+                branch=tag.branch,
+                version=tag.version,
+                created_at=tag.created_at,
+                updated_at=tag.updated_at,
+                manifest_size=tag.manifest_size,
+                metadata=dict(tag.metadata),
+            )
+            for name, tag in self._table.tags().items()
+        }
+
+    def list_ordered(self, order: Order | None = None) -> list[tuple[str, TagInfo]]:  # type: ignore[valid-type]
+        """Return (name, tag) by version, the highest first unless ``order`` is ``"asc"``."""
+        sign = _sign(order)
+        return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
+
+    def get_version(self, tag: str) -> int:
+        """Return the version that a tag names.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such tag.
+        """
+        return read_tag(self._table.shared.root, tag).version
+
+
+class Branches:
+    """The branches of a table but main."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def list(self) -> dict[str, BranchInfo]:
+        """Return every branch by its name."""
+        return {
+            name: BranchInfo(
+                parent_branch=branch.parent_branch,
+                branch_identifier=list(branch.identifier),
+                parent_version=branch.parent_version,
+                create_at=branch.created_at,
+                manifest_size=branch.manifest_size,
+                metadata=dict(branch.metadata),
+            )
+            for name, branch in self._table.branches().items()
+        }
+
+    def list_ordered(self, order: Order | None = None) -> list[tuple[str, BranchInfo]]:  # type: ignore[valid-type]
+        """Return (name, branch) by parent version, the highest first unless ``order`` is ``"asc"``."""
+        sign = _sign(order)
+        return sorted(self.list().items(), key=lambda item: (sign * item[1]["parent_version"], item[0]))
+
+
+def _sign(order: Order | None) -> int:
+    if order not in (None, "asc", "desc"):
+        raise InvalidInputError(f"order is {order!r}, expected 'asc' or 'desc'")
+    return 1 if order == "asc" else -1

@@ -1,0 +1,234 @@
+"""What a scanner is asked for, and the builder that collects it; names and meanings are pylance's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import pyarrow.compute as pc
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from lance_df.dataset import LanceDataset
+    from lance_df.fragment import LanceFragment
+    from lance_df.scanner import LanceScanner
+
+Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None
+Filter: TypeAlias = str | pc.Expression | None
+
+_BLOB_HANDLING = ("all_binary", "blobs_descriptions")
+_REFUSED = (
+    "nearest",
+    "full_text_query",
+    "index_segments",
+    "row_addr_allowlist",
+    "row_addr_blocklist",
+    "substrait_aggregate",
+)
+_IGNORED = (
+    "prefilter",
+    "batch_size_bytes",
+    "io_buffer_size",
+    "batch_readahead",
+    "fragment_readahead",
+    "scan_in_order",
+    "late_materialization",
+    "fast_search",
+    "disable_scoring_autoprojection",
+    "scan_stats_callback",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOrdering:
+    """How rows are sorted by one column; as pylance's."""
+
+    column_name: str
+    ascending: bool = True
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """What a scanner was asked for; names and meanings are those of `LanceDataset.scanner`."""
+
+    columns: Columns = None
+    filter: Filter = None
+    limit: int | None = None
+    offset: int | None = None
+    batch_size: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    fragment_ids: tuple[int, ...] | None = None
+    use_stats: bool = True
+    use_scalar_index: bool = True
+    include_deleted_rows: bool = False
+    strict_batch_size: bool = False
+    order_by: tuple[ColumnOrdering, ...] = ()
+    blobs_as_bytes: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise InvalidInputError(f"{name} is {value!r}, expected an integer from {least}")
+        if self.include_deleted_rows and not self.with_row_id:
+            raise InvalidInputError(
+                "include_deleted_rows needs with_row_id: a null _rowid marks deleted rows"
+            )
+        if isinstance(self.columns, str) or not isinstance(self.columns, Sequence | Mapping | None):
+            raise InvalidInputError(
+                f"columns are a list of names or a dict of names and expressions, not {self.columns!r:.60}"
+            )
+
+    @property
+    def is_sql(self) -> bool:
+        """Whether some expression is SQL text."""
+        return isinstance(self.filter, str) or isinstance(self.columns, Mapping)
+
+
+class ScannerBuilder:
+    """Collects what a scanner is asked for; every method returns the builder. As pylance's.
+
+    Options of vector and text search are refused; options that only tune (readahead, buffer sizes) have no
+    effect.
+    """
+
+    def __init__(self, ds: LanceDataset) -> None:
+        self.ds = ds
+        self._options = ScanOptions()
+
+    @staticmethod
+    def knows(name: str) -> bool:
+        """Whether there is an option of this name."""
+        return name in (*_REFUSED, *_IGNORED, "fragments", "blob_handling", *ScanOptions.__dataclass_fields__)
+
+    def apply_defaults(self, default_opts: Mapping[str, Any]) -> Self:
+        """Set options by name."""
+        for key, value in default_opts.items():
+            self.option(key, value)
+        return self
+
+    def option(self, name: str, value: Any) -> Self:
+        """Set one option of `LanceDataset.scanner` by its name.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such option, or the value is wrong.
+        UnsupportedFeatureError
+            The option belongs to vector or text search.
+        """
+        if name in _REFUSED:
+            if value is not None:
+                raise UnsupportedFeatureError(
+                    f"scanner option {name!r}: vector and text search are not supported"
+                )
+        elif name == "fragments":
+            self.with_fragments(value)
+        elif name == "blob_handling":
+            self.blob_handling(value)
+        elif name == "order_by":
+            self.order_by(value)
+        elif name == "filter":
+            self.filter(value)
+        elif name in ScanOptions.__dataclass_fields__:
+            self._options = replace(self._options, **{name: value})
+        elif name not in _IGNORED:
+            raise InvalidInputError(f"unknown scanner option {name!r}")
+        return self
+
+    def columns(self, cols: Columns = None) -> Self:
+        """Choose columns by name, or compute them: a dict of names and SQL expressions. None: all."""
+        return self.option("columns", cols)
+
+    def filter(self, filter: Filter | dict[str, Any]) -> Self:  # noqa: A002 - pylance's name
+        """Keep only rows for which an SQL or pyarrow expression is true."""
+        if isinstance(filter, dict):
+            if filter.get("search_filter") is not None:
+                raise UnsupportedFeatureError("vector and text search are not supported")
+            filter = filter.get("expr_filter")  # noqa: A001
+        if not isinstance(filter, str | pc.Expression | None):
+            raise InvalidInputError(
+                f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
+            )
+        self._options = replace(self._options, filter=filter)
+        return self
+
+    def limit(self, n: int | None = None) -> Self:
+        """Return at most ``n`` rows."""
+        return self.option("limit", n)
+
+    def offset(self, n: int | None = None) -> Self:
+        """Leave out the first ``n`` rows."""
+        return self.option("offset", n)
+
+    def batch_size(self, batch_size: int) -> Self:
+        """Set the upper bound for the rows of a batch."""
+        return self.option("batch_size", batch_size)
+
+    def strict_batch_size(self, strict_batch_size: bool = False) -> Self:
+        """Make all batches but the last have exactly the batch size."""
+        return self.option("strict_batch_size", strict_batch_size)
+
+    def with_row_id(self, with_row_id: bool = True) -> Self:
+        """Append ``_rowid``."""
+        return self.option("with_row_id", with_row_id)
+
+    def with_row_address(self, with_row_address: bool = True) -> Self:
+        """Append ``_rowaddr``."""
+        return self.option("with_row_address", with_row_address)
+
+    def include_deleted_rows(self, flag: bool) -> Self:
+        """Return deleted rows too, with a null ``_rowid``."""
+        return self.option("include_deleted_rows", flag)
+
+    def use_stats(self, use_stats: bool = True) -> Self:
+        """Let statistics skip pages."""
+        return self.option("use_stats", use_stats)
+
+    def use_scalar_index(self, use_scalar_index: bool = True) -> Self:
+        """Let indices skip rows."""
+        return self.option("use_scalar_index", use_scalar_index)
+
+    def with_fragments(self, fragments: Iterable[LanceFragment] | None) -> Self:
+        """Scan only these fragments, in this order."""
+        if fragments is None:
+            return self
+        ids = []
+        for fragment in fragments:
+            fragment_id = getattr(fragment, "fragment_id", None)
+            if not isinstance(fragment_id, int):
+                raise InvalidInputError(f"fragments are LanceFragment objects, not {type(fragment).__name__}")
+            ids.append(fragment_id)
+        self._options = replace(self._options, fragment_ids=tuple(ids))
+        return self
+
+    def order_by(self, orderings: Sequence[ColumnOrdering | str] | None) -> Self:
+        """Sort the rows; a name stands for ascending order with nulls last."""
+        keys = tuple(ColumnOrdering(each) if isinstance(each, str) else each for each in orderings or ())
+        self._options = replace(self._options, order_by=keys)
+        return self
+
+    def blob_handling(self, blob_handling: str | None) -> Self:
+        """Return blobs as ``"blobs_descriptions"``, the default, or ``"all_binary"``, their bytes."""
+        if blob_handling is not None and blob_handling not in _BLOB_HANDLING:
+            raise InvalidInputError(f"blob_handling is {blob_handling!r}, expected one of {_BLOB_HANDLING}")
+        self._options = replace(self._options, blobs_as_bytes=blob_handling == "all_binary")
+        return self
+
+    def scan_in_order(self, scan_in_order: bool = True) -> Self:
+        """Do nothing: scans are in order."""
+        return self.option("scan_in_order", scan_in_order)
+
+    def prefilter(self, prefilter: bool) -> Self:
+        """Do nothing: filters apply to all rows."""
+        return self.option("prefilter", prefilter)
+
+    def to_scanner(self) -> LanceScanner:
+        """Return the scanner."""
+        from lance_df.scanner import LanceScanner
+
+        return LanceScanner(self.ds, self._options)

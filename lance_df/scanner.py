@@ -1,0 +1,342 @@
+"""Scanners: what `LanceDataset.scanner` returns, with pylance's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.expr.from_pyarrow import to_predicate
+from lance_df.expr.text import to_text
+from lance_df.expr.walk import has_unknown
+from lance_df.scan_options import ColumnOrdering, Columns, Filter, ScanOptions
+from lance_df.table.arrow_types import show_batch, shown_schema
+from lance_df.table.batches import resized, window
+from lance_df.table.row_counts import live_rows
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_columns import resolve_columns, row_columns
+from lance_df.table.scan_plan import ScanPlan, ScanRequest
+from lance_df.table.scan_run import run_tasks
+from lance_df.table.system_columns import ROW_ADDRESS, system_schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lance_df.dataset import LanceDataset
+    from lance_df.expr.nodes import Predicate
+    from lance_df.table.table import Table
+
+
+class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
+    """A scan of one version of a table, not yet run. Every method runs it anew.
+
+    Rows come in the order of the table.
+    """
+
+    def __init__(self, dataset: LanceDataset, options: ScanOptions) -> None:
+        # The C++ scanner behind the base class is left unmade; every method of it is overridden.
+        self._ds = dataset
+        self._table: Table = dataset._table
+        self._options = options
+
+    def to_table(self) -> pa.Table:
+        """Read all rows into memory."""
+        return self.to_reader().read_all()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader of the batches. Closing it, or dropping it, ends the scan.
+
+        Raises
+        ------
+        LanceError
+            A column or an expression is wrong; from the reader, when stored bytes cannot be read.
+        """
+        schema, batches = self._start()
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches."""
+        _, batches = self._start()
+        with closing(batches):
+            yield from batches
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, **kwargs: Any) -> pd.DataFrame:
+        """Read all rows into a pandas frame; arguments are those of `pyarrow.Table.to_pandas`."""
+        return self.to_table().to_pandas(**kwargs)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Return the first rows."""
+        limit = num_rows if self._options.limit is None else min(num_rows, self._options.limit)
+        return LanceScanner(self._ds, replace(self._options, limit=limit)).to_table()
+
+    def take(self, indices: object) -> pa.Table:
+        """Return rows of the result by their numbers."""
+        return self.to_table().take(indices)
+
+    def scan_batches(self) -> list[pa.RecordBatch]:
+        """Return all batches."""
+        return list(self.to_batches())
+
+    def count_rows(self) -> int:
+        """Return how many rows the scan gives. Reads no column but those of the filter.
+
+        Raises
+        ------
+        InvalidInputError
+            The scan has a limit or an offset.
+        """
+        options = self._options
+        if options.limit is not None or options.offset is not None:
+            raise InvalidInputError("rows are counted before limit and offset apply: leave these out")
+        columns: Columns = (ROW_ADDRESS,) if isinstance(options.filter, str) else ()
+        bare = replace(
+            options,
+            columns=columns,
+            order_by=(),
+            with_row_id=False,
+            with_row_address=False,
+            include_deleted_rows=False,
+        )
+        return sum(batch.num_rows for batch in LanceScanner(self._ds, bare).to_batches())
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        if isinstance(self._options.columns, Mapping):
+            schema, batches = self._start()
+            batches.close()
+            return schema
+        return shown_schema(_native_schema(self._table, self._options))
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the dataset."""
+        return self._ds.schema
+
+    def explain_plan(self, verbose: bool = False) -> str:
+        """Return what the scan reads, and why, as text. Opens data files to count their pages."""
+        options = replace(self._options, filter=None) if self._options.is_sql else self._options
+        if isinstance(options.columns, Mapping):
+            options = replace(options, columns=None)
+        plan, _ = self._plan(options)
+        report = plan.report
+        lines = [
+            f"LanceScan: uri={report.table}, version={report.version}, columns={plan.schema.names}, "
+            f"filter={_filter_text(self._options.filter, self._table)}",
+            *(
+                f"  {name}: {count.kept} of {count.total}"
+                for name, count in (
+                    ("fragments", report.fragments),
+                    ("pages", report.pages),
+                    ("bytes", report.bytes),
+                )
+            ),
+        ]
+        lines += [f"  {reason.conjunct}: {reason.effect}" for reason in report.reasons]
+        if verbose:
+            lines.append(f"  tasks: {len(plan.tasks)}")
+        return "\n".join(lines)
+
+    def analyze_plan(self, count_rows: bool = False) -> str:
+        """Run the scan, and return the plan with the number of rows."""
+        num_rows = self.count_rows() if count_rows else self.to_table().num_rows
+        return f"{self.explain_plan(verbose=True)}\n  rows: {num_rows}"
+
+    @staticmethod
+    def from_dataset(*_: object, **__: object) -> None:
+        """Refuse: use `LanceDataset.scanner`."""
+        raise NotImplementedError("use LanceDataset.scanner")
+
+    @staticmethod
+    def from_fragment(*_: object, **__: object) -> None:
+        """Refuse: use `LanceFragment.scanner`."""
+        raise NotImplementedError("use LanceFragment.scanner")
+
+    @staticmethod
+    def from_batches(*_: object, **__: object) -> None:
+        """Refuse: a scanner reads a table."""
+        raise NotImplementedError("a scanner reads a table")
+
+    def _start(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
+        """Return the schema of the result and its batches, as a user sees them."""
+        options = self._options
+        if options.order_by:
+            return self._sorted()
+        if options.is_sql:
+            stored, batches = self._start_sql()
+        else:
+            stored, batches = self._start_native()
+        schema = shown_schema(stored)
+        return schema, _shown(batches, schema, options)
+
+    def _start_native(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        options, skipped = self._skip_fragments()
+        plan, residual = self._plan(options)
+        names = plan.schema.names[: _num_columns(self._table, options)]
+        schema = pa.schema([plan.schema.field(name) for name in names], plan.schema.metadata)
+        limit = None if options.limit is None or residual is not None else options.limit + skipped
+        batches: Iterator[pa.RecordBatch] = run_tasks(plan.tasks, limit=limit)
+        if residual is not None:
+            batches = (residual(batch).select(names) for batch in batches)
+        return schema, window(batches, skipped, options.limit)
+
+    def _plan(
+        self, options: ScanOptions
+    ) -> tuple[ScanPlan, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:
+        """Plan a scan without SQL; what no predicate can say is left to the function returned."""
+        predicate, hint, residual, more = None, None, None, set()
+        if isinstance(options.filter, pc.Expression):
+            from lance_df.engine.residual import ResidualFilter, as_datafusion
+
+            predicate = as_datafusion(to_predicate(options.filter, system_schema(self._table.arrow_schema)))
+            if has_unknown(predicate):
+                filtered = ResidualFilter(options.filter)
+                predicate, hint, residual, more = None, predicate, filtered.apply, filtered.columns
+        return plan_scan(self._table, _request(self._table, options, predicate, hint, more)), residual
+
+    def _skip_fragments(self) -> tuple[ScanOptions, int]:
+        """Turn an offset into fragments to leave out, as far as it goes, and a number of rows to skip."""
+        options = self._options
+        offset = options.offset or 0
+        if not offset or options.filter is not None or options.include_deleted_rows:
+            return options, offset
+        ids = options.fragment_ids
+        if ids is None:
+            ids = tuple(self._table.fragments.ids.tolist())
+        if len(set(ids)) < len(ids):
+            return options, offset
+        ends = live_rows(self._table, self._table.fragments.positions(pa.array(ids).to_numpy())).cumsum()
+        whole = int(ends.searchsorted(offset, side="right"))
+        skipped = int(ends[whole - 1]) if whole else 0
+        return replace(options, fragment_ids=ids[whole:], offset=offset - skipped), offset - skipped
+
+    def _start_sql(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        options = self._options
+        if options.include_deleted_rows or options.blobs_as_bytes:
+            raise UnsupportedFeatureError(
+                "include_deleted_rows and blob_handling='all_binary' do not go with SQL expressions: "
+                "use a pyarrow expression and a list of columns"
+            )
+        columns = options.columns
+        if isinstance(options.filter, pc.Expression):
+            return self._computed_after_filter(options.filter)
+        from lance_df.engine.query import scan_with_sql
+
+        reader = scan_with_sql(
+            self._table,
+            columns=columns,
+            filter=options.filter,
+            limit=options.limit,
+            offset=options.offset,
+            with_row_id=options.with_row_id,
+            with_row_address=options.with_row_address,
+            batch_size=options.batch_size,
+            fragment_ids=options.fragment_ids,
+            use_statistics=_uses_statistics(options),
+        )
+        return reader.schema, reader
+
+    def _computed_after_filter(self, expression: pc.Expression) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        raise UnsupportedFeatureError(
+            f"columns are SQL expressions and the filter is the pyarrow expression {expression}: "
+            "write the filter as SQL too"
+        )
+
+    def _sorted(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
+        """Sort in memory: a sort needs all rows."""
+        options = self._options
+        keys = [key.column_name for key in options.order_by]
+        plain = replace(options, order_by=(), limit=None, offset=None)
+        wanted = LanceScanner(self._ds, plain).projected_schema.names
+        if isinstance(options.columns, Mapping):
+            missing = {key: key for key in keys if key not in wanted}
+            plain = replace(plain, columns={**options.columns, **missing})
+        else:
+            columns = self._table.schema.names if options.columns is None else list(options.columns)
+            plain = replace(plain, columns=[*columns, *(key for key in keys if key not in wanted)])
+        table = LanceScanner(self._ds, plain).to_table()
+        start = options.offset or 0
+        order = _sort_indices(table, options.order_by)
+        stop = len(order) if options.limit is None else start + options.limit
+        result = table.select(wanted).take(order[start:stop])
+        return result.schema, _shown(iter(result.to_batches()), result.schema, options)
+
+
+def _request(
+    table: Table,
+    options: ScanOptions,
+    predicate: Predicate | None,
+    hint: Predicate | None,
+    more: Iterable[str] = (),
+) -> ScanRequest:
+    names = _names(table, options)
+    limit = None
+    if options.limit is not None and hint is None:
+        limit = options.limit + (options.offset or 0)
+    return ScanRequest(
+        columns=(*names, *sorted(set(more).difference(names))),
+        predicate=predicate,
+        hint=hint,
+        limit=limit,
+        fragment_ids=options.fragment_ids,
+        use_statistics=_uses_statistics(options),
+        include_deleted_rows=options.include_deleted_rows,
+        blobs_as_bytes=options.blobs_as_bytes,
+    )
+
+
+def _names(table: Table, options: ScanOptions) -> tuple[str, ...]:
+    """Return the names of the columns to return, the row columns included."""
+    columns = table.schema.names if options.columns is None else list(options.columns)
+    appended = row_columns(with_row_id=options.with_row_id, with_row_address=options.with_row_address)
+    return (*columns, *(name for name in appended if name not in columns))
+
+
+def _num_columns(table: Table, options: ScanOptions) -> int:
+    return len(_names(table, options))
+
+
+def _native_schema(table: Table, options: ScanOptions) -> pa.Schema:
+    columns = resolve_columns(table.schema, _names(table, options), blobs_as_bytes=options.blobs_as_bytes)
+    metadata = {key.encode(): value for key, value in table.schema.metadata.items()}
+    return pa.schema([column.output for column in columns], metadata or None)
+
+
+def _uses_statistics(options: ScanOptions) -> bool:
+    return options.use_stats and options.use_scalar_index
+
+
+def _filter_text(expression: Filter, table: Table) -> str:
+    if isinstance(expression, pc.Expression):
+        return to_text(to_predicate(expression, system_schema(table.arrow_schema)))
+    return str(expression)
+
+
+def _sort_indices(table: pa.Table, order_by: Sequence[ColumnOrdering]) -> pa.Array:
+    """Return the order of the rows; sorting by the last column first, as each sort is stable."""
+    order = pa.array(range(table.num_rows), pa.int64())
+    for key in reversed(order_by):
+        sorted_rows = pc.sort_indices(
+            table.column(key.column_name).take(order),
+            sort_keys=[("", "ascending" if key.ascending else "descending")],
+            null_placement="at_start" if key.nulls_first else "at_end",
+        )
+        order = order.take(sorted_rows)
+    return order
+
+
+def _shown(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, options: ScanOptions
+) -> Generator[pa.RecordBatch]:
+    """Yield batches as a user sees them, of the size that was asked for."""
+    shown = (show_batch(batch, schema) for batch in batches)
+    yield from resized(shown, schema, options.batch_size, strict=options.strict_batch_size)

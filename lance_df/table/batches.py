@@ -1,0 +1,65 @@
+"""Cut and join streams of record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import pyarrow as pa
+
+
+def window(batches: Iterator[pa.RecordBatch], skipped: int, limit: int | None) -> Generator[pa.RecordBatch]:
+    """Yield ``limit`` rows after the first ``skipped``; empty batches are left out."""
+    left = limit
+    if left == 0:
+        return
+    for whole in batches:
+        batch = whole.slice(min(skipped, whole.num_rows))
+        skipped -= whole.num_rows - batch.num_rows
+        if left is not None:
+            batch = batch.slice(0, left)
+            left -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if left == 0:
+            return
+
+
+def resized(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, num_rows: int | None, *, strict: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of at most ``num_rows`` rows; all but the last of exactly so many if ``strict``."""
+    if num_rows is None:
+        yield from batches
+    elif strict:
+        yield from _rebatched(batches, schema, num_rows)
+    else:
+        for batch in batches:
+            for start in range(0, batch.num_rows, num_rows):
+                yield batch.slice(start, num_rows)
+
+
+def _rebatched(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, num_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of exactly ``num_rows`` rows, but for the last."""
+    waiting: list[pa.RecordBatch] = []
+    num_waiting = 0
+    for batch in batches:
+        rest = batch
+        while num_waiting + rest.num_rows >= num_rows:
+            head = rest.slice(0, num_rows - num_waiting)
+            yield _joined([*waiting, head], schema)
+            rest, waiting, num_waiting = rest.slice(head.num_rows), [], 0
+        if rest.num_rows:
+            waiting.append(rest)
+            num_waiting += rest.num_rows
+    if waiting:
+        yield _joined(waiting, schema)
+
+
+def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    if not schema.names:
+        return pa.record_batch([pa.nulls(sum(batch.num_rows for batch in batches))], ["rows"]).select([])
+    return pa.concat_batches(batches)
