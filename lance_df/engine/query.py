@@ -92,6 +92,33 @@ def scan_with_sql(
     return pa.RecordBatchReader.from_batches(schema, _batches(frame, schema, statement))
 
 
+def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+    """Return one column for each SQL expression over the rows of a table in memory, in their order.
+
+    Raises
+    ------
+    InvalidInputError
+        An expression is malformed, or does not compute one value for each row.
+    ColumnNotFoundError
+        There is no such column.
+    """
+    names = table.schema.names
+    items = [
+        f"({to_datafusion(expression, names)}) AS {quote_identifier(name)}"
+        for name, expression in columns.items()
+    ]
+    text = f"SELECT {', '.join(items)} FROM {_TABLE}"
+    statement = Statement(text)
+    ctx = PlainSessionContext(SessionConfig().with_target_partitions(1))
+    batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+    ctx.register_record_batches(_TABLE, [batches])
+    with planning_errors(statement):
+        frame = ctx.sql(text)
+        _check_rowwise(frame.optimized_logical_plan())
+    schema = _plain_schema(frame.schema())
+    return pa.Table.from_batches(_batches(frame, schema, statement), schema)
+
+
 class _Selection:
     """The columns to return, in SQL."""
 
