@@ -99,14 +99,3 @@ def checked_rows(rows: Rows, num_rows: int) -> Rows:
             f"rows from {positions[0]} to {positions[-1]} are asked for, there are {num_rows}"
         )
     return as_rows(positions)
-
-
-def adjoining(rows: Rows) -> tuple[Rows, slice | npt.NDArray[np.int64]]:
-    """Return the rows and the row after each, and where among them the rows stand.
-
-    For offsets, of which each row needs its own and the next.
-    """
-    if isinstance(rows, RowRange):
-        return RowRange(rows.start, rows.stop + 1), slice(0, len(rows))
-    wanted = np.union1d(rows, rows + 1)
-    return wanted, np.searchsorted(wanted, rows)

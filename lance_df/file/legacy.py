@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.encodings.rows import checked_rows, split_rows
+from lance_df.encodings.rows import checked_rows
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.file.io import named, named_errors, run_plans
+from lance_df.file.legacy_columns import parts_of
 from lance_df.file.legacy_dictionaries import DictionaryLoader
 from lance_df.file.legacy_open import build_column, load_metadata, load_schema
 from lance_df.file.legacy_pages import PageTable
@@ -20,8 +22,6 @@ from lance_df.file.tail import with_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
 
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.file.legacy_columns import Column
@@ -79,7 +79,7 @@ class LegacyFileReader:
     def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
         """Return one array for each field. See `FileReader`."""
         rows = checked_rows(rows, self.num_rows)
-        parts = list(split_rows(rows, self._metadata.batch_starts))
+        parts = parts_of(rows, self._metadata.batch_starts)
         columns = self._open(fields)
         plans: list[IoPlan[pa.Array]] = [
             named(f"{self.path}: column {field.name!r}", column.read(parts))
@@ -136,8 +136,9 @@ class LegacyFileReader:
         return column
 
     def _check_counts(self, column: Column) -> None:
-        starts = self._metadata.batch_starts
-        for batch in range(self._metadata.num_batches):
-            expected = int(starts[batch + 1] - starts[batch])
-            if (found := column.num_values(batch)) != expected:
-                raise CorruptDataError(f"batch {batch} has {expected} rows, the column holds {found} of them")
+        expected, found = np.diff(self._metadata.batch_starts), column.num_values()
+        if (expected != found).any():
+            batch = int((expected != found).argmax())
+            raise CorruptDataError(
+                f"batch {batch} has {expected[batch]} rows, the column holds {found[batch]} of them"
+            )

@@ -84,7 +84,8 @@ class StatisticsReader:
         pages.load(field.id for field in fields)
         columns = [build_column(field, pages, DictionaryLoader(self._source)) for field in fields]
         for column in columns:
-            if (found := column.num_values(0)) != self._num_batches:
+            (found,) = column.num_values().tolist()
+            if found != self._num_batches:
                 raise CorruptDataError(f"they cover {found} batches, the file has {self._num_batches}")
         rows = [(0, RowRange(0, self._num_batches))]
         plans = [column.read(rows) for column in columns]

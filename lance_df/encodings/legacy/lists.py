@@ -11,22 +11,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.encodings.legacy.offsets import read_bounds
+import numpy as np
+
+from lance_df.encodings.legacy.offsets import read_bounds, read_point_bounds
+from lance_df.encodings.legacy.page import Points
+from lance_df.encodings.plan import together
 from lance_df.errors import CorruptDataError
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
-    from lance_df.encodings.legacy.page import Stretch
+    from lance_df.encodings.legacy.offsets import Bounds
+    from lance_df.encodings.legacy.page import Wanted
     from lance_df.encodings.plan import IoPlan
 
 
 def read_list_bounds(
-    stretch: Stretch, *, large: bool, num_items: int
-) -> IoPlan[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Plan to read where lists start and end among the ``num_items`` of their batch."""
-    starts, ends = yield from read_bounds(stretch, 8 if large else 4)
-    if len(starts) and (starts[0] < 0 or ends[-1] > num_items):
-        raise CorruptDataError(f"lists lie in items {starts[0]} to {ends[-1]}, the batch has {num_items}")
-    return starts, ends
+    wanted: Wanted, *, large: bool, num_items: npt.NDArray[np.int64]
+) -> IoPlan[list[Bounds]]:
+    """Plan to read where lists start and end among the items of their batch.
+
+    Parameters
+    ----------
+    wanted, large
+        The lists, and whether their offsets have 64 bits.
+    num_items
+        Items of the batch, for each stretch or point.
+
+    Returns
+    -------
+    The bounds of each stretch, or those of all points.
+    """
+    width = 8 if large else 4
+    if isinstance(wanted, Points):
+        bounds = yield from read_point_bounds(wanted, width)
+        _check(*bounds, num_items)
+        return [bounds]
+    parts = yield from together([read_bounds(stretch, width) for stretch in wanted])
+    for (starts, ends), limit in zip(parts, num_items, strict=True):
+        _check(starts, ends, limit)
+    return parts
+
+
+def _check(
+    starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], limit: npt.NDArray[np.int64] | np.int64
+) -> None:
+    if (starts < 0).any() or (ends > limit).any():
+        raise CorruptDataError(f"lists lie in items {starts.min()} to {ends.max()}, a batch has fewer")

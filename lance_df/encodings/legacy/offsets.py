@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_df.encodings.fetch import fetch_fixed
-from lance_df.encodings.rows import adjoining
+from lance_df.encodings.legacy.page import fetch_anywhere
+from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 
 if TYPE_CHECKING:
-    from lance_df.encodings.legacy.page import Stretch
+    from lance_df.encodings.legacy.page import Points, Stretch
     from lance_df.encodings.plan import IoPlan
 
+Bounds: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Where rows start and end."""
 
-def read_bounds(stretch: Stretch, width: int) -> IoPlan[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Plan to read where the wanted rows of a page start and end, from offsets of ``width`` bytes.
+
+def read_bounds(stretch: Stretch, width: int) -> IoPlan[Bounds]:
+    """Plan to read where the rows of a range start and end, from offsets of ``width`` bytes.
 
     Raises
     ------
@@ -25,10 +29,22 @@ def read_bounds(stretch: Stretch, width: int) -> IoPlan[tuple[npt.NDArray[np.int
         While it runs: they do not ascend.
     """
     buffer = stretch.bytes_of(stretch.num_values + 1, 8 * width)
-    wanted, first = adjoining(stretch.rows)
-    data = yield from fetch_fixed(buffer, width, wanted)
+    data = yield from fetch_fixed(buffer, width, RowRange(stretch.rows.start, stretch.rows.stop + 1))
     offsets = np.frombuffer(data, f"<i{width}").astype(np.int64, copy=False)
-    starts, ends = offsets[first], offsets[1:] if isinstance(first, slice) else offsets[first + 1]
-    if (starts > ends).any() or (starts[1:] < ends[:-1]).any():
+    return _checked(offsets[:-1], offsets[1:])
+
+
+def read_point_bounds(points: Points, width: int) -> IoPlan[Bounds]:
+    """Plan to do the same for single rows of many pages."""
+    starts = points.offsets(8 * width) // 8
+    wanted = np.union1d(starts, starts + width)
+    data = yield from fetch_anywhere(points.stop, wanted, wanted + width)
+    offsets = np.frombuffer(data, f"<i{width}").astype(np.int64, copy=False)
+    place = np.searchsorted(wanted, starts)
+    return _checked(offsets[place], offsets[np.searchsorted(wanted, starts + width)])
+
+
+def _checked(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Bounds:
+    if (starts > ends).any():
         raise CorruptDataError("the offsets of a page do not ascend")
     return starts, ends

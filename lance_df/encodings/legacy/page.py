@@ -1,36 +1,36 @@
-"""What decoders of 0.1 are given: stretches of wanted rows, one for each page."""
+"""What decoders of 0.1 are given: ranges of rows of some pages, or single values of many pages."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.encodings.fetch import fetch_bits, fetch_fixed, pack_bits
-from lance_df.encodings.plan import together
+from lance_df.encodings.fetch import fetch_bits, fetch_fixed, fetch_spans, pack_bits
+from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import item_rows
 from lance_df.errors import CorruptDataError
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.plan import IoPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """The wanted ``rows`` of the page at ``position``, which holds ``num_values``.
 
-    ``stop`` is where the page must have ended: the size of the file.
+    ``stop`` is where every page must have ended: the size of the file.
     """
 
     position: int
     num_values: int
     stop: int
-    rows: Rows
+    rows: RowRange
 
     def bytes_of(self, num_values: int, bits: int) -> ByteRange:
         """Return the range of that many values; raises CorruptDataError if it leaves the file."""
@@ -43,24 +43,95 @@ class Stretch:
         return ByteRange(self.position, stop)
 
 
-def fetch_values(stretches: Sequence[Stretch], bits: int) -> IoPlan[pa.Buffer]:
-    """Return the values of all stretches back to back; a view if there is one range of whole bytes."""
-    if bits % 8:
-        return (yield from _fetch_bits(stretches, bits))
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Single values: the ``rows`` of the pages at ``positions``, one entry each, all inside their pages."""
+
+    positions: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    stop: int
+
+    def offsets(self, bits: int) -> npt.NDArray[np.int64]:
+        """Return the bit at which each value starts, counted from the file's start.
+
+        Raises
+        ------
+        CorruptDataError
+            A value does not end in the file.
+        """
+        if (self.rows >= self.stop * 8 // max(bits, 1)).any() or (self.positions > self.stop).any():
+            raise self._outside(bits)
+        offsets = self.positions * 8 + self.rows * bits
+        if (offsets + bits > self.stop * 8).any():
+            raise self._outside(bits)
+        return offsets
+
+    def _outside(self, bits: int) -> CorruptDataError:
+        return CorruptDataError(f"values of {bits} bits do not end in the file of {self.stop} bytes")
+
+
+Wanted: TypeAlias = Sequence[Stretch] | Points
+
+
+def count_values(wanted: Wanted) -> int:
+    """Return how many values are wanted."""
+    if isinstance(wanted, Points):
+        return len(wanted.rows)
+    return sum(len(stretch.rows) for stretch in wanted)
+
+
+def fetch_values(wanted: Wanted, bits: int) -> IoPlan[pa.Buffer]:
+    """Return the wanted values back to back; a view if there is one range of whole bytes."""
     if bits == 0:
         return pa.py_buffer(b"")
+    if isinstance(wanted, Points):
+        return (yield from _fetch_points(wanted, bits))
+    if bits % 8:
+        return (yield from _fetch_bits(wanted, bits))
     parts = yield from together(
         [
             fetch_fixed(stretch.bytes_of(stretch.num_values, bits), bits // 8, stretch.rows)
-            for stretch in stretches
+            for stretch in wanted
         ]
     )
     return join(parts)
 
 
+def fetch_anywhere(
+    stop: int, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> IoPlan[pa.Buffer]:
+    """Return spans of a file of ``stop`` bytes back to back, in whatever order they lie.
+
+    Raises
+    ------
+    CorruptDataError
+        Spans overlap, or lie outside.
+    """
+    order = None if (starts[1:] >= ends[:-1]).all() else np.argsort(starts, kind="stable")
+    low, high = (starts, ends) if order is None else (starts[order], ends[order])
+    if len(low) and (low[0] < 0 or high[-1] > stop or (low > high).any()):
+        raise CorruptDataError(f"values are said to lie in bytes {low[0]} to {high[-1]}, the file has {stop}")
+    if (low[1:] < high[:-1]).any():
+        raise CorruptDataError("pages overlap each other")
+    bounds, data = yield from fetch_spans(ByteRange(0, stop), low, high)
+    if order is None:
+        return data
+    values = pa.Array.from_buffers(pa.large_binary(), len(low), [None, pa.py_buffer(bounds), data])
+    return values.take(pa.array(np.argsort(order))).buffers()[2]
+
+
 def join(parts: Sequence[pa.Buffer]) -> pa.Buffer:
     """Return buffers as one."""
     return parts[0] if len(parts) == 1 else pa.py_buffer(b"".join(parts))
+
+
+def _fetch_points(points: Points, bits: int) -> IoPlan[pa.Buffer]:
+    offsets = points.offsets(bits)
+    if bits % 8 == 0:
+        starts = offsets // 8
+        return (yield from fetch_anywhere(points.stop, starts, starts + bits // 8))
+    places = (offsets[:, None] + np.arange(bits)).reshape(-1)
+    return (yield from fetch_bits(ByteRange(0, points.stop), places))
 
 
 def _fetch_bits(stretches: Sequence[Stretch], bits: int) -> IoPlan[pa.Buffer]:

@@ -12,22 +12,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.encodings.arrays import fixed_array, fixed_width_bits
-from lance_df.encodings.legacy.page import fetch_values
+from lance_df.encodings.legacy.page import count_values, fetch_values
 from lance_df.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
 
-    from lance_df.encodings.legacy.page import Stretch
+    from lance_df.encodings.legacy.page import Wanted
     from lance_df.encodings.plan import IoPlan
 
 
-def read_plain(data_type: pa.DataType, stretches: Sequence[Stretch]) -> IoPlan[pa.Array]:
+def read_plain(data_type: pa.DataType, wanted: Wanted) -> IoPlan[pa.Array]:
     """Plan to read values of fixed width."""
     bits = fixed_width_bits(data_type)
     if bits is None:
         raise UnsupportedFeatureError(f"0.1 files have no pages of {data_type}")
-    data = yield from fetch_values(stretches, bits)
-    return fixed_array(data_type, sum(len(stretch.rows) for stretch in stretches), data)
+    data = yield from fetch_values(wanted, bits)
+    return fixed_array(data_type, count_values(wanted), data)
