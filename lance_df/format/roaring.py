@@ -1,4 +1,7 @@
-"""Sets of 32-bit numbers in the portable Roaring serialization: deletion vectors, index coverage."""
+"""Sets of 32-bit numbers in the portable Roaring serialization: deletion vectors, index coverage.
+
+pyroaring checks what it reads since 1.1; earlier ones return wrong sets, or bytes from beyond the buffer.
+"""
 
 from __future__ import annotations
 
