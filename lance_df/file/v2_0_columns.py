@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays, empty_array, list_array, struct_array
 from lance_df.encodings.fetch import pack_bits
-from lance_df.encodings.plan import together
+from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import rows_of_spans, split_rows
 from lance_df.encodings.v2_0.build import build_decoder, build_end_positions
 from lance_df.encodings.v2_0.ends import Spans
@@ -154,11 +154,15 @@ class ListColumn:
         )
         if not parts:
             return empty_array(self._data_type)
-        starts = np.concatenate([spans.starts for spans in parts])
-        lengths = np.concatenate([spans.ends for spans in parts]) - starts
-        items = yield from self._items.read(rows_of_spans(starts, lengths))
-        ends = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=ends[1:])
+        if len(parts) == 1 and (bounds := parts[0].bounds) is not None:
+            wanted: Rows = RowRange(int(bounds[0]), int(bounds[-1]))
+            ends = bounds - bounds[0]
+        else:
+            starts = np.concatenate([spans.starts for spans in parts])
+            lengths = np.concatenate([spans.ends for spans in parts]) - starts
+            wanted = rows_of_spans(starts, lengths)
+            ends = np.concatenate([[0], np.cumsum(lengths)])
+        items = yield from self._items.read(wanted)
         return list_array(self._data_type, ends, items, _join_validity(parts))
 
     def page_starts(self) -> npt.NDArray[np.int64]:
@@ -201,7 +205,7 @@ class ListColumn:
                 self._pages.buffers(number),
             )
         spans = yield from self._ends[number].read(rows, limit=encoding.num_items)
-        return Spans(spans.starts + base, spans.ends + base, spans.valid)
+        return spans.shifted(int(base))
 
 
 def _join_validity(parts: Sequence[Spans]) -> pa.Buffer | None:

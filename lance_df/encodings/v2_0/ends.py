@@ -37,6 +37,15 @@ class Spans:
     valid: npt.NDArray[np.bool_] | None
     bounds: npt.NDArray[np.int64] | None = None
 
+    def shifted(self, by: int) -> Spans:
+        """Return the spans counted from ``by`` before."""
+        if by == 0:
+            return self
+        if self.bounds is None:
+            return Spans(self.starts + by, self.ends + by, self.valid)
+        bounds = self.bounds + by
+        return Spans(bounds[:-1], bounds[1:], self.valid, bounds)
+
 
 @dataclass(frozen=True, slots=True)
 class EndPositions:
