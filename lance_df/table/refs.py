@@ -70,7 +70,7 @@ def read_tag(root: Location, name: str) -> Tag:
         There is none; the message lists those that exist.
     """
     try:
-        file = root / f"{_TAGS}/{check_tag_name(name)}{_EXTENSION}"
+        file = tag_file(root, name)
         return Tag.from_json(file.read(), source=file.uri)
     except (InvalidInputError, NotFoundError) as err:
         raise VersionNotFoundError(
@@ -81,11 +81,6 @@ def read_tag(root: Location, name: str) -> Tag:
 def describe_branches(root: Location) -> str:
     """Return the names of the branches in words, for messages."""
     return _existing("branches", [MAIN, *_names(root / _BRANCHES)])
-
-
-def branch_file(root: Location, branch: str) -> Location:
-    """Return the file that describes a branch."""
-    return root / f"{_BRANCHES}/{quote(check_branch_name(branch), safe='')}{_EXTENSION}"
 
 
 def tag_file(root: Location, tag: str) -> Location:
