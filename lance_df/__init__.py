@@ -5,7 +5,9 @@ Importing this loads no query engine: names are imported from where they live wh
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import (
@@ -82,10 +84,23 @@ def __getattr__(name: str) -> Any:
         return import_module(f"lance_df.{name}")
     if (home := _HOMES.get(name)) is None:
         raise AttributeError(f"module 'lance_df' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value  # also where importing the module has bound its own name, as for `dataset`
-    return value
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """`lance_df.dataset` is the function, as in pylance, also after the module of that name was imported."""
+
+    @property
+    def dataset(self) -> Any:
+        return import_module("lance_df.dataset").dataset
+
+    @dataset.setter
+    def dataset(self, module: ModuleType) -> None:
+        """Ignore what the import system binds."""
+
+
+sys.modules[__name__].__class__ = _Package

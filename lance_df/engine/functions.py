@@ -14,6 +14,7 @@ from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
 from lance_df.errors import InvalidInputError, LanceError
+from lance_df.hashing import canonical_bytes
 from lance_df.table.refs import VersionRef
 from lance_df.udfs.murmur3 import plain_udfs, typed_udf
 
@@ -131,6 +132,8 @@ class TypedFunctions:
         with self._lock:
             if key not in self._known:
                 types = [self._type(name) for name in type_names]
+                for data_type in types:
+                    canonical_bytes(pa.nulls(0, data_type))  # raises if there are none
                 name = f"{function}__{len(self._known)}_" + "_".join(re.findall(r"\w+", " ".join(type_names)))
                 self._ctx.register_udf(typed_udf(function, types, name.lower()))
                 self._known[key] = name.lower()

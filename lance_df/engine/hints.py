@@ -60,8 +60,8 @@ def scan_hint(scans: list[LogicalScan], schema: pa.Schema) -> Predicate | None:
     """
     if not scans:
         return None
-    if all(scan.is_blocked for scan in scans):
-        return Literal(False)  # NULL is among their conjuncts
+    if all(scan.is_empty for scan in scans):
+        return Literal(False)
     alone = len(scans) == 1
     parts = [_conjunction(scan.above if alone else (*scan.pushed, *scan.above), schema) for scan in scans]
     if any(not part.operands for part in parts):

@@ -15,7 +15,7 @@ from lance_df.engine.compat import variant
 
 @dataclass(frozen=True, slots=True)
 class ScopedExpr:
-    """An expression, and the projections between it and the scan, nearest first: what each output name computes."""
+    """An expression, and what the projections between it and the scan compute, nearest first."""
 
     expr: Any
     projections: tuple[Mapping[str, Any], ...] = ()
@@ -31,12 +31,17 @@ class LogicalScan:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether planning this scan fails.
+        """Whether planning this scan may fail.
 
-        DataFusion joins the pushed conjuncts with Python's ``&``, which a literal (NULL, after folding) that
-        comes first does not support.
+        DataFusion joins conditions with Python's ``&`` and ``|``, which pyarrow's scalars do not support on
+        the left; a condition that folds to a literal (to NULL: TRUE and FALSE are simplified away) is one.
         """
-        return len(self.pushed) > 1 and self.pushed[0].expr.variant_name() == "Literal"
+        return self.is_empty or any(_joins_literals(scoped.expr) for scoped in self.pushed)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether one of several pushed conjuncts is a literal, that is NULL, so that no row is returned."""
+        return len(self.pushed) > 1 and any(scoped.expr.variant_name() == "Literal" for scoped in self.pushed)
 
 
 def logical_scans(plan: Any) -> list[LogicalScan] | None:
@@ -60,6 +65,21 @@ def logical_scans(plan: Any) -> list[LogicalScan] | None:
         pending += [(child, below) for child in node.inputs()]
     hidden = plan.display_indent().count("TableScan: ") != len(scans)
     return None if hidden else scans
+
+
+def _joins_literals(expr: Any) -> bool:
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        kind = node.variant_name()
+        if kind not in ("BinaryExpr", "Not", "IsNull", "IsNotNull"):
+            continue
+        operands = node.rex_call_operands()
+        is_junction = kind != "BinaryExpr" or node.rex_call_operator() in ("AND", "OR")
+        if is_junction and any(operand.variant_name() == "Literal" for operand in operands):
+            return True
+        pending += operands
+    return False
 
 
 def _below(kind: str, detail: Any, above: tuple[ScopedExpr, ...]) -> tuple[ScopedExpr, ...]:

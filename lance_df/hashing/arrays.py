@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NAN_BITS = np.int64(0x7FF8000000000000)
@@ -22,7 +22,7 @@ def murmur3(values: pa.Array) -> pa.Int32Array:
 
     Raises
     ------
-    UnsupportedFeatureError
+    InvalidInputError
         The type is nested, or otherwise without canonical bytes.
     """
     plain = _plain(values)
@@ -41,9 +41,7 @@ def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
     Raises
     ------
     InvalidInputError
-        There is no column, or their lengths differ.
-    UnsupportedFeatureError
-        As for :func:`murmur3`.
+        There is no column, their lengths differ, or a type has no canonical bytes.
     """
     if not columns or len({len(column) for column in columns}) != 1:
         raise InvalidInputError("murmur3_multi needs columns of equal length, at least one")
@@ -121,7 +119,7 @@ def canonical_bytes(values: pa.Array) -> pa.Array:
 
     Raises
     ------
-    UnsupportedFeatureError
+    InvalidInputError
         As for :func:`murmur3`.
     """
     plain = _plain(values)
@@ -143,7 +141,7 @@ def _large_binary(plain: pa.Array) -> pa.Array:
         return plain.cast(pa.large_binary())
     if kinds.is_fixed_size_binary(plain.type):
         return plain.cast(pa.large_binary())
-    raise UnsupportedFeatureError(f"murmur3 is not defined for values of type {plain.type}")
+    raise InvalidInputError(f"murmur3 is not defined for values of type {plain.type}")
 
 
 def _as_bytes(plain: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -143,13 +143,12 @@ class _Reader:
         """Take ``('key' 'value', key value, ...)``."""
         self.need("(")
         found: list[tuple[str, str]] = []
-        while not self.take(")"):
+        while not found or self.take(","):
             key = self._word()
             while self.take("."):
                 key += "." + self._word()
             found.append((key, self._word()))
-            if not self.take(",") and not self.has(")"):
-                raise InvalidInputError(f"expected , or ) in OPTIONS, found {self._found()}")
+        self.need(")")
         return tuple(found)
 
     def end(self) -> None:
