@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -194,10 +195,18 @@ def _coerced(predicate: Comparison | In, values: pa.Array) -> pa.BooleanArray:
 def _compared(values: pa.Array, operator: Operator, value: pa.Scalar) -> pa.BooleanArray:
     if pa.types.is_floating(values.type):
         floats = float_values(values)
-        if pa.types.is_float16(values.type) or np.isnan(value.as_py()) or np.isnan(floats).any():
+        if pa.types.is_float16(values.type) or np.isnan(value.as_py()) or _may_differ(operator, floats):
             literal = order_keys(float_values(pa.repeat(value, 1)))[0]
             return _with_nulls_of(values, _ARRAY_COMPARISONS[operator](order_keys(floats), literal))
     return _KERNELS[operator](values, plain_scalar(value))
+
+
+def _may_differ(operator: Operator, floats: npt.NDArray[np.floating]) -> bool:
+    """Whether IEEE comparison, which is faster, may differ from total order: if NaN occurs."""
+    if operator in (Operator.EQ, Operator.NE) or len(floats) == 0:
+        return False
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return bool(np.isnan(floats.min()))
 
 
 def _contained(values: pa.Array, predicate: In) -> pa.BooleanArray:
@@ -217,5 +226,5 @@ def _contained(values: pa.Array, predicate: In) -> pa.BooleanArray:
     return result if values.null_count == 0 else pc.if_else(values.is_valid(), result, None)
 
 
-def _with_nulls_of(values: pa.Array, truth: np.ndarray) -> pa.BooleanArray:
+def _with_nulls_of(values: pa.Array, truth: npt.NDArray[np.bool_]) -> pa.BooleanArray:
     return pa.array(truth, mask=None if values.null_count == 0 else values.is_null().to_numpy(False))

@@ -13,6 +13,8 @@ from lance_df.expr.literals import compare, is_in, storage_type
 from lance_df.expr.nodes import (
     And,
     Column,
+    Comparison,
+    In,
     IsNull,
     Literal,
     Not,
@@ -47,6 +49,7 @@ _FLIPPED = {
 _JOINS: dict[str, type[And | Or]] = {"and_kleene": And, "or_kleene": Or}
 # SetLookupOptions.NullMatching: MATCH, SKIP, EMIT_NULL, INCONCLUSIVE
 _NULLS_IN_LIST_COUNT = {0, 3}
+_MAX_SHORT_LIST = 3
 
 
 def to_predicate(expression: pc.Expression | pa.BooleanScalar | bool, schema: pa.Schema) -> Predicate:
@@ -131,7 +134,8 @@ class _Builder:
         items = values.values
         if matching.as_py() not in _NULLS_IN_LIST_COUNT:
             items = items.drop_null()
-        return is_in(term, _type_of(self._schema, term.path), items)
+        found = is_in(term, _type_of(self._schema, term.path), items)
+        return _as_equalities(found) if isinstance(found, In) else found
 
     def _is_null(self, term: _Term, options: pa.StructScalar | None) -> Predicate:
         if isinstance(term, pa.Scalar):
@@ -164,6 +168,15 @@ def _join(kind: type[And | Or], operands: list[Predicate]) -> Predicate:
     """Join, flattening a chain on its left, which is how long chains grow."""
     first = operands[0].operands if isinstance(operands[0], kind) else (operands[0],)
     return kind((*first, *operands[1:]))
+
+
+def _as_equalities(predicate: In) -> Predicate:
+    """Turn a short list of floats into what DataFusion makes of it: equalities, for which the
+    zeros are one."""
+    if len(predicate.values) > _MAX_SHORT_LIST or not pa.types.is_floating(predicate.values.type):
+        return predicate
+    equal: list[Predicate] = [Comparison(predicate.column, Operator.EQ, value) for value in predicate.values]
+    return Or((*equal, Literal(None))) if predicate.has_null else Or(tuple(equal))
 
 
 def _as_predicate(term: _Term, schema: pa.Schema) -> Predicate:

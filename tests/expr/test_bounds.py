@@ -94,7 +94,9 @@ def bounds_of(zones: list[pa.Array], draw: st.DrawFn) -> ZoneBounds:
     low, high, nulls, nans = [], [], [], []
     for zone in zones:
         values = zone.cast(plain)
-        is_nan = pc.is_nan(values) if pa.types.is_floating(plain) else pa.array([False] * len(values), pa.bool_())
+        is_nan = (
+            pc.is_nan(values) if pa.types.is_floating(plain) else pa.array([False] * len(values), pa.bool_())
+        )
         numbers = values.filter(pc.and_(values.is_valid(), pc.invert(is_nan)))
         nulls.append(zone.null_count)
         nans.append(pc.sum(is_nan).as_py() or 0)
@@ -116,7 +118,7 @@ def bounds_of(zones: list[pa.Array], draw: st.DrawFn) -> ZoneBounds:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_classification_agrees_with_evaluation(data: st.DataObject) -> None:
     names = "".join(data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=2, unique=True)))

@@ -169,7 +169,7 @@ def test_unknown_parts_leave_the_rest_alone() -> None:
         ("i", pa.array([1, 2**40]), [1], False),
         ("i", pa.array([1.0, 1.5]), [1], False),
         ("u", pa.array([-1, 255, 256]), [255], False),
-        ("f", pa.array([0.5, 0.1]), [0.5], False),
+        ("f", pa.array([0.5, 1, 2, 3, 0.1]), [0.5, 1, 2, 3], False),
         ("i", pa.array([1, None]), [1], True),
         ("c", pa.array(["a", "a", None]).dictionary_encode(), ["a", "a"], True),
         ("v", pa.array(["a"]), ["a"], False),
@@ -193,6 +193,12 @@ def test_null_matching(behavior: str, has_null: bool) -> None:
     predicate = to_predicate(expression, SCHEMA)
     assert isinstance(predicate, In)
     assert predicate.has_null == has_null
+
+
+def test_short_lists_of_floats_are_equalities() -> None:
+    zero = equal("f", pa.scalar(0.0, pa.float32()))
+    assert to_predicate(pc.field("f").isin([0.0]), SCHEMA) == Or((zero,))
+    assert to_predicate(pc.field("f").isin([0.0, None]), SCHEMA) == Or((zero, Literal(None)))
 
 
 def test_list_of_nulls_only() -> None:

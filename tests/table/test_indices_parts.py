@@ -133,7 +133,7 @@ def damageable(
     return path, sorted(folder.iterdir())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_gives_typed_errors(damageable: tuple[Path, list[Path]], data: st.DataObject) -> None:
     path, files = damageable

@@ -292,3 +292,41 @@ def test_indices_on_struct_fields(tmp_path: Path) -> None:
     result = prune(table, to_predicate(FIELD("o", "x") == 3, table.arrow_schema), [0])
     assert result.rows(0) is not None
     assert result.rows(0).positions().tolist() == [3]
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable row ids"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_former_values_of_a_rewritten_column_are_not_found(kind: str, stable: bool, tmp_path: Path) -> None:
+    """A fragment whose column is rewritten leaves the segment; entries stay, and pylance 14 finds them."""
+    path = tmp_path / "t.lance"
+    table = pa.table({"id": range(300), "i": pa.array(range(300), pa.int32())})
+    data = lance.write_dataset(table, path, max_rows_per_file=100, enable_stable_row_ids=stable)
+    data.create_scalar_index("i", kind)
+    changes = pa.table({"_rowid": pa.array(range(50), pa.uint64()), "i": pa.array([250] * 50, pa.int32())})
+    fragment, fields = data.get_fragment(0).update_columns(changes, left_on="_rowid", right_on="_rowid")
+    update = lance.LanceOperation.Update(updated_fragments=[fragment], fields_modified=fields)
+    lance.LanceDataset.commit(path, update, read_version=data.version)
+
+    def check_values() -> None:
+        oracle, ours = Oracle(path), open_table(path)
+        for expression in (FIELD("i") == 3, FIELD("i") == 250, FIELD("i") < 60, FIELD("i") > 240):
+            predicate = to_predicate(expression, ours.arrow_schema)
+            result = prune(ours, predicate, ours.fragments.ids.tolist())
+            expected, found = np.sort(oracle.matching(predicate)), addresses(result, ours)
+            assert np.isin(expected, found).all()
+            assert not result.is_exact or np.array_equal(expected, np.sort(found))
+
+    check_values()
+    lance.dataset(path).optimize.optimize_indices(num_indices_to_merge=0)
+    check_values()
+    lance.write_dataset(table.slice(0, 1), path, mode="append")
+    lance.dataset(path).optimize.optimize_indices(num_indices_to_merge=5)
+    check_values()
+
+
+def test_a_shallow_clone_uses_the_indices_of_its_source(indexed: Path, tmp_path: Path) -> None:
+    source = lance.dataset(indexed)
+    source.shallow_clone(str(tmp_path / "clone.lance"), source.version)
+    clone = open_table(tmp_path / "clone.lance")
+    result = prune(clone, to_predicate(FIELD("i") == 3, clone.arrow_schema), clone.fragments.ids.tolist())
+    assert result.kept.tolist() == [True, False, False, False]
