@@ -1,4 +1,4 @@
-"""Fixtures of several rooms: an S3 server in this process, on a port of its own."""
+"""Fixtures of several rooms: an S3 server in this process, on a port of its own. Settings of hypothesis."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from hypothesis import settings
 from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# the first call of a test may import and compile, and machines are shared
+settings.register_profile("no_deadline", deadline=None)
+settings.load_profile("no_deadline")
 
 
 @pytest.fixture(scope="session")
