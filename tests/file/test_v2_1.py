@@ -347,7 +347,7 @@ def test_pages_of_a_column_may_differ(tmp_path: Path, version: str) -> None:
     table = pa.table({"n": pa.chunked_array(parts), "s": pa.chunked_array(flat)})
     path = tmp_path / "f.lance"
     reader = write(path, table, version, max_page_bytes=20_000)
-    assert len(reader.page_starts(reader.schema.fields)) > 6
+    assert len(reader.page_starts(reader.schema.fields)) > 2
     check(reader, table, rng)
 
 

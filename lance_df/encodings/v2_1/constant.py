@@ -57,7 +57,9 @@ class ConstantPage:
                 definition = definition[slice(rows.start, rows.stop) if isinstance(rows, RowRange) else rows]
             elif value is None and self._scheme.max_definition:
                 definition = np.ones(len(rows), np.uint16)
-            return Slots(self._scheme, None, definition, self._repeat(value, len(rows))).checked()
+            slots = Slots(self._scheme, None, definition, self._repeat(value, len(rows))).checked()
+            self._check_nulls(slots, value)
+            return slots
         row_of_slot = rows_of_slots(repetition, self._scheme.max_repetition, 0)
         if not len(row_of_slot) or row_of_slot[0] != 0 or row_of_slot[-1] != self._num_rows - 1:
             raise CorruptDataError(f"levels of a constant page do not make up {self._num_rows} rows")
@@ -66,6 +68,7 @@ class ConstantPage:
         count = len(repetition) if visible is None else int(np.count_nonzero(visible))
         placeholder = Slots(self._scheme, repetition, definition, pa.nulls(count)).checked()
         chosen = placeholder.select(rows, row_of_slot)
+        self._check_nulls(chosen, value)
         values = self._repeat(value, len(chosen.values))
         return Slots(self._scheme, chosen.repetition, chosen.definition, values)
 
@@ -88,6 +91,13 @@ class ConstantPage:
         repetition = _decode_stream(layout.repetition, buffers[0], layout.num_repetition_levels)
         definition = _decode_stream(layout.definition, buffers[1], layout.num_definition_levels)
         return repetition, definition
+
+    def _check_nulls(self, slots: Slots, value: bytes | None) -> None:
+        if value is not None or not len(slots.values) or pa.types.is_null(self._data_type):
+            return
+        nulls = slots.nulls()
+        if nulls is None or not nulls.all():
+            raise CorruptDataError("a constant page without a value holds values that are not null")
 
     def _repeat(self, value: bytes | None, count: int) -> pa.Array:
         if value is None or count == 0:
