@@ -110,7 +110,7 @@ class RowRanges:
         """Return the rows of the set from ``start`` to ``stop`` (exclusive), numbered as before."""
         low = np.searchsorted(self.bounds[:, 1], start, side="right")
         high = np.searchsorted(self.bounds[:, 0], stop, side="left")
-        if high <= low:
+        if high <= low or stop <= start:
             return RowRanges.none()
         return RowRanges._sealed(np.clip(self.bounds[low:high], start, stop))
 
