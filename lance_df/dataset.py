@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.file.arrow_types import show_table, shown_schema
 from lance_df.fragment import LanceFragment
 from lance_df.refs import Branches, Tags
 from lance_df.scan_options import ColumnOrdering, Columns, Filter, ScannerBuilder
 from lance_df.scanner import LanceScanner
-from lance_df.table.arrow_types import show_table, shown_schema
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.open import open_table
 from lance_df.table.take import take_addresses, take_offsets, take_row_ids

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from lance_df.errors import InvalidInputError
+from lance_df.file.arrow_types import show_table
 from lance_df.format.fragments import DeletionFileType, Fragment, Spilled
-from lance_df.table.arrow_types import show_table
 from lance_df.table.take import take_offsets
 
 if TYPE_CHECKING:

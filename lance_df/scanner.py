@@ -15,8 +15,8 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
+from lance_df.file.arrow_types import show_batch, shown_schema
 from lance_df.scan_options import ColumnOrdering, Columns, Filter, ScanOptions
-from lance_df.table.arrow_types import show_batch, shown_schema
 from lance_df.table.batches import resized, window
 from lance_df.table.row_counts import live_rows
 from lance_df.table.scan import plan_scan
@@ -186,7 +186,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         limit = None if options.limit is None or residual is not None else options.limit + skipped
         batches: Iterator[pa.RecordBatch] = run_tasks(plan.tasks, limit=limit)
         if residual is not None:
-            batches = (residual(batch).select(names) for batch in batches)
+            batches = _filtered(batches, residual, names)
         return schema, window(batches, skipped, options.limit)
 
     def _plan(
@@ -269,6 +269,19 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         stop = len(order) if options.limit is None else start + options.limit
         result = table.select(wanted).take(order[start:stop])
         return result.schema, _shown(iter(result.to_batches()), result.schema, options)
+
+
+def _filtered(
+    batches: Iterator[pa.RecordBatch],
+    residual: Callable[[pa.RecordBatch], pa.RecordBatch],
+    names: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        try:
+            kept = residual(batch)
+        except pa.ArrowException as err:
+            raise InvalidInputError(f"the filter cannot be evaluated: {err}") from err
+        yield kept.select(names)
 
 
 def _request(

@@ -1,1 +1,5 @@
 """One `.lance` file: container, pages, statistics; readers and writers. Bytes stop here."""
+
+from lance_df.file.api import LanceFileReader
+
+__all__ = ["LanceFileReader"]

@@ -1,4 +1,4 @@
-"""Blob columns of 2.0 and 2.1: large binaries that lie outside the pages, found by a description each.
+"""Blob columns: large binaries that lie outside the pages, found by a description each.
 
 A reader returns the bytes for the field as the schema has it, and the descriptions for `blob_description` of
 it. Tables show descriptions unless they are asked for bytes; single files show bytes.
@@ -8,16 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 
-from lance_df.format.schema import Field
+from lance_df.format.schema import BLOB_KEY, EXTENSION_METADATA, EXTENSION_NAME, PACKED_KEYS, Field
 
 _DESCRIPTION = tuple(Field(id=-1, name=name, logical_type="uint64") for name in ("position", "size"))
+_DESCRIPTION_2_2 = tuple(
+    Field(id=-1, name=name, logical_type=logical_type, nullable=False)
+    for name, logical_type in (
+        ("kind", "uint8"),
+        ("position", "uint64"),
+        ("size", "uint64"),
+        ("blob_id", "uint32"),
+        ("blob_uri", "string"),
+    )
+)
 
 
 def blob_description(field: Field) -> Field:
-    """Return a blob field as structs of the position and size of each value; other fields as they are.
+    """Return a blob field as structs that say where each value is; other fields as they are.
 
-    Struct and list fields are returned with the blobs below them described.
+    Struct and list fields are returned with the blobs below them described. Blobs of 2.2 files, which may lie
+    in files of their own, have more to say than the position and size of those before.
     """
+    if field.is_blob and field.is_struct and field.children != _DESCRIPTION:
+        dropped = (EXTENSION_NAME, EXTENSION_METADATA)
+        metadata = {key: value for key, value in field.metadata.items() if key not in dropped}
+        metadata |= {PACKED_KEYS[0]: b"true", BLOB_KEY: b"true"}
+        return dataclasses.replace(field, children=_DESCRIPTION_2_2, metadata=metadata)
     if field.is_blob and field.logical_type == "large_binary":
         return dataclasses.replace(field, logical_type="struct", children=_DESCRIPTION)
     if field.children:
@@ -26,5 +42,5 @@ def blob_description(field: Field) -> Field:
 
 
 def is_blob_description(field: Field) -> bool:
-    """Return whether `blob_description` made this field."""
+    """Return whether `blob_description` made this field, of a blob before 2.2."""
     return field.is_blob and field.is_struct and field.children == _DESCRIPTION

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -34,7 +35,7 @@ class StoredColumn:
 
     path: tuple[str, ...]
     field: Field
-    output: pa.Field
+    output: pa.Field = dataclasses.field(compare=False)
 
     def extract(self, array: pa.Array) -> pa.Array:
         """Return the values at the path from those of ``field``; a NULL struct makes its fields NULL."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_df.encodings.v2_1.blob import DESCRIPTOR, DESCRIPTOR_2_2
 from lance_df.encodings.v2_1.nested import Ancestor
 from lance_df.errors import UnsupportedFeatureError
+from lance_df.format.blobs import is_blob_description
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,7 +134,8 @@ class _Builder:
 
     def _leaf(self, field: Field, column: int, name: str, ancestors: tuple[Ancestor, ...]) -> Leaf:
         if field.is_blob:
-            descriptor = DESCRIPTOR_2_2 if field.is_struct else DESCRIPTOR
+            is_early = field.logical_type == "large_binary" or is_blob_description(field)
+            descriptor = DESCRIPTOR if is_early else DESCRIPTOR_2_2
             return Leaf(column, name, descriptor, descriptor, None, ancestors)
         wanted = field.arrow_type()
         whole = self.stored(field.id) if field.children else None
