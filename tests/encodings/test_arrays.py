@@ -14,7 +14,7 @@ from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeat
 
 TYPES = [
     pa.null(), pa.bool_(), pa.int8(), pa.int64(), pa.float16(), pa.decimal256(50, 3), pa.binary(5),
-    pa.string(),    pa.large_binary(), pa.list_(pa.int8(), 3), pa.list_(pa.string()), pa.large_list(pa.int8()),
+    pa.string(), pa.large_binary(), pa.list_(pa.int8(), 3), pa.list_(pa.string()), pa.large_list(pa.int8()),
     pa.dictionary(pa.int8(), pa.string()), pa.struct({"a": pa.string(), "b": pa.list_(pa.bool_(), 2)}),
     pa.list_(pa.struct({"a": pa.int8()}), 2),
 ]  # fmt: skip

@@ -12,10 +12,12 @@ from damage import CountingSource
 from handmade import Handmade, Page, flat
 from lance.file import LanceFileReader, LanceFileWriter
 
+from lance_df._pb import file_pb2
+from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError, LanceError, UnsupportedFeatureError
 from lance_df.file.container import Container
 from lance_df.file.open import open_file
-from lance_df.format.file_metadata import Footer
+from lance_df.format.file_metadata import COLUMN_ENCODING_URL, ColumnInfo, Footer
 from lance_df.storage import ByteRange, MappedSource
 
 if TYPE_CHECKING:
@@ -198,3 +200,30 @@ def test_a_dispatch_to_every_version(tmp_path) -> None:
         reader = open_file(CountingSource(str(path)))
         assert reader.version == version.replace("legacy", "0.1")
         assert reader.num_rows == dataset.count_rows() == 1
+
+
+def test_pages_of_2_1_before_its_release_are_unsupported(tmp_path) -> None:
+    path = Handmade([PAGE], footer_version=(2, 1)).write(tmp_path / "f", FIELD)
+    reader = open_file(MappedSource(str(path)))
+    with pytest.raises(UnsupportedFeatureError, match=r"f: .*ArrayEncoding"):
+        reader.read(reader.schema.fields, RowRange(0, 2))
+
+
+def test_encodings_outside_the_metadata_are_unsupported(tmp_path) -> None:
+    path = Handmade([PAGE]).write(tmp_path / "f", FIELD)
+    indirect = file_pb2.ColumnMetadata(pages=[{"length": 1, "encoding": {"indirect": {"buffer_length": 9}}}])
+    for message, found in ((indirect, "indirect"), (file_pb2.ColumnMetadata(pages=[{}]), "absent")):
+        with pytest.raises(UnsupportedFeatureError, match=rf"f: column 3, page 0: .*\({found}\)"):
+            ColumnInfo.from_proto(message.SerializeToString(), file_size=9, source="f", column=3)
+    assert container(path).column(0).encoding_url == COLUMN_ENCODING_URL
+
+
+def test_buffers_outside_the_file_are_corrupt() -> None:
+    for offsets, sizes, message in (
+        ([8], [2], "bytes 8 to 10"),
+        ([2**64 - 1], [2**64 - 1], "bytes 18446"),
+        ([1], [], "1 buffer"),
+    ):
+        data = file_pb2.ColumnMetadata(buffer_offsets=offsets, buffer_sizes=sizes).SerializeToString()
+        with pytest.raises(CorruptDataError, match=f"f: column 3: .*{message}"):
+            ColumnInfo.from_proto(data, file_size=9, source="f", column=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import lance
@@ -17,7 +18,7 @@ from lance_df.encodings.plan import RowRange
 from lance_df.errors import InvalidInputError
 from lance_df.file.open import open_file
 from lance_df.format.blobs import blob_description
-from lance_df.storage import MappedSource
+from lance_df.storage import MappedSource, open_location
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -189,6 +190,14 @@ def test_only_needed_bytes_are_read(tmp_path) -> None:
     source.bytes = 0
     reader.read(reader.schema.fields[:1], RowRange(100, 300))
     assert source.bytes == 200 * 8
+
+
+def test_a_file_in_a_remote_store(tmp_path) -> None:
+    table = table_with_nulls(300)
+    write_file(tmp_path / "f", table)
+    location = open_location(f"memory://v2_0/{uuid.uuid4().hex}")
+    location.put((tmp_path / "f").read_bytes())
+    assert_reads_like(open_file(location.open()), table)
 
 
 def test_rows_that_do_not_exist_are_refused(tmp_path) -> None:
