@@ -153,6 +153,11 @@ class Location:
         with translate_errors(self.uri):
             return bool(self.fs.exists(self.path))
 
+    def is_file(self) -> bool:
+        """Whether there is a file of this name."""
+        with translate_errors(self.uri):
+            return bool(self.fs.isfile(self.path))
+
     def list(self) -> Iterator[Entry]:
         """Yield the entries of this folder in name order; nothing when it does not exist."""
         try:
