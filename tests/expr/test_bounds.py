@@ -185,7 +185,7 @@ def compare(operator: str, value: object, kind: pa.DataType) -> Comparison:
         (compare(">", 2.5, pa.float64()), "??!!"),
         (compare("=", "5", pa.string()), "????"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else to_text(value),
 )
 def test_integers(predicate: Predicate, expected: str) -> None:
     bounds = zones([1, 1, 5, 6], [4, 9, 5, 9], pa.int64(), null_count=[0] * 4)
