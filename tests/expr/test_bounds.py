@@ -32,6 +32,7 @@ from lance_df.expr import (
     classify,
     evaluate,
     simplify,
+    to_text,
 )
 from lance_df.expr.bounds import bounds_of_legacy_pages
 
