@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import decimal
+import functools
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from lance.arrow import BFloat16Type
 from lance.file import LanceFileWriter
 
 from lance_df.encodings.plan import RowRange
-from lance_df.errors import InvalidInputError
+from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.file.container import Container
 from lance_df.file.v2_1 import V2_1FileReader
 from lance_df.storage import ByteRange
@@ -100,13 +104,7 @@ def comparable(array: pa.Array) -> pa.Array:
 def masked(array: pa.Array, nulls: float, rng: np.random.Generator) -> pa.Array:
     if not nulls:
         return array
-    return pa.array(
-        [
-            None if hidden else value
-            for hidden, value in zip(rng.random(len(array)) < nulls, array.to_pylist(), strict=True)
-        ],
-        array.type,
-    )
+    return array.take(pa.array(np.arange(len(array)), mask=rng.random(len(array)) < nulls))
 
 
 def integers(data_type: pa.DataType, count: int, rng: np.random.Generator) -> pa.Array:
@@ -114,8 +112,10 @@ def integers(data_type: pa.DataType, count: int, rng: np.random.Generator) -> pa
     return pa.array(rng.integers(info.min, info.max, count, endpoint=True, dtype=info.dtype), data_type)
 
 
-def primitive_columns(count: int, rng: np.random.Generator) -> dict[str, pa.Array]:
+@functools.cache
+def primitive_columns(count: int) -> dict[str, pa.Array]:
     """One column for each Arrow type without children, and for each encoding that values bring about."""
+    rng = np.random.default_rng(count)
     columns: dict[str, pa.Array] = {}
     for width in (8, 16, 32, 64):
         for sign in ("int", "uint"):
@@ -171,7 +171,7 @@ def primitive_columns(count: int, rng: np.random.Generator) -> dict[str, pa.Arra
 @pytest.mark.parametrize("version", VERSIONS)
 def test_primitive_types(tmp_path: Path, version: str, count: int, nulls: str) -> None:
     rng = np.random.default_rng(count)
-    table = pa.table({k: masked(v, NULLS[nulls], rng) for k, v in primitive_columns(count, rng).items()})
+    table = pa.table({k: masked(v, NULLS[nulls], rng) for k, v in primitive_columns(count).items()})
     check(write(tmp_path / "f.lance", table, version), table, rng)
 
 
@@ -197,7 +197,7 @@ def test_many_rows(tmp_path: Path, version: str, nulls: str) -> None:
         "constant_string",
         "dictionary",
     ]
-    columns = primitive_columns(70_000, rng)
+    columns = primitive_columns(70_000)
     table = pa.table({name: masked(columns[name], NULLS[nulls], rng) for name in names})
     check(write(tmp_path / "f.lance", table, version), table, rng)
 
@@ -300,7 +300,7 @@ def with_metadata(array: pa.Array, **metadata: str) -> pa.Table:
 )
 def test_encodings_on_request(tmp_path: Path, version: str, nulls: float, metadata: dict[str, str]) -> None:
     rng = np.random.default_rng(3)
-    columns = primitive_columns(3000, rng)
+    columns = primitive_columns(3000)
     names = [
         "int64",
         "small",
@@ -341,12 +341,10 @@ def test_pages_of_a_column_may_differ(tmp_path: Path, version: str) -> None:
     rng = np.random.default_rng(5)
     count = 3000
     parts = [nested_columns(count, rng, nulls)["list_struct_list"] for nulls in (0.0, 0.3, 1.0)]
-    flat = [
-        masked(primitive_columns(3 * count, rng)["string"][:count], nulls, rng) for nulls in (0.0, 0.3, 1.0)
-    ]
+    flat = [masked(primitive_columns(3 * count)["string"][:count], nulls, rng) for nulls in (0.0, 0.3, 1.0)]
     table = pa.table({"n": pa.chunked_array(parts), "s": pa.chunked_array(flat)})
     path = tmp_path / "f.lance"
-    reader = write(path, table, version, max_page_bytes=20_000)
+    reader = write(path, table, version, data_cache_bytes=1)
     assert len(reader.page_starts(reader.schema.fields)) > 2
     check(reader, table, rng)
 
@@ -407,7 +405,7 @@ def test_empty_structs(tmp_path: Path, version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_packed_structs(tmp_path: Path, version: str) -> None:
     rng = np.random.default_rng(1)
-    columns = primitive_columns(2000, rng)
+    columns = primitive_columns(2000)
     fixed = struct_of({name: columns[name] for name in ("int8", "int64", "decimal", "date32")}, rng, 0.2)
     table = with_metadata(fixed, packed="true")
     reader = write(tmp_path / "f.lance", table, version)
@@ -427,7 +425,7 @@ def pc_struct(array: pa.StructArray, names: list[str]) -> pa.Array:
 
 def test_packed_structs_of_variable_width(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    columns = primitive_columns(2000, rng)
+    columns = primitive_columns(2000)
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(rng.standard_normal(8000), pa.float32()), 4)
     for nulls in (0.0, 0.3):
         children = {name: columns[name] for name in ("int8", "long_string", "int64", "large_binary")}
@@ -534,3 +532,52 @@ def test_extension_types_are_read_as_storage(tmp_path: Path, version: str) -> No
     for array in reader.read(reader.schema.fields, RowRange(0, 100)):
         flat = array if pa.types.is_fixed_size_binary(array.type) else array.flatten()
         assert flat.equals(plain.storage[: len(flat)])
+
+
+def test_fixed_size_lists_of_structs_that_pylance_cannot_read(tmp_path: Path) -> None:
+    """Lists within, and fixed-size lists of structs within each other."""
+    rng = np.random.default_rng(0)
+    lists = pa.array([[1], [2, 3], None, [], [4], [5]], pa.list_(pa.int32()))
+    items = pa.StructArray.from_arrays([lists, pa.array(range(6))], ["l", "i"])
+    pairs = pa.FixedSizeListArray.from_arrays(pa.StructArray.from_arrays([pa.array(range(12))], ["x"]), 2)
+    nested = pa.StructArray.from_arrays([pairs], ["p"])
+    for number, array in enumerate(
+        [
+            pa.FixedSizeListArray.from_arrays(items, 2),
+            pa.FixedSizeListArray.from_arrays(items, 2, mask=pa.array([False, True, False])),
+            pa.FixedSizeListArray.from_arrays(nested, 3, mask=pa.array([False, True])),
+        ]
+    ):
+        table = pa.table({"f": array})
+        check(write(tmp_path / f"{number}.lance", table, "2.2"), table, rng)
+
+
+def test_structs_marked_as_packed_may_be_stored_unpacked(tmp_path: Path) -> None:
+    """The first 2.1 writers did so: the number of columns tells."""
+    struct = pa.StructArray.from_arrays([pa.array([1, 2]), pa.array([3, 4])], ["a", "b"])
+    plain = write(tmp_path / "plain.lance", pa.table({"c": struct}), "2.1")
+    (field,) = plain.schema.fields
+    marked = dataclasses.replace(field, metadata={"lance-encoding:packed": b"true"})
+    container = Container(MappedSource(plain.path))
+    container.schema = dataclasses.replace(container.schema, fields=(marked,))
+    reader = V2_1FileReader(container)
+    assert reader.column_of == {1: 0, 2: 1}
+    assert reader.read([marked], RowRange(0, 2))[0].equals(struct)
+
+
+def test_numba_is_imported_when_it_is_needed() -> None:
+    code = "import sys, lance_df.file.v2_1; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_errors_name_file_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "f.lance"
+    reader = write(
+        path, pa.table({"s": struct_of({"x": pa.array(range(5000))}, np.random.default_rng(0), 0)}), "2.1"
+    )
+    (page,) = Container(MappedSource(str(path))).column(0).pages
+    data = bytearray(path.read_bytes())
+    data[page.buffers[0].start : page.buffers[0].stop] = b"\xff" * page.buffers[0].num_bytes
+    path.write_bytes(data)
+    with pytest.raises(CorruptDataError, match=r"f\.lance: column 's\.x', page 0: .*chunks"):
+        open_reader(path).read(reader.schema.fields, RowRange(0, 1))
