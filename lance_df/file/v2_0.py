@@ -114,7 +114,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
 
     def _build_struct(self, field: Field) -> Column:
         header = self._pages(field) if field.id in self._column_of else None
-        if header is not None and len(header) and isinstance(header.encoding(0), PackedStruct):
+        if header is not None and self._is_packed(field, header):
             return self._build_packed(field, header)
         children = [self._build(child) for child in field.children]
         counts = {child.num_rows for child in children} or {0 if header is None else header.num_rows}
@@ -123,6 +123,12 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
                 f"{self.path}: the children of {field.name!r} have {sorted(counts)} rows, not as many each"
             )
         return StructColumn(field.arrow_type(), counts.pop(), children)
+
+    def _is_packed(self, field: Field, header: ColumnPages) -> bool:
+        """Return whether a struct is stored in one column: what is stored counts, not what was asked for."""
+        if any(child.id not in self._column_of for child in field.children):
+            return True
+        return len(header) > 0 and isinstance(header.encoding(0), PackedStruct)
 
     def _build_packed(self, field: Field, pages: ColumnPages) -> Column:
         stored = next((own for own in self.schema.walk() if own.id == field.id), field)

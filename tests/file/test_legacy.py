@@ -256,7 +256,7 @@ def small_file(tmp_path_factory) -> bytes:
     return source.read_range(0, source.size).to_pybytes()
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages())
 def test_damage_gives_rows_or_errors(small_file, tmp_path, damage) -> None:
     assert_damage_is_noticed(small_file, damage, tmp_path / "damaged")

@@ -118,6 +118,7 @@ def test_packed_structs(tmp_path) -> None:
     )
     reader = write_file(tmp_path / "f", table)
     assert_reads_like(reader, table)
+    assert_reads_like(write_file(tmp_path / "empty", table.slice(0, 0)), table.slice(0, 0))
     (packed, _) = reader.schema.fields
     part = packed.with_children([packed.children[3], packed.children[1]])
     (found,) = reader.read([part], RowRange(5, 8))
@@ -247,7 +248,7 @@ def small_file(tmp_path_factory) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages())
 def test_damage_gives_rows_or_errors(small_file, tmp_path, damage) -> None:
     assert_damage_is_noticed(small_file, damage, tmp_path / "damaged")
