@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.dataset
 
-from lance_df.engine.compat import CatalogProvider, Schema, SchemaProvider, Table
+from lance_df.engine.compat import CatalogProvider, NameList, Schema, SchemaProvider, Table
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
@@ -126,12 +126,12 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
 
     def table(self, name: str) -> Any:
         """Return what ``name`` stands for in the current statement, or None."""
-        source = self._registered.get(name)
-        if source is None and name in self._inner.table_names():
-            return outside_runtime(self._views.get(name) or (lambda: self._inner.table(name)))
-        if source is None and self._folder is not None:
-            source = self._folder.source(name)
-        return None if source is None else self._provider(source, name)
+        try:
+            return self._find(name)
+        except LanceError as err:
+            if (statement := current_statement()) is not None:
+                statement.errors.append(err)
+            raise
 
     def table_exist(self, name: str) -> bool:
         return name in self._registered or name in self._inner.table_names() or self._in_folder(name)
@@ -159,6 +159,14 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
             raise InvalidInputError(f"{name!r} is a table of a folder; it goes when its folder is deleted")
         self._views.pop(name, None)
         outside_runtime(lambda: self._inner.deregister_table(name))
+
+    def _find(self, name: str) -> Any:
+        source = self._registered.get(name)
+        if source is None and name in self._inner.table_names():
+            return outside_runtime(self._views.get(name) or (lambda: self._inner.table(name)))
+        if source is None and self._folder is not None:
+            source = self._folder.source(name)
+        return None if source is None else self._provider(source, name)
 
     def _in_folder(self, name: str) -> bool:
         return self._folder is not None and spelt_like(name, self._folder.names()) is not None
@@ -196,8 +204,9 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         self._folder = folder
         self._schemas: dict[str, LanceSchema] = {}
 
-    def schema_names(self) -> set[str]:
-        return {*self._inner.schema_names(), *self._folder.subfolders(), self._default.name}
+    @property
+    def schema_names(self) -> NameList:
+        return NameList({*self._inner.schema_names(), *self._folder.subfolders(), self._default.name})
 
     def schema(self, name: str) -> Any:
         if name == self._default.name:

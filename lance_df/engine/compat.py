@@ -11,6 +11,7 @@ from datafusion.catalog import CatalogProvider, Schema, SchemaProvider, Table
 __all__ = [
     "CatalogProvider",
     "DataFrame",
+    "NameList",
     "PlainSessionContext",
     "SQLOptions",
     "Schema",
@@ -23,6 +24,13 @@ __all__ = [
     "udtf",
     "variant",
 ]
+
+
+class NameList(list[str]):
+    """Names that may be read as an attribute, as DataFusion 51 does, or by a call, as later ones do."""
+
+    def __call__(self) -> set[str]:
+        return set(self)
 
 
 def variant(plan: Any) -> Any:

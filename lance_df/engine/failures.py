@@ -63,7 +63,7 @@ def _planning_error(error: Exception, statement: str) -> LanceError:
     if len(shown) > _MAX_STATEMENT:
         shown = shown[: _MAX_STATEMENT - 1] + "…"
     text = f"{message} (in the statement: {shown})"
-    if "No field named" in message:
+    if "No field named" in message or "FieldNotFound" in message:
         return ColumnNotFoundError(text)
     if re.search(r"table '.*' not found", message):
         return DatasetNotFoundError(text)

@@ -49,11 +49,7 @@ class Statement:
         with self._lock:
             key = id(source)
             if (known := self.tables.get(key)) is None:
-                try:
-                    provider = LanceTableProvider(source.current())
-                except LanceError as err:
-                    self.errors.append(err)
-                    raise
+                provider = LanceTableProvider(source.current())
                 self._sources.append(source)  # keeps the key unique
                 known = self.tables[key] = ResolvedTable(provider, set())
             known.names.add((schema, name))

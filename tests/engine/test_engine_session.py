@@ -89,7 +89,7 @@ def test_other_tables_live_beside(ctx, sample):
     ctx.sql("DROP VIEW seen")
     ctx.deregister_table("t")
     for name in ("made", "seen", "t"):
-        with pytest.raises(ValueError if type(ctx) is datafusion.SessionContext else LanceError, match=name):
+        with pytest.raises(Exception, match=f"{name}.* not found"):  # noqa: PT011
             ctx.sql(f"SELECT * FROM {name}")
 
 
@@ -133,7 +133,7 @@ def test_enabling_keeps_the_object_and_its_tables(sample):
     assert ctx.greet() == "hello"
     assert lance_df.enable(ctx) is ctx
     assert (count(ctx), count(ctx, "m")) == (23, 1)
-    assert ctx.sql("SELECT id FROM t WHERE murmur3(s) = murmur3('abc')").to_pydict() == {"id": [1, 10, 19]}
+    assert ids(ctx.sql("SELECT id FROM t WHERE murmur3(s) = murmur3('abc')")) == [1, 10, 19]
 
 
 def test_one_version_for_all_scans_of_a_statement(ours, sample, monkeypatch):
@@ -240,7 +240,7 @@ def test_errors_of_scans_are_raised_as_themselves(ours, sample):
         assert caught.value is error
     with pytest.raises(CorruptDataError):
         ours.sql("SELECT * FROM t").union(ours.sql("SELECT * FROM t")).collect()
-    with pytest.raises(Exception, match="Divide by zero"):
+    with pytest.raises(Exception, match="(?i)divide ?by ?zero"):
         ours.sql("SELECT 1 / (count(*) - count(*)) FROM (VALUES (1))").collect()
 
 
@@ -282,7 +282,7 @@ def test_report_sees_parameters(ours):
 def test_typed_hashes(ours):
     found = ours.sql(
         "SELECT murmur3(id), murmur3(cast(id AS int)) AS same, murmur3(s) AS s, murmur3(d) AS d, murmur3(f) AS f, murmur3(tz) AS tz, "
-        "murmur3(u) AS u, murmur3(b) AS b, murmur3(dic) AS dic, murmur3_multi(id, s, day) AS m, murmur3(murmur3(s)) AS nested FROM t"
+        "murmur3(u) AS u, murmur3(b) AS b, murmur3(dic) AS dic, murmur3_multi(id, s, day) AS m, murmur3(murmur3(s)) AS nested FROM t ORDER BY id"
     ).to_pydict()
     assert found["murmur3(t.id)"] == found["same"]
     assert found["s"][2] is None
