@@ -160,8 +160,7 @@ class LanceDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._default_scan_options = default_scan_options
 
     def _with_table(self, table: Table) -> LanceDataset:
-        uri = self._uri if table.branch == self._table.branch else table.uri
-        return self._of(table, uri, self._storage_options, self._default_scan_options)
+        return self._of(table, self._uri, self._storage_options, self._default_scan_options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         branch = (self._table.branch, self.version)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
     from lance_df.table.table import Table
 
+# Requests to a store take longer than what is done with the answers.
+_REMOTE_THREADS = 8
+
 
 class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
     """A scan of one version of a table, not yet run. Every method runs it anew.
@@ -184,7 +187,8 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         names = plan.schema.names[: _num_columns(self._table, options)]
         schema = pa.schema([plan.schema.field(name) for name in names], plan.schema.metadata)
         limit = None if options.limit is None or residual is not None else options.limit + skipped
-        batches: Iterator[pa.RecordBatch] = run_tasks(plan.tasks, limit=limit)
+        threads = None if self._table.location.is_local else _REMOTE_THREADS
+        batches: Iterator[pa.RecordBatch] = run_tasks(plan.tasks, limit=limit, num_threads=threads)
         if residual is not None:
             batches = _filtered(batches, residual, names)
         return schema, window(batches, skipped, options.limit)
@@ -311,7 +315,7 @@ def _names(table: Table, options: ScanOptions) -> tuple[str, ...]:
     """Return the names of the columns to return, the row columns included."""
     columns = table.schema.names if options.columns is None else list(options.columns)
     appended = row_columns(with_row_id=options.with_row_id, with_row_address=options.with_row_address)
-    return (*columns, *(name for name in appended if name not in columns))
+    return (*(name for name in columns if name not in appended), *appended)
 
 
 def _num_columns(table: Table, options: ScanOptions) -> int:

@@ -70,7 +70,7 @@ def resolve_columns(
     names
         Top-level columns, struct fields as ``"a.b"``, or system columns; ``None`` for all top-level ones.
     appended
-        System columns that are added unless they are among ``names``.
+        System columns that come last, wherever ``names`` has them.
     blobs_as_bytes
         Blobs are read as their bytes, and otherwise as descriptions of where these are.
 
@@ -81,8 +81,8 @@ def resolve_columns(
     InvalidInputError
         A name is there twice.
     """
-    wanted = list(schema.names if names is None else names)
-    wanted += [name for name in appended if name not in wanted]
+    wanted = [name for name in (schema.names if names is None else names) if name not in appended]
+    wanted += appended
     if len(set(wanted)) < len(wanted):
         twice = next(name for name in wanted if wanted.count(name) > 1)
         raise InvalidInputError(f"column {twice!r} is asked for twice")

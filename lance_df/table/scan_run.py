@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 # Batches that a task may have ready before they are asked for.
 _READY_BATCHES = 2
 _POLL_SECONDS = 0.1
+_THREADS_FROM_BYTES = 1024 * 1024
 
 _Item: TypeAlias = "pa.RecordBatch | BaseException | None"
 
 
 def run_tasks(
-    tasks: Iterable[ScanTask], *, limit: int | None = None, num_threads: int | None = None
+    tasks: Sequence[ScanTask], *, limit: int | None = None, num_threads: int | None = None
 ) -> Generator[pa.RecordBatch]:
     """Yield the batches of all tasks, in order.
 
@@ -35,9 +36,10 @@ def run_tasks(
     limit
         Stop after so many rows; the last batch is cut.
     num_threads
-        Tasks that run at once; one for each core by default. With 1 they run when they are asked for.
+        Tasks that run at once. By default one for each core, or a single one where they are too small to be
+        worth a thread; these run when they are asked for.
     """
-    workers = num_threads or _num_cores()
+    workers = num_threads or (_num_cores() if _is_worth_threads(tasks) else 1)
     left = limit
     if left == 0:
         return
@@ -50,6 +52,17 @@ def run_tasks(
             if left is not None:
                 left -= batch.num_rows
             yield batch
+
+
+def _is_worth_threads(tasks: Sequence[ScanTask]) -> bool:
+    if len(tasks) < 2:
+        return False
+    num_bytes = 0
+    for task in tasks:
+        num_bytes += task.num_bytes
+        if num_bytes >= _THREADS_FROM_BYTES:
+            return True
+    return False
 
 
 def _num_cores() -> int:
