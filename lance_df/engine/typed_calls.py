@@ -42,7 +42,7 @@ def with_typed_calls(text: str, functions: TypedFunctions, plan: Callable[[str],
             return text
         learnt = [(call, tuple(next(types) for _ in call.arguments)) for call in calls]
         edits += _typed_names(learnt, functions)
-        # a call inside another's argument is folded away with it, and is seen when the other is out of the way
+        # a call inside another's argument is folded away with it, and seen when the other is settled
         unseen = [call for call, names in learnt if None in names]
         if len(unseen) == len(calls):
             break  # in a part of the statement that is optimized away

@@ -47,7 +47,8 @@ def count(ctx, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["trips", "TRIPS", '"Taxi.Zones"', '"taxi.zones"', "fares", "Fares", '"Fares"', "public.trips", "sub.inner",
+    ["trips", "TRIPS", '"Taxi.Zones"', '"taxi.zones"', "fares", "Fares", '"Fares"', "public.trips",
+     "sub.inner",
      "datafusion.sub.inner", "datafusion.public.trips"],
 )  # fmt: skip
 def test_names(ctx, name):
@@ -162,7 +163,8 @@ def test_scan_function(ctx, root):
     assert ctx.sql(f"SELECT s FROM lance_scan('{place}') WHERE id = 3 AND s LIKE 'v%'").to_pydict() == {
         "s": ["v3"]
     }
-    joined = f"SELECT a.id FROM lance_scan('{place}', 1) a JOIN lance_scan('{place}', 2) b ON a.id = b.id WHERE a.s LIKE 'v1%'"
+    both = f"lance_scan('{place}', 1) a JOIN lance_scan('{place}', 2) b ON a.id = b.id"
+    joined = f"SELECT a.id FROM {both} WHERE a.s LIKE 'v1%'"
     assert ctx.sql(joined).to_pydict() == {"id": [1, 1]}
     report = ctx.explain_scan(f"SELECT * FROM lance_scan('{place}', 1) WHERE id = 3")
     assert report.tables[0].version == 1

@@ -85,7 +85,8 @@ def test_a_plan_can_be_executed_again(provider):
 def test_recursive_query(ctx):
     query = (
         "WITH RECURSIVE walk AS (SELECT 0 AS n UNION ALL "
-        "SELECT t.id + 1 AS n FROM walk JOIN t ON t.id = walk.n WHERE walk.n < 9) SELECT n FROM walk ORDER BY n"
+        "SELECT t.id + 1 AS n FROM walk JOIN t ON t.id = walk.n WHERE walk.n < 9) "
+        "SELECT n FROM walk ORDER BY n"
     )
     assert ctx.sql(query).to_pydict()["n"] == list(range(10))
 

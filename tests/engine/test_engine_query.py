@@ -28,11 +28,16 @@ def uri(tmp_path_factory):
 
 
 SAME_AS_PYLANCE = [
-    "A=1", "B='x'", "b='x'", "\"B\"='x'", "`B`='x'", "`my col`=2", "st.x=1", "st.Y='p'", "st['x']=1", "st['Y']='p'",
-    "`st`.`Y`='p'", "select=7", "`select`=7", "_rowid=1", "_rowaddr=1", "upper(B)='X'", "a in (1,2)", "B like 'x%'",
-    "a between 1 and 2", "cast(a as string)='1'", "true", "date '2020-01-01' > date '2019-01-01'", "NOT a=1", "a is null",
-    "a % 2 = 1", "B=\"x\"", "a != 1", "B = 'it''s'", "st is null", "f > 1", "f <> 1.5", "a not in (1, 2, 3, 4)",
-    "a not in (1, 2)", "not (B like 'x%')", "a = 1 -- comment", "f = 0.0", "(a = 1) is null", "a > 1 and (b > 'x' or b = '')",
+    "A=1", "B='x'", "b='x'", "\"B\"='x'", "`B`='x'", "`my col`=2", "st.x=1", "st.Y='p'", "st['x']=1",
+    "st['Y']='p'",
+    "`st`.`Y`='p'", "select=7", "`select`=7", "_rowid=1", "_rowaddr=1", "upper(B)='X'", "a in (1,2)",
+    "B like 'x%'",
+    "a between 1 and 2", "cast(a as string)='1'", "true", "date '2020-01-01' > date '2019-01-01'", "NOT a=1",
+    "a is null",
+    "a % 2 = 1", "B=\"x\"", "a != 1", "B = 'it''s'", "st is null", "f > 1", "f <> 1.5",
+    "a not in (1, 2, 3, 4)",
+    "a not in (1, 2)", "not (B like 'x%')", "a = 1 -- comment", "f = 0.0", "(a = 1) is null",
+    "a > 1 and (b > 'x' or b = '')",
     "B < 'y' and a < 100", "st.x > 1 or a = 1",
 ]  # fmt: skip
 
@@ -52,8 +57,10 @@ def test_filters_that_pylance_refuses(uri, condition):
 
 
 COLUMNS = [
-    None, ["a", "B"], ["B", "a"], ["st.x"], ["st.Y", "a"], ["st"], ["_rowid"], ["_rowid", "a"], ["_rowaddr"], ["my col"],
-    {"z": "a+1", "u": "upper(B)"}, {"z": "B"}, {"z": "b"}, {"z": "st.Y"}, {"z": "`my col`"}, {"q": "_rowid"}, {"Z": "a*2"},
+    None, ["a", "B"], ["B", "a"], ["st.x"], ["st.Y", "a"], ["st"], ["_rowid"], ["_rowid", "a"], ["_rowaddr"],
+    ["my col"],
+    {"z": "a+1", "u": "upper(B)"}, {"z": "B"}, {"z": "b"}, {"z": "st.Y"}, {"z": "`my col`"}, {"q": "_rowid"},
+    {"Z": "a*2"},
     {"B": "a", "a": "B"}, {"lower": "lower(B)", "len": "length(B)"},
 ]  # fmt: skip
 

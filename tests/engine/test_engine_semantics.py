@@ -18,19 +18,24 @@ pytestmark = pytest.mark.engine
 # engines.md 2.1, 2.2: what arrives at a scan, what stays above it, and where pyarrow's evaluation differs
 PREDICATES = """
 i = 4 | i = '4' | cast(i as bigint) = 4 | cast(i as varchar) = '4' | cast(id as int) = 4 | i in (1, 4)
-i in (1, 2, 3, 4) | i in (1, 2, 3, 4, null) | i not in (1, 4) | i not in (1, 2, 3, 4) | i not in (1, 2, 3, null)
+i in (1, 2, 3, 4) | i in (1, 2, 3, 4, null) | i not in (1, 4)
+ i not in (1, 2, 3, 4) | i not in (1, 2, 3, null)
 (i in (1, 2, 3, 4)) = false | (i in (1, 2, 3, 4)) <> true | (i in (1, 2, 3, 4)) is null
 (i not in (1, 2, 3, 4)) or b | not (i in (1, 2, 3, 4) and id > 2) | i between 2 and 4 | i not between 2 and 4
-i is null | i is not null | (i > 2) is null | b | not b | b = true | b = (i > 3) | b is true | b is not false
+i is null | i is not null | (i > 2) is null
+b | not b | b = true | b = (i > 3) | b is true | b is not false
 b is unknown | b in (true, false) | s = 'abc' | s like 'abc' | s like 'ab%' | s not like 'ab%' | s ilike 'AB%'
-s like 'a_c' | s like '%b' | s like 'a!%%' escape '!' | starts_with(s, 'ab') | left(s, 2) = 'ab'
+s like 'a_c' | s like '%b'
+ s like 'a!%%' escape '!' | starts_with(s, 'ab') | left(s, 2) = 'ab'
 substr(s, 1, 2) = 'ab' | upper(s) = 'ABC' | s ~ '^ab' | s > 'ab' and upper(s) <> 'X' | not (s like 'a%')
-s like 'a%' or i = 3 | s like 'a%' and i = 3 | s like 'ñ%' or s is null | s in ('', 'ab', 'abc', 'zebra', null)
+s like 'a%' or i = 3 | s like 'a%' and i = 3 | s like 'ñ%' or s is null
+s in ('', 'ab', 'abc', 'zebra', null)
 day = '2024-03-07' | day in ('2024-01-01', '2025-01-02', '2024-03-07', '2025-01-04', '2024-05-13') | day > ts
 day >= timestamp '2024-03-06T12:00:00' | day = '1960-02-29' | date_part('year', day) = 1960
 date_part('year', day) > 1960 | date_part('month', day) = 3 | extract(year from ts) in (2024, 2025)
 ts >= '2024-06-01' | date_trunc('month', ts) = '2024-03-01' | date_trunc('month', ts) > '2024-03-15'
-date_trunc('day', ts) <= '2024-03-03' | date_trunc('year', ts) < '2024-01-01' | cast(ts as date) = '2024-03-03'
+date_trunc('day', ts) <= '2024-03-03' | date_trunc('year', ts) < '2024-01-01'
+cast(ts as date) = '2024-03-03'
 cast(ts as date) < '1970-01-01' | cast(ts as date) >= '2024-04-01' | date_part('year', ts) = 2024
 date_part('year', ts) <> 2024 | date_part('hour', ts) = 3 | ts > now() | ts < now() - interval '1 day'
 tz > '2024-06-01' | date_part('year', tz) = 2024 | date_trunc('month', tz) >= '2024-03-01T00:00:00-05:00'
@@ -41,23 +46,29 @@ f in (1.5, 'NaN'::double) | f not in (1.5, 'NaN'::double) | b = (f > 1) | f > 'N
 f in (1.5, 2.0, 3.0, 4.0) | f not in (1.5, 2.0, 3.0, 'NaN'::double) | f in (0.0, 5.0, 6.0, 7.0)
 f not in (-0.0, 5.0, 6.0, 7.0) | f is null | f = g | f < g | g = 0.1 | g > 0.1 | g >= 0.5
 cast(g as double) > 0.25 | floor(f) = 1 | f = id | f >= i | d = 1.5 | d < 1.505 | d = 1.505 | d >= 1.501
-d in (1.5, 1.25, 1, 2, 3) | d > 1.5e0 | d = 2 | cast(d as double) <= 1.5 | d > i | i >= 4.5 | i = 3.0 | i = 3.5
+d in (1.5, 1.25, 1, 2, 3) | d > 1.5e0 | d = 2 | cast(d as double) <= 1.5 | d > i | i >= 4.5 | i = 3.0
+i = 3.5
 i between 2.5 and 3.5 | i < -2147483648.5 | i = 16777217 | cast(i as float) = 2147483648.0
 u > 9223372036854775807 | u = 5 | u > -1 | u in (5, 0, 1, 2) | i = id | id > i | id + 1 = 5 | id % 2 = 0
--i = 7 | abs(id) = 3 | dic = 'red' | dic like 'r%' | dic in ('red', 'blue', 'x', 'y') | dic <> 'red' | ls = 'x'
+-i = 7 | abs(id) = 3 | dic = 'red' | dic like 'r%' | dic in ('red', 'blue', 'x', 'y') | dic <> 'red'
+ls = 'x'
 ls like 'y%' | ls in ('x', 'a', 'b', 'c') | i is distinct from 3 | i is not distinct from 3
 i is not distinct from null | case when i = 1 then true else false end | coalesce(s, 'x') = 'x'
 nullif(i, 1) is null | i = 1 and i = 2 | i = 1 or i = 2 or i = 3 or i = 4 or i = 5 | "odd Name.x" = 2
 id in (select id from t where i = 3) | id = (select max(id) from t where s like 'a%')
 exists (select 1 from t x where x.id = t.id + 1 and x.b)
 """
-EACH = [each.strip() for line in PREDICATES.strip().split("\n") for each in line.split(" | ")]
 
 
 def zeros_are_equal() -> bool:
-    """Whether this release of DataFusion holds -0.0 and 0.0 for equal, as Lance does; before 54 it does not."""
+    """Whether this release of DataFusion holds -0.0 and 0.0 for equal; up to 53 it does not."""
     zeros = datafusion.SessionContext().from_arrow(pa.table({"x": [0.0]}))
     return zeros.filter(datafusion.col("x") == datafusion.lit(-0.0)).count() == 1
+
+
+EACH = [each.strip() for line in PREDICATES.strip().split("\n") for each in line.split(" | ")]
+if not zeros_are_equal():
+    EACH = [each for each in EACH if "-0.0" not in each]
 
 
 @pytest.fixture

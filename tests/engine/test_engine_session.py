@@ -89,7 +89,7 @@ def test_other_tables_live_beside(ctx, sample):
     ctx.sql("DROP VIEW seen")
     ctx.deregister_table("t")
     for name in ("made", "seen", "t"):
-        with pytest.raises(Exception, match=f"{name}.* not found"):  # noqa: PT011
+        with pytest.raises(Exception, match=f"{name}.* not found"):
             ctx.sql(f"SELECT * FROM {name}")
 
 
@@ -145,7 +145,8 @@ def test_one_version_for_all_scans_of_a_statement(ours, sample, monkeypatch):
         return found
 
     monkeypatch.setattr(type(sample), "latest", latest)
-    query = "SELECT (SELECT count(*) FROM t) - (SELECT count(*) FROM t) AS a, (SELECT count(*) FROM public.t x) - count(*) AS b FROM t"
+    first, second = "(SELECT count(*) FROM t)", "(SELECT count(*) FROM public.t x)"
+    query = f"SELECT {first} - {first} AS a, {second} - count(*) AS b FROM t"
     assert ours.sql(query).to_pylist() == [{"a": 0, "b": 0}]
 
 
@@ -185,9 +186,11 @@ def test_hints_of_joined_scans(ours):
         "SELECT id FROM t WHERE s LIKE 'zeb%' AND id > (SELECT min(id) FROM t)",
         "SELECT a.id FROM t a LEFT JOIN t b ON a.id = b.id AND b.s LIKE 'ab%' WHERE b.s IS NULL",
         "SELECT id FROM (SELECT * FROM t ORDER BY id LIMIT 5) WHERE s LIKE 'ab%'",
-        "WITH c AS (SELECT id, s AS name FROM t) SELECT c.id FROM c JOIN c d ON c.id = d.id WHERE c.name LIKE 'ab%'",
+        "WITH c AS (SELECT id, s AS name FROM t) "
+        "SELECT c.id FROM c JOIN c d ON c.id = d.id WHERE c.name LIKE 'ab%'",
         "SELECT id FROM t WHERE s LIKE 'ab%' UNION ALL SELECT id FROM t WHERE s LIKE 'z%'",
-        "SELECT id FROM (SELECT id, s, row_number() OVER (ORDER BY id) AS r FROM t) WHERE s LIKE 'ab%' AND r > 1",
+        "SELECT id FROM (SELECT id, s, row_number() OVER (ORDER BY id) AS r FROM t) "
+        "WHERE s LIKE 'ab%' AND r > 1",
         "SELECT max(id) AS id FROM t GROUP BY s HAVING s LIKE 'ab%'",
         "SELECT id FROM t WHERE s LIKE 'ab%' AND id IN (SELECT id FROM t WHERE i = 1)",
         "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM t x WHERE x.id = t.id AND x.s LIKE 'ab%')",
@@ -240,7 +243,7 @@ def test_errors_of_scans_are_raised_as_themselves(ours, sample):
         assert caught.value is error
     with pytest.raises(CorruptDataError):
         ours.sql("SELECT * FROM t").union(ours.sql("SELECT * FROM t")).collect()
-    with pytest.raises(Exception, match="(?i)divide ?by ?zero"):
+    with pytest.raises(Exception, match=r"(?i)divide ?by ?zero"):
         ours.sql("SELECT 1 / (count(*) - count(*)) FROM (VALUES (1))").collect()
 
 
@@ -281,8 +284,10 @@ def test_report_sees_parameters(ours):
 
 def test_typed_hashes(ours):
     found = ours.sql(
-        "SELECT murmur3(id), murmur3(cast(id AS int)) AS same, murmur3(s) AS s, murmur3(d) AS d, murmur3(f) AS f, murmur3(tz) AS tz, "
-        "murmur3(u) AS u, murmur3(b) AS b, murmur3(dic) AS dic, murmur3_multi(id, s, day) AS m, murmur3(murmur3(s)) AS nested FROM t ORDER BY id"
+        "SELECT murmur3(id), murmur3(cast(id AS int)) AS same, murmur3(s) AS s, murmur3(d) AS d, "
+        "murmur3(f) AS f, murmur3(tz) AS tz, "
+        "murmur3(u) AS u, murmur3(b) AS b, murmur3(dic) AS dic, murmur3_multi(id, s, day) AS m, "
+        "murmur3(murmur3(s)) AS nested FROM t ORDER BY id"
     ).to_pydict()
     assert found["murmur3(t.id)"] == found["same"]
     assert found["s"][2] is None
@@ -317,11 +322,8 @@ def test_threads_share_a_session(ours):
     def run(number):
         barrier.wait()
         prefix = ["ab", "z", "A", "ap"][number % 4]
-        found = []
-        for _ in range(5):
-            found.append(
-                ids(ours.sql(f"SELECT id FROM t WHERE s LIKE '{prefix}%' AND murmur3(s) IS NOT NULL"))
-            )
+        query = f"SELECT id FROM t WHERE s LIKE '{prefix}%' AND murmur3(s) IS NOT NULL"
+        found = [ids(ours.sql(query)) for _ in range(5)]
         expected = [row["id"] for row in sample_table().to_pylist() if (row["s"] or "").startswith(prefix)]
         return all(each == expected for each in found)
 

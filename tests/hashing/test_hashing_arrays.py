@@ -2,7 +2,7 @@
 
 import datetime as dt
 import struct
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import mmh3
 import numpy as np
@@ -94,7 +94,8 @@ def test_decimals_against_arithmetic(numbers):
     def expected(number):
         if number is None:
             return None
-        unscaled, scale = int(number.scaleb(10)), 10
+        with localcontext(prec=60):
+            unscaled, scale = int(number.scaleb(10)), 10
         while scale and unscaled % 10 == 0:
             unscaled, scale = unscaled // 10, scale - 1
         unscaled, scale = (unscaled, scale) if unscaled else (0, 0)
