@@ -68,7 +68,7 @@ def write_tables(root: Path) -> None:
         )
         seconds = time.perf_counter() - began
         print(f"  {name + '.lance':16}{table.num_rows:>9,} rows  {seconds:6.2f} s", flush=True)
-    print()
+    print("The first queries take longer: they compile what decodes, once after installation.\n")
 
 
 def show(ctx: SessionContext, example: Example) -> None:

@@ -118,7 +118,7 @@ def test_times_beyond_the_calendar_are_shown_somehow():
     )
     header, shown, nulls = rendered(far, "csv").splitlines()
     assert header == "t,l"
-    assert shown.startswith(f"{2**62},")
+    assert shown.count(str(2**62)) == 2
     assert nulls == ","
 
 

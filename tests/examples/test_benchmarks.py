@@ -17,7 +17,7 @@ def tpch(monkeypatch):
 
 
 def test_tpch(tpch, tmp_path, monkeypatch, capsys):
-    engines = ["memory", "duckdb", "ours-2.0", "ours-2.1", "ours-2.2"]
+    engines = ["memory", "duckdb", "ours-2.0", "ours-2.2"]
     arguments = ["--data", str(tmp_path), "--scale", "0.01", "--rounds", "1", "--runs", "1"]
     arguments += ["--json", str(tmp_path / "results.json"), "--no-memory"]
     monkeypatch.setattr(sys, "argv", ["tpch.py", *arguments, *(f"--engine={engine}" for engine in engines)])
