@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow.compute as pc
@@ -98,7 +98,7 @@ class ScannerBuilder:
 
     def __init__(self, ds: LanceDataset) -> None:
         self.ds = ds
-        self._options = ScanOptions()
+        self._values: dict[str, Any] = {}
 
     @staticmethod
     def knows(name: str) -> bool:
@@ -135,7 +135,7 @@ class ScannerBuilder:
         elif name == "filter":
             self.filter(value)
         elif name in ScanOptions.__dataclass_fields__:
-            self._options = replace(self._options, **{name: value})
+            self._values[name] = value
         elif name not in _IGNORED:
             raise InvalidInputError(f"unknown scanner option {name!r}")
         return self
@@ -154,7 +154,7 @@ class ScannerBuilder:
             raise InvalidInputError(
                 f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
             )
-        self._options = replace(self._options, filter=filter)
+        self._values["filter"] = filter
         return self
 
     def limit(self, n: int | None = None) -> Self:
@@ -203,20 +203,20 @@ class ScannerBuilder:
             if not isinstance(fragment_id, int):
                 raise InvalidInputError(f"fragments are LanceFragment objects, not {type(fragment).__name__}")
             ids.append(fragment_id)
-        self._options = replace(self._options, fragment_ids=tuple(ids))
+        self._values["fragment_ids"] = tuple(ids)
         return self
 
     def order_by(self, orderings: Sequence[ColumnOrdering | str] | None) -> Self:
         """Sort the rows; a name stands for ascending order with nulls last."""
         keys = tuple(ColumnOrdering(each) if isinstance(each, str) else each for each in orderings or ())
-        self._options = replace(self._options, order_by=keys)
+        self._values["order_by"] = keys
         return self
 
     def blob_handling(self, blob_handling: str | None) -> Self:
         """Return blobs as ``"blobs_descriptions"``, the default, or ``"all_binary"``, their bytes."""
         if blob_handling is not None and blob_handling not in _BLOB_HANDLING:
             raise InvalidInputError(f"blob_handling is {blob_handling!r}, expected one of {_BLOB_HANDLING}")
-        self._options = replace(self._options, blobs_as_bytes=blob_handling == "all_binary")
+        self._values["blobs_as_bytes"] = blob_handling == "all_binary"
         return self
 
     def scan_in_order(self, scan_in_order: bool = True) -> Self:
@@ -228,7 +228,13 @@ class ScannerBuilder:
         return self.option("prefilter", prefilter)
 
     def to_scanner(self) -> LanceScanner:
-        """Return the scanner."""
+        """Return the scanner.
+
+        Raises
+        ------
+        InvalidInputError
+            A value is wrong, or two do not go together.
+        """
         from lance_df.scanner import LanceScanner
 
-        return LanceScanner(self.ds, self._options)
+        return LanceScanner(self.ds, ScanOptions(**self._values))

@@ -342,12 +342,13 @@ def _sort_indices(table: pa.Table, order_by: Sequence[ColumnOrdering]) -> pa.Arr
     """Return the order of the rows; sorting by the last column first, as each sort is stable."""
     order = pa.array(range(table.num_rows), pa.int64())
     for key in reversed(order_by):
-        sorted_rows = pc.sort_indices(
-            table.column(key.column_name).take(order),
-            sort_keys=[("", "ascending" if key.ascending else "descending")],
-            null_placement="at_start" if key.nulls_first else "at_end",
-        )
-        order = order.take(sorted_rows)
+        values = table.column(key.column_name).take(order)
+        direction = "ascending" if key.ascending else "descending"
+        rows = pc.sort_indices(values, sort_keys=[("", direction)])  # nulls last
+        if key.nulls_first:
+            num_values = len(rows) - values.null_count
+            rows = pa.concat_arrays([rows[num_values:], rows[:num_values]])
+        order = order.take(rows)
     return order
 
 

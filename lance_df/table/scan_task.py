@@ -158,6 +158,8 @@ class _Stretch:
         selected = scan.pruning.rows(self._reader)
         if selected is not None and not len(selected := selected.clip(start, stop)):
             return
+        if scan.limit is not None and scan.predicate is None and selected is None:
+            stop = min(stop, start + scan.limit + len(self._deleted))
         cuts = windows(
             start,
             stop,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from operator import index
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -19,8 +21,6 @@ from lance_df.table.scan_task import conform
 from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import numpy.typing as npt
 
     from lance_df.table.scan_columns import Column
@@ -131,16 +131,15 @@ def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Intege
     """Return row numbers as an array, without rounding or wrapping any."""
     try:
         numbers = np.asarray(values)
-        if not numbers.size:
-            return np.empty(0, dtype)
+        if numbers.dtype.kind in "fO" and isinstance(values, Sequence):
+            # numpy makes floats of integers that are neither all signed nor all unsigned
+            numbers = np.array([index(value) for value in values], dtype)
         limits = np.iinfo(dtype)
-        fits = limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max
+        fits = not numbers.size or (limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max)
     except (TypeError, ValueError, OverflowError) as err:
-        raise InvalidInputError(
-            f"rows are asked for by a sequence of integers, not by {values!r:.60}"
-        ) from err
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not fits:
-        raise InvalidInputError(f"rows are asked for by a sequence of integers from 0, not by {values!r:.60}")
+        raise InvalidInputError(f"rows are asked for by a list of integers, not by {values!r:.60}") from err
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu") or not fits:
+        raise InvalidInputError(f"rows are asked for by a list of integers from 0, not by {values!r:.60}")
     return numbers.astype(dtype)
 
 

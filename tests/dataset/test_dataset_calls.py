@@ -1,0 +1,305 @@
+"""Arguments of datasets, scanners and fragments: what they mean, and how wrong ones are refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from table_histories import rows
+
+import lance_df
+from lance_df.dataset import LanceDataset
+from lance_df.errors import (
+    ColumnNotFoundError,
+    CorruptDataError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    LanceError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lance_df.fragment import DeletionFile, FragmentMetadata
+from lance_df.scan_options import ColumnOrdering
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("calls") / "t.lance"
+    ds = lance.write_dataset(rows(0, 100), folder, max_rows_per_file=40, enable_stable_row_ids=True)
+    ds.delete("key = 41")
+    ds.update_config({"a": "b"})
+    ds.create_scalar_index("key", "BTREE")
+    return folder
+
+
+@pytest.fixture
+def ours(folder: Path) -> LanceDataset:
+    return lance_df.dataset(folder)
+
+
+@pytest.fixture
+def theirs(folder: Path) -> lance.LanceDataset:
+    return lance.dataset(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scanner",
+        "take",
+        "head",
+        "count_rows",
+        "checkout_version",
+        "get_fragment",
+        "slice",
+        "read_transaction",
+    ],
+)
+def test_arguments_have_the_names_of_pylance(name: str) -> None:
+    mine = list(inspect.signature(getattr(LanceDataset, name)).parameters.values())
+    other = inspect.signature(getattr(lance.LanceDataset, name)).parameters
+    named = [each.name for each in mine if each.kind is each.POSITIONAL_OR_KEYWORD]
+    assert named == list(other)[: len(named)]
+    assert all(each.default == other[each.name].default for each in mine if each.name in other)
+
+
+def test_it_says_what_pylance_says(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
+    for name in (
+        *("uri", "version", "latest_version", "schema", "data_storage_version", "has_stable_row_ids"),
+        *("max_field_id", "metadata", "schema_metadata", "has_index"),
+    ):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert ours.config() == theirs.config() == {"a": "b"}
+    assert list(ours.fragment_ids()) == list(theirs.fragment_ids())
+    assert ours.count_rows() == len(ours) == len(theirs) == 99
+    assert [field.name for field in ours.lance_schema.fields] == ours.schema.names
+    for mine, other in zip(ours.versions(), theirs.versions(), strict=True):
+        assert (mine["version"], mine["metadata"]) == (other["version"], other["metadata"])
+        assert abs(mine["timestamp"] - other["timestamp"]) < dt.timedelta(microseconds=2)
+    assert ours.get_version()["version"] == ours.version
+    (mine,) = ours.list_indices()
+    with pytest.warns(DeprecationWarning, match="list_indices"):
+        (other,) = theirs.list_indices()
+    assert mine == {**other, "fragment_ids": set(other["fragment_ids"])}
+    ours.validate()
+
+
+def test_rows_in_parts(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
+    assert ours.head(3, columns=["key"]).equals(theirs.head(3, columns=["key"]))
+    assert ours.slice(38, 45, ["key"]).equals(theirs.slice(38, 45, ["key"]))
+    assert ours.to_table(offset=200).num_rows == 0
+    sampled = ours.sample(10, ["key"], randomize_order=False)["key"].to_pylist()
+    assert sampled == sorted(set(sampled))
+    assert [batch.num_rows for batch in ours.to_batches(batch_size=30)] == [30, 10, 30, 9, 20]
+    strict = list(ours.to_batches(batch_size=30, strict_batch_size=True))
+    assert [batch.num_rows for batch in strict] == [30, 30, 30, 9]
+    assert pa.Table.from_batches(strict).equals(ours.to_table())
+    assert [
+        batch.num_rows for batch in ours.to_batches(columns=[], batch_size=70, strict_batch_size=True)
+    ] == [
+        70,
+        29,
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"columns": {"twice": "key * 2", "name": "name"}, "filter": "key > 90"},
+        {"columns": {"x": "point.x", "y": "key + 1"}, "limit": 4, "offset": 38},
+        {"columns": ["key"], "filter": "name LIKE '%1' AND key < 50", "with_row_id": True},
+        {"filter": "_rowid = 17"},
+        {"order_by": ["small"], "limit": 10, "columns": ["small", "key"]},
+    ],
+)
+def test_scans_with_expressions(
+    ours: LanceDataset, theirs: lance.LanceDataset, options: dict[str, Any]
+) -> None:
+    expected = theirs.to_table(**options)
+    found = ours.to_table(**options)
+    assert found.schema == expected.schema
+    if "order_by" in options:
+        assert found["small"].to_pylist() == expected["small"].to_pylist()
+    else:
+        assert found.equals(expected)
+
+
+def test_filters_that_pylance_does_not_take(ours: LanceDataset) -> None:
+    same = ours.to_table(["key"], pc.field("small") == pc.field("key"))
+    assert same["key"].to_pylist() == list(range(7))
+    assert ours.to_table(["key"], pc.field("small") == pc.field("key"), limit=2, offset=3)[
+        "key"
+    ].to_pylist() == [3, 4]
+    assert ours.count_rows(pc.field("small") == pc.field("key")) == 7
+    nested = ours.to_table(["point.y", "_rowoffset"], pc.field("point", "x") > 194)
+    assert nested.to_pylist() == [{"point.y": str(key), "_rowoffset": key - 1} for key in (98, 99)]
+
+
+def test_sorting_puts_nulls_where_they_are_wanted(tmp_path: Path) -> None:
+    data = pa.table({"a": [2, None, 1, 2], "b": ["x", "y", "z", "a"]})
+    lance_df.write_dataset(data, tmp_path / "t")
+    ds = lance_df.dataset(tmp_path / "t")
+    assert ds.to_table(order_by=["a", "b"])["b"].to_pylist() == ["z", "a", "x", "y"]
+    keys = [ColumnOrdering("a", ascending=False, nulls_first=True), ColumnOrdering("b")]
+    assert ds.to_table(order_by=keys)["b"].to_pylist() == ["y", "a", "x", "z"]
+    assert ds.to_table(columns=["b"], order_by=keys, limit=2, offset=1)["b"].to_pylist() == ["a", "x"]
+
+
+def test_take_with_expressions(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
+    columns = {"double": "key * 2", "name": "name"}
+    assert ours.take([98, 0, 0], columns).equals(theirs.take([98, 0, 0], columns))
+    assert ours.take([], columns).num_rows == 0
+
+
+def test_scanners(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
+    scanner = ours.scanner(["key"], pc.field("key") > 95)
+    assert scanner.count_rows() == 4
+    assert scanner.head(2)["key"].to_pylist() == [96, 97]
+    assert scanner.to_pandas()["key"].tolist() == [96, 97, 98, 99]
+    assert scanner.projected_schema == pa.schema([("key", pa.int64())])
+    assert scanner.dataset_schema == ours.schema
+    assert sum(batch.num_rows for batch in scanner.scan_batches()) == 4
+    assert scanner.take([1, 0])["key"].to_pylist() == [97, 96]
+    assert (
+        ours.scanner({"k": "ratio + 0.5"}).projected_schema
+        == theirs.scanner({"k": "ratio + 0.5"}).projected_schema
+    )
+    text = scanner.explain_plan(verbose=True)
+    assert "fragments: 1 of 3" in text
+    assert "key > 95" in text
+    assert "rows: 4" in scanner.analyze_plan(count_rows=True)
+    assert "key > 95" in ours.scanner(filter="key > 95").explain_plan()
+    with pytest.raises(InvalidInputError, match="limit"):
+        ours.scanner(limit=3).count_rows()
+
+
+def test_default_scan_options(folder: Path) -> None:
+    options = {"columns": ["key"], "limit": 2, "with_row_id": True}
+    ours, theirs = (each.dataset(str(folder), default_scan_options=options) for each in (lance_df, lance))
+    assert ours.schema == theirs.schema
+    assert ours.to_table().equals(theirs.to_table())
+    assert ours.to_table(limit=3, columns=["name"]).equals(theirs.to_table(limit=3, columns=["name"]))
+
+
+def test_time_travel(folder: Path, ours: LanceDataset) -> None:
+    assert lance_df.dataset(folder, version=1).count_rows() == 100
+    first, second = (info["timestamp"] for info in ours.versions()[:2])
+    assert lance_df.dataset(folder, asof=first).version == 1
+    assert lance_df.dataset(folder, asof=second.isoformat()).version == 2
+    old = lance_df.dataset(folder, version=1)
+    assert old.latest_version == ours.version
+    old.checkout_latest()
+    assert old.version == ours.version
+
+
+def test_fragments(ours: LanceDataset, theirs: lance.LanceDataset) -> None:
+    for mine, other in zip(ours.get_fragments(), theirs.get_fragments(), strict=True):
+        assert repr(mine) == repr(other)
+        assert mine.schema == other.schema
+        for name in ("fragment_id", "physical_rows", "num_deletions"):
+            assert getattr(mine, name) == getattr(other, name)
+        assert mine.count_rows() == other.count_rows()
+        assert mine.count_rows("small = 2") == other.count_rows("small = 2")
+        assert mine.deletion_file() == other.deletion_file()
+        assert mine.head(2).equals(other.head(2))
+        assert mine.to_table(["key"], limit=3, offset=1).equals(other.to_table(["key"], limit=3, offset=1))
+        assert [batch.num_rows for batch in mine.to_batches(batch_size=15)]
+        assert mine.take([3, 1], ["key"])["key"].to_pylist() == [
+            mine.to_table()["key"][3].as_py(),
+            mine.to_table()["key"][1].as_py(),
+        ]
+        assert mine.metadata.to_json() == other.metadata.to_json()
+        again = FragmentMetadata.from_json(json.dumps(mine.metadata.to_json()))
+        assert again == mine.metadata
+        assert lance.FragmentMetadata.from_json(json.dumps(mine.metadata.to_json())) == other.metadata
+        assert mine.metadata.num_rows == other.metadata.num_rows
+        mine.validate()
+    deletion = ours.get_fragments()[1].metadata.deletion_file
+    assert deletion is not None
+    assert DeletionFile.from_json(deletion.json()) == deletion
+    assert ours.get_fragment(1).fragment_id == 1
+    assert ours.get_fragment(99) is None
+    chosen = [ours.get_fragment(2), ours.get_fragment(0)]
+    assert ours.scanner(["key"], fragments=chosen).to_table()["key"].to_pylist()[:2] == [80, 81]
+
+
+WRONG_CALLS: list[tuple[Any, type[LanceError]]] = [
+    (lambda ds: ds.to_table(columns="key"), InvalidInputError),
+    (lambda ds: ds.to_table(columns=["zz"]), ColumnNotFoundError),
+    (lambda ds: ds.to_table(columns=["key", "key"]), InvalidInputError),
+    (lambda ds: ds.to_table(columns={"x": "zz + 1"}), ColumnNotFoundError),
+    (lambda ds: ds.to_table(columns={"x": "sum(key)"}), InvalidInputError),
+    (lambda ds: ds.to_table(filter="zz = 1"), ColumnNotFoundError),
+    (lambda ds: ds.to_table(filter="key >"), InvalidInputError),
+    (lambda ds: ds.to_table(filter=pc.field("zz") == 1), ColumnNotFoundError),
+    (lambda ds: ds.to_table(filter=pc.field("key") == "x"), InvalidInputError),
+    (lambda ds: ds.to_table(filter=7), InvalidInputError),
+    (lambda ds: ds.to_table(limit=-1), InvalidInputError),
+    (lambda ds: ds.to_table(offset="1"), InvalidInputError),
+    (lambda ds: ds.to_table(batch_size=0), InvalidInputError),
+    (lambda ds: ds.to_table(include_deleted_rows=True), InvalidInputError),
+    (lambda ds: ds.to_table(fragments=[1]), InvalidInputError),
+    (lambda ds: ds.to_table(blob_handling="some"), InvalidInputError),
+    (lambda ds: ds.to_table(bogus=1), InvalidInputError),
+    (lambda ds: ds.scanner(nearest={"column": "vector"}), UnsupportedFeatureError),
+    (lambda ds: ds.scanner(full_text_query="x"), UnsupportedFeatureError),
+    (lambda ds: ds.take([99]), InvalidInputError),
+    (lambda ds: ds.take("x"), InvalidInputError),
+    (lambda ds: ds.checkout_version(77), VersionNotFoundError),
+    (lambda ds: ds.checkout_version("nope"), VersionNotFoundError),
+    (lambda ds: ds.tags.get_version("nope"), VersionNotFoundError),
+    (lambda ds: ds.tags.list_ordered("up"), InvalidInputError),
+    (lambda ds: ds.sample(1000), InvalidInputError),
+    (lambda ds: lance_df.dataset(ds.uri, bogus=1), InvalidInputError),
+    (lambda ds: lance_df.dataset(ds.uri, asof="yesterday"), InvalidInputError),
+    (lambda ds: lance_df.dataset(ds.uri, asof=dt.datetime(1999, 1, 1)), VersionNotFoundError),
+    (lambda ds: lance_df.dataset(ds.uri + "/nothing"), DatasetNotFoundError),
+    (lambda ds: lance_df.dataset(), InvalidInputError),
+    (lambda ds: FragmentMetadata.from_json("{}"), InvalidInputError),
+    (lambda ds: FragmentMetadata.from_json("no json"), InvalidInputError),
+]
+
+
+@pytest.mark.parametrize(("call", "error"), WRONG_CALLS, ids=range(len(WRONG_CALLS)))
+def test_wrong_calls(ours: LanceDataset, call: Any, error: type[LanceError]) -> None:
+    with pytest.raises(error) as caught:
+        call(ours)
+    assert type(caught.value) is error
+    assert str(caught.value)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    lance.write_dataset(rows(0, 100), tmp_path / "t")
+    (file,) = (tmp_path / "t" / "data").glob("*.lance")
+    file.write_bytes(file.read_bytes()[:-10])
+    ds = lance_df.dataset(tmp_path / "t")
+    for read in (ds.to_table, lambda: ds.take([1]), lambda: list(ds.to_batches()), ds.validate):
+        with pytest.raises(CorruptDataError, match=file.name):
+            read()
+    file.unlink()
+    with pytest.raises(CorruptDataError, match=r"missing"):
+        lance_df.dataset(tmp_path / "t").to_table()
+
+
+def test_memory_and_read_only_stores(folder: Path, tmp_path: Path) -> None:
+    store = fsspec.filesystem("memory")
+    store.put(str(folder), "/calls-memory", recursive=True)
+    ds = lance_df.dataset("memory://calls-memory")
+    assert ds.to_table().equals(lance_df.dataset(folder).to_table())
+    assert ds.take([5, 50]).equals(lance_df.dataset(folder).take([5, 50]))
+    assert ds.count_rows("key > 50 AND small = 1") == lance_df.dataset(folder).count_rows(
+        "key > 50 AND small = 1"
+    )
+    store.rm("/calls-memory", recursive=True)
+    before = sorted(str(path) for path in folder.rglob("*"))
+    lance_df.dataset(f"file://{folder}").to_table(filter="key > 3")
+    assert sorted(str(path) for path in folder.rglob("*")) == before
+    assert not list(tmp_path.iterdir())
