@@ -52,6 +52,13 @@ def as_rows(positions: RowPositions) -> Rows:
     return positions
 
 
+def with_next(positions: RowPositions) -> RowPositions:
+    """Return each of ascending, unique positions and the one after it, once."""
+    pairs = np.stack([positions, positions + 1], axis=1).reshape(-1)
+    # sorted already: a general unique would hash or sort again
+    return pairs[np.diff(pairs, prepend=pairs[:1] - 1) > 0]
+
+
 def split_rows(rows: Rows, starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, Rows]]:
     """Yield the number of each page that has wanted rows, with the rows counted from the page's start.
 

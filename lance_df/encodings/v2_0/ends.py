@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.rows import with_next
 from lance_df.errors import CorruptDataError
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class EndPositions:
         return Spans(bounds[:-1], bounds[1:], _valid(is_null), bounds)
 
     def _read_positions(self, rows: RowPositions, limit: int) -> IoPlan[Spans]:
-        wanted = np.union1d(rows, np.maximum(rows - 1, 0))
+        wanted = with_next(rows - 1)
+        wanted = wanted[wanted >= 0]
         stored = yield from self.ends.read(wanted)
         ends, is_null = self._resolve(stored, limit)
         place = np.searchsorted(wanted, rows)

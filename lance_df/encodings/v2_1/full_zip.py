@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.rows import with_next
 from lance_df.encodings.v2_1.buffers import Bytes, Counts, read_spans
 from lance_df.encodings.v2_1.levels import LevelScheme, Slots
 from lance_df.encodings.v2_1.per_value import decode_fixed_records, decode_variable_records
@@ -89,7 +90,7 @@ class FullZipPage:
         if width not in (1, 2, 4, 8) or width * (self._num_rows + 1) != index.num_bytes:
             raise CorruptDataError(f"a repetition index of {index.num_bytes} bytes for {self._num_rows} rows")
         # entries of rows that follow each other overlap; ask for each only once
-        needed = np.unique(np.concatenate((first, first + 1)))
+        needed = with_next(first)
         data, at = yield from read_spans(index, needed * width, (needed + 1) * width, mapped=self._mapped)
         entries = data[at[:, None] + np.arange(width)].reshape(-1).view(f"<u{width}")
         if len(entries) and int(entries.max()) > self._buffers[0].num_bytes:
