@@ -12,6 +12,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,10 @@ from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
+from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
+    from lance_df.table.scan_plan import ScanTask
     from lance_df.table.table import Table
 
 _MAX_CACHED_PLANS = 16
@@ -193,15 +196,27 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def _batches(
         self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
     ) -> Generator[pa.RecordBatch]:
-        for task in work.start(partition, planned.plan.tasks):
-            self.counters.add(tasks=1)
-            if planned.counts_only:
+        tasks = self._counted(work.start(partition, planned.plan.tasks))
+        if planned.counts_only:
+            for task in tasks:
                 yield from _row_counts(task.num_rows)
-                continue
-            for batch in task.read():
+            return
+        # A single partition is how rows stay in order; its tasks run at once all the same.
+        with closing(run_tasks(list(tasks)) if self._num_partitions == 1 else _in_turn(tasks)) as batches:
+            for batch in batches:
                 kept = batch if planned.residual is None else planned.residual.apply(batch)
                 if kept.num_rows:
                     yield _conform(kept, planned.output, schema)
+
+    def _counted(self, tasks: Iterator[ScanTask]) -> Iterator[ScanTask]:
+        for task in tasks:
+            self.counters.add(tasks=1)
+            yield task
+
+
+def _in_turn(tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:
+    for task in tasks:
+        yield from task.read()
 
 
 class _Partition:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +24,7 @@ _READY_BATCHES = 2
 _POLL_SECONDS = 0.1
 _THREADS_FROM_BYTES = 1024 * 1024
 
-_Item: TypeAlias = "pa.RecordBatch | BaseException | None"
+_Output: TypeAlias = "queue.Queue[pa.RecordBatch | BaseException | None]"
 
 
 def run_tasks(
@@ -76,52 +77,90 @@ def _in_turn(tasks: Iterable[ScanTask]) -> Generator[pa.RecordBatch]:
         yield from task.read()
 
 
-def _in_threads(tasks: Iterable[ScanTask], workers: int) -> Generator[pa.RecordBatch]:
+def _in_threads(tasks: Iterable[ScanTask], num_threads: int) -> Generator[pa.RecordBatch]:
     """Start a few tasks ahead; each waits when it has some batches ready, so memory stays bounded."""
-    stopped = threading.Event()
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="lance_df-scan")
-    running: deque[queue.Queue[_Item]] = deque()
     waiting = iter(tasks)
-    try:
+    running: deque[_Output] = deque()
+    with closing(_Workers(num_threads)) as workers:
         while True:
-            while len(running) < workers and (task := next(waiting, None)) is not None:
-                output: queue.Queue[_Item] = queue.Queue(_READY_BATCHES)
-                pool.submit(_drain, task, output, stopped)
-                running.append(output)
+            while len(running) < num_threads and (task := next(waiting, None)) is not None:
+                running.append(workers.start(task))
             if not running:
                 return
             yield from _received(running[0])
             running.popleft()
-    finally:
-        stopped.set()
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _received(output: queue.Queue[_Item]) -> Iterator[pa.RecordBatch]:
+def _received(output: _Output) -> Iterator[pa.RecordBatch]:
     while (item := output.get()) is not None:
         if isinstance(item, BaseException):
             raise item
         yield item
 
 
-def _drain(task: ScanTask, output: queue.Queue[_Item], stopped: threading.Event) -> None:
-    """Run a task in a worker; its end or its error is the last item."""
-    last: _Item = None
-    try:
-        for batch in task.read():
-            if not _offer(output, batch, stopped):
-                return
-    except BaseException as err:  # noqa: BLE001 - raised again where the batches are consumed
-        last = err
-    _offer(output, last, stopped)
+class _Workers:
+    """A few threads that run tasks until they are closed, or Python ends.
 
+    They are daemons, because a consumer that forgets to close them must not keep Python from ending; what
+    they do then is stopped and waited for, because threads in native code crash when the interpreter goes.
+    """
 
-def _offer(output: queue.Queue[_Item], item: _Item, stopped: threading.Event) -> bool:
-    """Hand an item over; return False when nobody wants it any more."""
-    while not stopped.is_set():
+    _open: ClassVar[WeakSet[_Workers]] = WeakSet()
+
+    def __init__(self, num_threads: int) -> None:
+        self._stopped = threading.Event()
+        self._tasks: queue.SimpleQueue[tuple[ScanTask, _Output] | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"lance_df-scan-{number}", daemon=True)
+            for number in range(num_threads)
+        ]
+        _Workers._open.add(self)
+        for thread in self._threads:
+            thread.start()
+
+    def start(self, task: ScanTask) -> _Output:
+        """Run a task and return where its batches will appear; the last item is None or an error."""
+        output: _Output = queue.Queue(_READY_BATCHES)
+        self._tasks.put((task, output))
+        return output
+
+    def close(self) -> None:
+        """Stop the threads after the batch that they are at, and wait for them."""
+        self._stopped.set()
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    @classmethod
+    def close_all(cls) -> None:
+        """Stop what is still running."""
+        for workers in list(cls._open):
+            workers.close()
+
+    def _work(self) -> None:
+        while (started := self._tasks.get()) is not None and not self._stopped.is_set():
+            self._drain(*started)
+
+    def _drain(self, task: ScanTask, output: _Output) -> None:
+        last: BaseException | None = None
         try:
-            output.put(item, timeout=_POLL_SECONDS)
-        except queue.Full:
-            continue
-        return True
-    return False
+            for batch in task.read():
+                if not self._offer(output, batch):
+                    return
+        except BaseException as err:  # noqa: BLE001 - raised again where the batches are consumed
+            last = err
+        self._offer(output, last)
+
+    def _offer(self, output: _Output, item: pa.RecordBatch | BaseException | None) -> bool:
+        """Hand an item over; return False when nobody wants it any more."""
+        while not self._stopped.is_set():
+            try:
+                output.put(item, timeout=_POLL_SECONDS)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+atexit.register(_Workers.close_all)

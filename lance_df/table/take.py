@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from contextlib import closing
 from operator import index
 from typing import TYPE_CHECKING, TypeVar
@@ -21,6 +20,8 @@ from lance_df.table.scan_task import conform
 from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     import numpy.typing as npt
 
     from lance_df.table.scan_columns import Column
@@ -131,7 +132,7 @@ def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Intege
     """Return row numbers as an array, without rounding or wrapping any."""
     try:
         numbers = np.asarray(values)
-        if numbers.dtype.kind in "fO" and isinstance(values, Sequence):
+        if numbers.dtype.kind in "fO" and isinstance(values, list | tuple):
             # numpy makes floats of integers that are neither all signed nor all unsigned
             numbers = np.array([index(value) for value in values], dtype)
         limits = np.iinfo(dtype)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -111,3 +114,30 @@ def test_map_ahead_is_bounded_and_stops() -> None:
 def test_map_ahead_raises_what_the_function_raises() -> None:
     with pytest.raises(ZeroDivisionError):
         list(map_ahead(lambda number: 1 // (3 - number), range(5), ahead=2))
+
+
+def test_python_ends_although_nobody_closed_a_scan() -> None:
+    program = """
+import time
+from dataclasses import dataclass
+import pyarrow as pa
+from lance_df.table.scan_run import run_tasks
+
+@dataclass
+class Endless:
+    num_bytes: int = 10_000_000
+    num_rows: int = 1
+
+    def read(self):
+        while True:
+            yield pa.record_batch({"n": [1]})
+
+batches = run_tasks([Endless() for _ in range(3)], num_threads=2)
+next(batches)
+keep = [batches]
+"""
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, timeout=60, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
