@@ -21,7 +21,7 @@ from lance_df.table.batches import resized, window
 from lance_df.table.row_counts import live_rows
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns, row_columns
-from lance_df.table.scan_plan import ScanPlan, ScanRequest
+from lance_df.table.scan_plan import ScanPlan, ScanRequest, TableReport
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import ROW_ADDRESS, system_schema
 
@@ -127,27 +127,33 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
 
     def explain_plan(self, verbose: bool = False) -> str:
         """Return what the scan reads, and why, as text. Opens data files to count their pages."""
-        options = replace(self._options, filter=None) if self._options.is_sql else self._options
-        if isinstance(options.columns, Mapping):
-            options = replace(options, columns=None)
-        plan, _ = self._plan(options)
-        report = plan.report
+        report = self._report()
+        counts = {"fragments": report.fragments, "pages": report.pages, "bytes": report.bytes}
         lines = [
-            f"LanceScan: uri={report.table}, version={report.version}, columns={plan.schema.names}, "
+            f"LanceScan: uri={report.table}, version={report.version}, "
             f"filter={_filter_text(self._options.filter, self._table)}",
-            *(
-                f"  {name}: {count.kept} of {count.total}"
-                for name, count in (
-                    ("fragments", report.fragments),
-                    ("pages", report.pages),
-                    ("bytes", report.bytes),
-                )
-            ),
+            *(f"  {name}: {count.kept} of {count.total}" for name, count in counts.items()),
+            *(f"  {reason.conjunct}: {reason.effect}" for reason in report.reasons),
         ]
-        lines += [f"  {reason.conjunct}: {reason.effect}" for reason in report.reasons]
         if verbose:
-            lines.append(f"  tasks: {len(plan.tasks)}")
+            lines.append(f"  options: {self._options}")
         return "\n".join(lines)
+
+    def _report(self) -> TableReport:
+        options = self._options
+        columns = None if isinstance(options.columns, Mapping) else options.columns
+        if not isinstance(options.filter, str):
+            plan, _ = self._plan(replace(options, columns=columns))
+            return plan.report
+        from lance_df.engine.query import explain_with_sql
+
+        return explain_with_sql(
+            self._table,
+            columns=columns,
+            filter=options.filter,
+            fragment_ids=options.fragment_ids,
+            use_statistics=_uses_statistics(options),
+        )
 
     def analyze_plan(self, count_rows: bool = False) -> str:
         """Run the scan, and return the plan with the number of rows."""
@@ -230,15 +236,13 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
                 "include_deleted_rows and blob_handling='all_binary' do not go with SQL expressions: "
                 "use a pyarrow expression and a list of columns"
             )
-        columns = options.columns
-        if isinstance(options.filter, pc.Expression):
-            return self._computed_after_filter(options.filter)
         from lance_df.engine.query import scan_with_sql
 
         reader = scan_with_sql(
             self._table,
-            columns=columns,
-            filter=options.filter,
+            columns=options.columns,
+            filter=options.filter if isinstance(options.filter, str) else None,
+            condition=None if isinstance(options.filter, str) else options.filter,
             limit=options.limit,
             offset=options.offset,
             with_row_id=options.with_row_id,
@@ -248,12 +252,6 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
             use_statistics=_uses_statistics(options),
         )
         return reader.schema, reader
-
-    def _computed_after_filter(self, expression: pc.Expression) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        raise UnsupportedFeatureError(
-            f"columns are SQL expressions and the filter is the pyarrow expression {expression}: "
-            "write the filter as SQL too"
-        )
 
     def _sorted(self) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
         """Sort in memory: a sort needs all rows."""

@@ -80,6 +80,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         Names of system columns or of struct fields that are columns too.
     fragment_ids, batch_rows, use_statistics
         Handed to every scan, see `ScanRequest`.
+    condition
+        An expression that is applied beside what each scan is asked for.
 
     Attributes
     ----------
@@ -102,6 +104,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         fragment_ids: tuple[int, ...] | None = None,
         batch_rows: int | None = None,
         use_statistics: bool = True,
+        condition: pc.Expression | None = None,
     ) -> None:
         # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
         self.table = table
@@ -115,6 +118,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         )
         columns = (*table.arrow_schema.names, *extra_columns)
         self._schema = plan_scan(table, ScanRequest(columns=columns)).schema
+        self._condition = condition
         self._planned: dict[object, PlannedScan] = {}
         self._lock = threading.Lock()
         self._planning = threading.local()
@@ -162,6 +166,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def _plan_anew(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
         output = tuple(self._schema.names) if columns is None else columns
+        if self._condition is not None:
+            expression = self._condition if expression is None else expression & self._condition
         condition = None if expression is None else as_datafusion(to_predicate(expression, self._schema))
         predicate, hint, residual, wanted = condition, self.hint, None, output
         if condition is not None and has_unknown(condition):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_df.engine.compat import PlainSessionContext, SessionConfig, Table, variant
 from lance_df.engine.failures import execution_errors, planning_errors
@@ -18,6 +19,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
 from lance_df.table import table as lance_table
+from lance_df.table.scan_plan import TableReport
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 _TABLE = "t"
@@ -38,6 +40,7 @@ def scan_with_sql(
     batch_size: int | None = None,
     fragment_ids: tuple[int, ...] | None = None,
     use_statistics: bool = True,
+    condition: pc.Expression | None = None,
 ) -> pa.RecordBatchReader:
     """Return the rows for which ``filter`` is true, in the order of the table.
 
@@ -57,6 +60,8 @@ def scan_with_sql(
         Upper bound for the rows of a batch.
     fragment_ids, use_statistics
         As in `ScanRequest`.
+    condition
+        A pyarrow expression that must be true too.
 
     Raises
     ------
@@ -79,6 +84,7 @@ def scan_with_sql(
         fragment_ids=fragment_ids,
         batch_rows=batch_size,
         use_statistics=use_statistics,
+        condition=condition,
     )
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
@@ -90,6 +96,30 @@ def scan_with_sql(
             frame = frame.limit(_NO_LIMIT if limit is None else limit, offset or 0)
     schema = _plain_schema(selected.output_schema(frame.schema()))
     return pa.RecordBatchReader.from_batches(schema, _batches(frame, schema, statement))
+
+
+def explain_with_sql(
+    table: lance_table.Table,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str,  # noqa: A002 - pylance's name
+    fragment_ids: tuple[int, ...] | None = None,
+    use_statistics: bool = True,
+) -> TableReport:
+    """Return what `scan_with_sql` would read, without reading it."""
+    selected = _Selection(table, columns, with_row_id=False, with_row_address=False)
+    provider = LanceTableProvider(
+        table,
+        num_partitions=1,
+        extra_columns=selected.extra_columns,
+        fragment_ids=fragment_ids,
+        use_statistics=use_statistics,
+    )
+    text = f"SELECT {selected.sql()} FROM {_TABLE} WHERE (\n{to_datafusion(filter, selected.known)}\n)"
+    with planning_errors(Statement(filter, tables={0: ResolvedTable(provider, {(None, _TABLE)})})):
+        provider.scans.clear()
+        _plan(text, provider, _BATCH_ROWS).execution_plan()
+    return provider.scans[-1].report
 
 
 def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
