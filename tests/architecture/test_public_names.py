@@ -1,0 +1,31 @@
+"""The names that users import are those that the documentation lists, and importing the package is cheap."""
+
+from __future__ import annotations
+
+import inspect
+
+import lance_df
+from lance_df import errors
+
+FUNCTIONS = {"connect", "dataset", "enable", "register", "register_udfs", "write_dataset"}
+CLASSES = {"LanceDataset", "LanceFragment", "ScanReport", "SessionContext"}
+MODULES = {"file", "fragment"}
+
+
+def test_all_names_exist_and_are_listed():
+    raised = {name for name, value in vars(errors).items() if inspect.isclass(value)}
+    assert set(lance_df.__all__) == FUNCTIONS | CLASSES | MODULES | raised
+    assert set(lance_df.__all__) <= set(dir(lance_df))
+
+
+def test_names_are_of_their_kind():
+    assert all(callable(getattr(lance_df, name)) for name in FUNCTIONS)
+    assert all(inspect.isclass(getattr(lance_df, name)) for name in CLASSES)
+    assert all(inspect.ismodule(getattr(lance_df, name)) for name in MODULES)
+
+
+def test_the_dataset_module_does_not_hide_the_function():
+    from lance_df.dataset import LanceDataset  # noqa: PLC0415 - what is tested is that it may come second
+
+    assert inspect.isfunction(lance_df.dataset)
+    assert LanceDataset is lance_df.LanceDataset
