@@ -25,7 +25,7 @@ def test_names_are_of_their_kind():
 
 
 def test_the_dataset_module_does_not_hide_the_function():
-    from lance_df.dataset import LanceDataset  # noqa: PLC0415 - what is tested is that it may come second
+    from lance_df.dataset import LanceDataset
 
     assert inspect.isfunction(lance_df.dataset)
     assert LanceDataset is lance_df.LanceDataset
