@@ -1,4 +1,4 @@
-"""Show what a table or a data file consists of: versions, fragments, columns, pages, encodings, indices."""
+"""Show what a table or a data file consists of: versions, fragments, pages, encodings, statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lance_df.cli.inspection import Section
 
-SUMMARY = "show versions, fragments, files, columns, encodings and indices"
+SUMMARY = "show versions, fragments, files, columns, encodings, indices and statistics"
 EXAMPLES = """examples:
   lance-df inspect demo_data/flights.lance
   lance-df inspect demo_data/flights.lance --version 1 --format json

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 from lance_df.file.describe import describe_file
 from lance_df.file.open import open_file
 from lance_df.table.open import open_table
+from lance_df.table.statistics import bounds_of_files, bounds_of_zone_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lance_df.file.describe import ColumnDescription, FileDescription
+    from lance_df.format.fragments import Fragment
     from lance_df.format.manifest import IndexMetadata
     from lance_df.storage import Location
+    from lance_df.table.statistics import ColumnBounds
     from lance_df.table.table import Table
 
 
@@ -32,15 +35,19 @@ class Section:
 def inspect_table(
     uri: str, version: int | str | None, storage: Mapping[str, Any] | None, *, limit: int
 ) -> list[Section]:
-    """Describe a version of a table: its history, columns, fragments and indices.
+    """Describe a version of a table: its history, columns, fragments, indices and statistics.
 
     Parameters
     ----------
     limit
-        How many versions and fragments to describe; the columns are those of the described fragments.
+        How many versions and fragments to describe; the columns and the statistics of pages are those of the
+        described fragments.
     """
     table = open_table(uri, version=version, storage_options=storage)
-    described = list(_described_fragments(table, limit))
+    fragments = list(itertools.islice(table.fragments, limit))
+    described = list(_described_fragments(table, fragments))
+    readers = [table.open_data_file(fragment, file) for fragment in fragments for file in fragment.files]
+    bounds = [*bounds_of_files(readers), *bounds_of_zone_maps(table)]
     files = [file for _, _, files in described for file in files]
     return [
         Section("table", [_summary(table)]),
@@ -48,15 +55,21 @@ def inspect_table(
         Section("columns", _columns(files)),
         Section("fragments", [row for row, _, _ in described], max(0, len(table.fragments) - len(described))),
         Section("indices", [_index(table, index) for index in table.indices]),
+        Section("statistics", [_bounds(one) for one in bounds]),
     ]
 
 
 def inspect_file(location: Location, *, pages: bool) -> list[Section]:
     """Describe one data file."""
     source = location.open()
-    file = describe_file(source, open_file(source))
+    reader = open_file(source)
+    file = describe_file(source, reader)
     summary = {"file": file.path, "version": file.version, "rows": file.num_rows, "bytes": file.num_bytes}
-    sections = [Section("file", [summary]), Section("columns", _columns([file]))]
+    sections = [
+        Section("file", [summary]),
+        Section("columns", _columns([file])),
+        Section("statistics", [_bounds(one) for one in bounds_of_files([reader])]),
+    ]
     return [*sections, Section("pages", list(_pages(file)))] if pages else sections
 
 
@@ -99,9 +112,9 @@ def _versions(table: Table, limit: int) -> Section:
 
 
 def _described_fragments(
-    table: Table, limit: int
+    table: Table, fragments: Iterable[Fragment]
 ) -> Iterator[tuple[dict[str, Any], int, list[FileDescription]]]:
-    for fragment in itertools.islice(table.fragments, limit):
+    for fragment in fragments:
         files = []
         for data_file in fragment.files:
             source = table.data_file_location(data_file).open()
@@ -169,4 +182,15 @@ def _index(table: Table, index: IndexMetadata) -> dict[str, Any]:
         "built from": index.dataset_version,
         "fragments": None if covered is None else len(present.intersection(covered)),
         "bytes": sum(size for _, size in index.files) or None,
+    }
+
+
+def _bounds(bounds: ColumnBounds) -> dict[str, Any]:
+    return {
+        "column": bounds.column,
+        "from": bounds.source,
+        "zones": bounds.num_zones,
+        "min": None if bounds.minimum is None else str(bounds.minimum),
+        "max": None if bounds.maximum is None else str(bounds.maximum),
+        "nulls": bounds.null_count,
     }

@@ -282,6 +282,8 @@ def test_inspect_json(cli, root):
     assert [row["rows"] for row in report["fragments"]] == [400, 400]
     assert [row["column"] for row in report["columns"]] == ["id", "city", "fare", "at"]
     assert [(row["columns"], row["fragments"]) for row in report["indices"]] == [("id", 3)]
+    [bounds] = report["statistics"]
+    assert (bounds["column"], bounds["zones"], bounds["min"], bounds["max"]) == ("id", 3, "0", "989")
 
 
 def test_inspect_older_version_and_deletions(cli, root):

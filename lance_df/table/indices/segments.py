@@ -25,6 +25,7 @@ from lance_df.table.indices.zone_map import ZoneMap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lance_df.expr.bounds import ZoneBounds
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.schema import Field
     from lance_df.storage import Location
@@ -77,6 +78,11 @@ class Segment:
             return index.search(predicate, self.fragment_ids)
         except UnsupportedFeatureError:
             return None
+
+    def zone_bounds(self) -> ZoneBounds | None:
+        """Return the bounds of the fragments' zones, if this is a zone map. Raises as :meth:`search`."""
+        index = self._open() if self.kind == "zonemapindexdetails" else None
+        return index.bounds_of(self.fragment_ids) if isinstance(index, ZoneMap) else None
 
     def _open(self) -> ScalarIndex:
         # a store is part of the key because tables of one path may differ between endpoints; the cached index

@@ -76,6 +76,18 @@ class ZoneMap:
     def key_type(self) -> pa.DataType | None:
         return self._bounds.min.type
 
+    def bounds_of(self, fragment_ids: FragmentIds) -> ZoneBounds:
+        """Return the bounds of the zones of some fragments."""
+        kept = self._zones.within(fragment_ids)
+        everything, mask = self._bounds, pa.array(kept)
+        return ZoneBounds(
+            min=everything.min.filter(mask),
+            max=everything.max.filter(mask),
+            null_count=None if everything.null_count is None else everything.null_count[kept],
+            nan_count=None if everything.nan_count is None else everything.nan_count[kept],
+            num_rows=everything.num_rows[kept],
+        )
+
     def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
         wanted = self._zones.within(fragment_ids)
         if (nulls := exact_nulls(predicate, self._file, self._zones)) is not None:
