@@ -83,7 +83,8 @@ def split_rows(rows: Rows, starts: npt.NDArray[np.int64]) -> Iterator[tuple[int,
         return
     cuts = np.searchsorted(rows, starts)
     for page in np.flatnonzero(np.diff(cuts)).tolist():
-        yield page, rows[cuts[page] : cuts[page + 1]] - starts[page]
+        within = rows[cuts[page] : cuts[page + 1]]
+        yield page, within - starts[page] if starts[page] else within
 
 
 def checked_rows(rows: Rows, num_rows: int) -> Rows:

@@ -200,7 +200,8 @@ def _clip(rows: Rows, start: int, stop: int) -> Rows:
     if isinstance(rows, RowRange):
         return RowRange(max(rows.start, start) - start, min(rows.stop, stop) - start)
     first, last = np.searchsorted(rows, [start, stop]).tolist()
-    return rows[first:last] - start
+    clipped = rows[first:last]
+    return clipped - start if start else clipped
 
 
 def _number_columns(schema: Schema, num_columns: int) -> dict[int, int]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.gather import true_positions
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.expr.evaluate import evaluate
@@ -137,8 +138,10 @@ class _Match:
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the rows that are meant."""
-        rows = positions(self.rows)
-        return rows if self.mask is None else rows[self.mask]
+        if self.mask is None:
+            return positions(self.rows)
+        chosen = true_positions(self.mask)
+        return self.rows[chosen] if not isinstance(self.rows, RowRange) else chosen + self.rows.start
 
 
 class _Stretch:
@@ -217,13 +220,19 @@ class _Stretch:
         return _Match(rows, mask, num_rows, reused)
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
-        """Read whole windows and leave out what does not match."""
+        """Read the other columns of a window, or of its rows that match.
+
+        Of nested values the whole window is read first: to find single rows in it takes longer.
+        """
         missing = [column for column in self._scan.columns if column not in match.known]
-        values = self._values(missing, match.rows)
-        if match.mask is not None:
-            kept = pa.array(match.mask)
-            values = {column: array.filter(kept) for column, array in values.items()}
-        return self._batch({**match.known, **values}, match.num_rows)
+        if match.mask is None:
+            return self._batch({**match.known, **self._values(missing, match.rows)}, match.num_rows)
+        nested = [column for column in missing if isinstance(column, StoredColumn) and column.field.children]
+        kept = pa.array(match.mask) if nested else None
+        whole = {column: array.filter(kept) for column, array in self._values(nested, match.rows).items()}
+        single = [column for column in missing if column not in whole]
+        values = self._values(single, match.positions()) if single else {}
+        return self._batch({**match.known, **whole, **values}, match.num_rows)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
         """Read single rows."""

@@ -1,6 +1,6 @@
 """Values of variable width: join the chunks of a page, or values that lie scattered. Spec: 4.7.7."""
 
-from lance_df.encodings.kernels.jit import copy_bytes, kernel, store_8_bytes
+from lance_df.encodings.kernels.jit import copy_bytes, kernel
 
 
 @kernel
@@ -54,28 +54,4 @@ def join_variable(data, starts, lengths, out_offsets, out):  # type: ignore[no-u
     for i in range(len(starts)):
         copy_bytes(target + position, source + starts[i], lengths[i])
         position += lengths[i]
-        out_offsets[i + 1] = position
-
-
-@kernel
-def gather_short(indices, words, lengths, out_offsets, out):  # type: ignore[no-untyped-def]
-    """Write value ``indices[i]`` for each i.
-
-    Parameters
-    ----------
-    indices
-        The caller has checked that all lie within ``words``.
-    words, lengths
-        Values of at most 16 bytes, as rows of two words.
-    out_offsets, out
-        Room for one offset more than indices, and for 16 bytes more than the values take.
-    """
-    target = out.ctypes.data
-    position = 0
-    out_offsets[0] = 0
-    for i in range(len(indices)):
-        index = indices[i]
-        store_8_bytes(target + position, words[index, 0])
-        store_8_bytes(target + position + 8, words[index, 1])
-        position += int(lengths[index])
         out_offsets[i + 1] = position

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings.arrays import null_array
+from lance_df.encodings.gather import Lookup
 from lance_df.encodings.plan import RowRange, together
 from lance_df.errors import CorruptDataError
 
@@ -39,7 +40,7 @@ class DictionaryDecoder:
         return pa.DictionaryArray.from_arrays(indices, items, ordered=self.data_type.ordered, safe=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DictionaryCodedDecoder:
     """Plain values that the writer chose to store as a dictionary. ``indices`` decodes unsigned integers."""
 
@@ -47,11 +48,19 @@ class DictionaryCodedDecoder:
     num_values: int
     indices: Decoder
     items: Decoder
+    _lookup: Lookup | None = None
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        indices, items = yield from _read_parts(self.indices, self.items, rows)
-        _check_indices(indices, 0, len(items))
-        return pa.concat_arrays([null_array(self.data_type, 1), items]).take(indices)
+        if self._lookup is None:
+            indices, items = yield from _read_parts(self.indices, self.items, rows)
+            self._lookup = Lookup(items)
+        else:
+            indices = yield from self.indices.read(rows)
+        numbers, items = indices.to_numpy(), self._lookup.values
+        if items.null_count or not len(items) or (len(numbers) and not numbers.min()):
+            _check_indices(indices, 0, len(items))
+            return pa.concat_arrays([null_array(self.data_type, 1), items]).take(indices)
+        return self._lookup.look_up(numbers - numbers.dtype.type(1))
 
 
 def _read_parts(indices: Decoder, items: Decoder, rows: Rows) -> IoPlan[list[pa.Array]]:

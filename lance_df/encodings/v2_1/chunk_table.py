@@ -91,6 +91,8 @@ class ChunkTable:
         if isinstance(rows, RowRange):
             first = int(self.items[chunks[0]])
             return RowRange(rows.start - first, rows.stop - first)
+        if chunks[-1] - chunks[0] + 1 == len(chunks):
+            return rows - self.items[chunks[0]] if self.items[chunks[0]] else rows
         counts = self.items[chunks + 1] - self.items[chunks]
         shift = np.cumsum(counts) - counts - self.items[chunks]
         return rows + shift[np.searchsorted(self.items[chunks], rows, side="right") - 1]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_df.encodings.gather import take
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.v2_1.fixed_width import decode_fixed_width_block
 from lance_df.errors import CorruptDataError
@@ -166,7 +167,7 @@ class Slots:
             chosen = slots
             if visible is not None:
                 chosen = (np.cumsum(visible) - 1)[slots][visible[slots]]
-            values = self.values.take(pa.array(chosen))
+            values = take(self.values, chosen)
         return Slots(self.scheme, repetition, definition, values)
 
 

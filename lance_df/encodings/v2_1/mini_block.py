@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.plan import RowRange
 from lance_df.encodings.v2_1.buffers import Chunked, Counts, as_bytes, read_spans
 from lance_df.encodings.v2_1.chunk_table import ChunkTable
 from lance_df.encodings.v2_1.dictionary import Dictionary
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 # no level encoding gets more than 85 levels out of a byte, unless they are all 0 and all slots own a value
 _MAX_LEVELS_PER_BYTE = 128
+# more rows than one of so many: all chunks between them are decoded
+_DENSE = 16
 
 
 class MiniBlockPage:
@@ -83,7 +86,7 @@ class MiniBlockPage:
     def decode(self, rows: Rows) -> IoPlan[Slots]:
         """Plan the slots of ``rows``."""
         table = yield from self._read_state()
-        chunks = table.chunks_of(rows) if len(rows) else np.empty(0, np.int64)
+        chunks = self._chunks_of(table, rows)
         starts, stops = table.bytes[chunks], table.bytes[chunks + 1]
         data, positions = yield from read_spans(self._buffers[1], starts, stops, mapped=self._mapped)
         counts = table.items[chunks + 1] - table.items[chunks]
@@ -94,6 +97,15 @@ class MiniBlockPage:
             raise CorruptDataError("lists without repetition levels")
         row_of_slot = table.rows_of_slots(slots.repetition, num_slots, self._scheme.max_repetition, chunks)
         return self._finish(slots.select(rows, row_of_slot))
+
+    def _chunks_of(self, table: ChunkTable, rows: Rows) -> Counts:
+        if not len(rows):
+            return np.empty(0, np.int64)
+        if not isinstance(rows, RowRange) and not self._scheme.max_repetition:
+            first, last = int(rows[0]), int(rows[-1])
+            if last - first < len(rows) * _DENSE:  # then hardly a chunk can be left out
+                return table.chunks_of(RowRange(first, last + 1))
+        return table.chunks_of(rows)
 
     def _read_state(self) -> IoPlan[ChunkTable]:
         if self._table is not None:

@@ -1,0 +1,199 @@
+"""Take values of arrays by position, faster than Arrow does where that pays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings import kernels
+from lance_df.errors import CorruptDataError, InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Positions: TypeAlias = npt.NDArray[np.integer[Any]]
+
+# For less, loading the compiler takes longer than the work.
+_FEW = 4096
+_PADDED_BYTES = (16, 32)
+_WORD_BYTES = (1, 2, 4, 8)
+_PAIR_BYTES = 16
+_INT32_MAX = 2**31 - 1
+
+
+def true_positions(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the positions of what is true."""
+    if len(mask) < _FEW:
+        return np.flatnonzero(mask)
+    found = np.empty(len(mask), np.int64)
+    return found[: kernels.mask_positions(mask, found)]
+
+
+def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the values at ``positions``, all of which the caller knows to lie within ``values``.
+
+    Raises
+    ------
+    InvalidInputError
+        The strings are too long for one array.
+    """
+    if len(positions) < _FEW:
+        return values.take(pa.array(positions))
+    if (table := _lookup_of(values)) is None:
+        return values.take(pa.array(positions))
+    picked = table.look_up(positions)
+    if not values.null_count:
+        return picked
+    valid = values.is_valid().take(pa.array(positions))
+    return pa.Array.from_buffers(values.type, len(picked), [valid.buffers()[1], *picked.buffers()[1:]])
+
+
+class Lookup:
+    """Values of a dictionary, made ready to be looked up.
+
+    Parameters
+    ----------
+    values
+        May have nulls only where :meth:`look_up` is not asked for them.
+    """
+
+    __slots__ = ("_table", "values")
+
+    def __init__(self, values: pa.Array) -> None:
+        self.values = values
+        self._table = _padded_of(values) or _lookup_of(values)
+
+    def look_up(self, indices: Positions) -> pa.Array:
+        """Return the value of each index.
+
+        Raises
+        ------
+        CorruptDataError
+            An index lies outside the dictionary.
+        InvalidInputError
+            The strings are too long for one array.
+        """
+        if self._table is None or len(indices) < _FEW:
+            if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self.values):
+                _raise_outside(int(indices.max()), len(self.values))
+            return self.values.take(pa.array(indices))
+        return self._table.look_up(indices)
+
+
+class _Fixed:
+    """Values of 1, 2, 4, 8 or 16 bytes."""
+
+    __slots__ = ("_type", "_words")
+
+    def __init__(self, values: pa.Array, width: int) -> None:
+        self._type = values.type
+        pair = width == _PAIR_BYTES
+        word = np.dtype(f"<u{8 if pair else width}")
+        words = np.frombuffer(
+            values.buffers()[1] or b"", word, len(values) * (1 + pair), values.offset * width
+        )
+        self._words = _frozen(words.reshape(-1, 2) if pair else words)
+
+    def look_up(self, positions: Positions) -> pa.Array:
+        buffer = pa.allocate_buffer(len(positions) * self._words[:1].nbytes)
+        out = np.frombuffer(buffer, self._words.dtype)
+        if self._words.ndim == 1:
+            outside = kernels.gather_words(self._words, positions, out)
+        else:
+            outside = kernels.gather_pairs(self._words, positions, out.reshape(-1, 2))
+        if outside >= 0:
+            _raise_outside(int(positions[outside]), len(self._words))
+        return pa.Array.from_buffers(self._type, len(positions), [None, buffer], null_count=0)
+
+
+class _Variable:
+    """Strings and binaries of any length, or short ones as padded rows of words."""
+
+    __slots__ = ("_data", "_lengths", "_offsets", "_padded", "_type")
+
+    def __init__(self, values: pa.Array, *, padded: int | None = None) -> None:
+        self._type = values.type
+        width = _offset_bytes(values.type)
+        offsets = values.buffers()[1]
+        self._offsets = (
+            _frozen(np.frombuffer(offsets, f"<i{width}", len(values) + 1, values.offset * width))
+            if offsets
+            else np.zeros(1, f"<i{width}")
+        )
+        self._data = _frozen(np.frombuffer(values.buffers()[2] or b"", np.uint8))
+        self._lengths = np.diff(self._offsets)
+        self._padded = None if padded is None else self._pad(padded)
+
+    @property
+    def longest(self) -> int:
+        return int(self._lengths.max(initial=0))
+
+    def look_up(self, positions: Positions) -> pa.Array:
+        total = kernels.sum_lengths(self._lengths, positions)
+        if total < 0:
+            _raise_outside(int(positions[-1 - total]), len(self._lengths))
+        width = self._offsets.itemsize
+        if width == 4 and total > _INT32_MAX:
+            raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
+        offsets = pa.allocate_buffer((len(positions) + 1) * width)
+        slack = 0 if self._padded is None else self._padded[:1].nbytes
+        data = pa.allocate_buffer(total + slack)
+        ends, out = np.frombuffer(offsets, f"<i{width}"), np.frombuffer(data, np.uint8)
+        if self._padded is None:
+            kernels.gather_spans(self._offsets, self._data, positions, ends, out)
+        else:
+            kernels.gather_padded(self._padded, self._lengths, positions, ends, out)
+        buffers: Sequence[pa.Buffer | None] = [None, offsets, data.slice(0, total)]
+        return pa.Array.from_buffers(self._type, len(positions), buffers, null_count=0)
+
+    def _pad(self, num_bytes: int) -> npt.NDArray[np.uint64]:
+        rows = np.zeros((len(self._lengths), num_bytes), np.uint8)
+        content = self._data[int(self._offsets[0]) : int(self._offsets[-1])]
+        rows[np.arange(num_bytes) < self._lengths[:, None]] = content
+        return rows.view("<u8")
+
+
+def _lookup_of(values: pa.Array) -> _Fixed | _Variable | None:
+    if _offset_bytes(values.type):
+        return _Variable(values)
+    width = _value_bytes(values.type)
+    return _Fixed(values, width) if width else None
+
+
+def _padded_of(values: pa.Array) -> _Variable | None:
+    if not _offset_bytes(values.type) or not len(values):
+        return None
+    longest = _Variable(values).longest
+    padded = next((size for size in _PADDED_BYTES if longest <= size), None)
+    return None if padded is None else _Variable(values, padded=padded)
+
+
+def _offset_bytes(data_type: pa.DataType) -> int:
+    """Return the width of the offsets of strings and binaries, 0 for other types."""
+    types = pa.types
+    if types.is_string(data_type) or types.is_binary(data_type):
+        return 4
+    return 8 if types.is_large_string(data_type) or types.is_large_binary(data_type) else 0
+
+
+def _value_bytes(data_type: pa.DataType) -> int:
+    """Return the width of values that are words, 0 for other types."""
+    types = pa.types
+    if not (types.is_primitive(data_type) or types.is_decimal128(data_type)):
+        return 0
+    width, rest = divmod(int(data_type.bit_width), 8)
+    return width if not rest and width in (*_WORD_BYTES, _PAIR_BYTES) else 0
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view that may not be written to: kernels are compiled for that only."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _raise_outside(index: int, count: int) -> None:
+    raise CorruptDataError(f"dictionary index {index}, there are {count} values")
