@@ -123,7 +123,8 @@ class _Translator:
             value = _literal(expr)
             return Literal(value.as_py()) if isinstance(value, pa.BooleanScalar) else _unknown(expr)
         if kind == "Not":
-            inner = self.translate(_operands(expr)[0], depth)
+            # of the operand itself: what it implies says nothing about its opposite
+            inner = self._truth(_operands(expr)[0], depth)
             return Not(inner) if isinstance(inner, Truth) else _unknown(expr)
         if kind == "ScalarFunction" and expr.rex_call_operator() == "starts_with":
             return self._starts_with(expr, depth)

@@ -24,6 +24,7 @@ i in (1, 2, 3, 4) | i in (1, 2, 3, 4, null) | i not in (1, 4)
 (i not in (1, 2, 3, 4)) or b | not (i in (1, 2, 3, 4) and id > 2) | i between 2 and 4 | i not between 2 and 4
 i is null | i is not null | (i > 2) is null
 b | not b | b = true | b = (i > 3) | b is true | b is not false
+not (b is true) | not (b is false) | not (b is not distinct from true) | not (b is true) and i > 1
 b is unknown | b in (true, false) | s = 'abc' | s like 'abc' | s like 'ab%' | s not like 'ab%' | s ilike 'AB%'
 s like 'a_c' | s like '%b'
  s like 'a!%%' escape '!' | starts_with(s, 'ab') | left(s, 2) = 'ab'
