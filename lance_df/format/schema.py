@@ -16,6 +16,7 @@ import pyarrow as pa
 from lance_df._pb import file_pb2
 from lance_df.errors import ColumnNotFoundError, CorruptDataError
 from lance_df.format import logical_types
+from lance_df.format.extension_types import extension_metadata
 
 if TYPE_CHECKING:
     from typing import Self
@@ -273,7 +274,7 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
         data_type = arrow.type
         if isinstance(data_type, pa.BaseExtensionType):
             metadata[EXTENSION_NAME] = data_type.extension_name.encode()
-            metadata[EXTENSION_METADATA] = data_type.__arrow_ext_serialize__()
+            metadata[EXTENSION_METADATA] = extension_metadata(data_type)
             data_type = data_type.storage_type
         logical_type = logical_types.from_arrow(data_type)
         return Field(

@@ -55,7 +55,11 @@ class ByteSink:
     def abort(self) -> None:
         """Give up and remove what was written, as far as the store lets us."""
         with suppress(Exception):
-            self._file.discard() if hasattr(self._file, "discard") else self._file.close()
+            if self.location.is_local:
+                self._file.close()
+            else:
+                self._file.discard()
+                self._file.closed = True  # or what is left of it is uploaded when it is collected
         with suppress(Exception):
             self.location.fs.rm_file(self.location.path)
 
@@ -64,5 +68,6 @@ def _create(path: str) -> Any:
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return open(path, "xb")
-    except FileNotFoundError as err:  # of a file that is being made this says: the place is impossible
+    except (FileNotFoundError, NotADirectoryError) as err:
+        # of a file that is being made these say: the place is impossible
         raise StorageError(f"{path}: cannot be created here") from err

@@ -1,0 +1,315 @@
+"""Commits: races with ours and with pylance's writers, conflicts, lost replies, failing stores."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, get_args
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df.errors import (
+    AlreadyExistsError,
+    CommitStateUnknownError,
+    IncompatibleConflictError,
+    RetryableConflictError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lance_df.format.operations import (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Merge,
+    OpaqueOperation,
+    Operation,
+    Overwrite,
+    Project,
+    Restore,
+)
+from lance_df.format.transaction import Transaction
+from lance_df.storage import Location, open_location
+from lance_df.table import commit as commit_module
+from lance_df.table.apply import TableState
+from lance_df.table.commit import CommitOptions, commit
+from lance_df.table.conflicts import RULES, Rule, check_conflict
+from lance_df.table.fragment_writer import FileLimits, fragments_written
+from lance_df.table.manifest_bytes import serialize_manifest_file
+from lance_df.table.open import open_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROW = pa.table({"a": [1], "b": ["x"]})
+QUICK = CommitOptions(max_attempts=3, sleep=lambda _: None)
+
+
+def append_from(uri: str, version: int, **options: Any) -> int:
+    """Append a row as a writer does that has read `version` and was slow."""
+    table = open_table(uri, version=version)
+    with fragments_written(
+        table.location, table.schema, ROW.to_batches(), version="2.2", limits=FileLimits()
+    ) as fragments:
+        transaction = Transaction(read_version=version, uuid=str(uuid.uuid4()), operation=Append(fragments))
+        return commit(table.location, transaction, options=QUICK, **options)
+
+
+def data_files(path: Path) -> set[str]:
+    return {file.name for folder in ("data", "_transactions") for file in (path / folder).iterdir()}
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    path = str(tmp_path / "t.lance")
+    lance_df.write_dataset(ROW, path)
+    return path
+
+
+def test_many_writers_of_both_libraries(uri: str) -> None:
+    num_writers, num_appends = 6, 5
+    barrier = threading.Barrier(num_writers)
+
+    def work(writer: int) -> None:
+        barrier.wait()
+        for number in range(num_appends):
+            row = pa.table({"a": [100 * (writer + 1) + number], "b": [str(writer)]})
+            if writer % 2:
+                lance_df.write_dataset(row, uri, mode="append")
+            else:
+                lance.write_dataset(row, uri, mode="append")
+
+    with ThreadPoolExecutor(num_writers) as pool:
+        list(pool.map(work, range(num_writers)))
+    theirs = lance.dataset(uri)
+    theirs.validate()
+    found = sorted(theirs.to_table()["a"].to_pylist())
+    assert found == [1] + [100 * (w + 1) + n for w in range(num_writers) for n in range(num_appends)]
+    assert theirs.version == 1 + num_writers * num_appends
+    assert sorted(lance_df.dataset(uri).to_table()["a"].to_pylist()) == found
+
+
+def test_one_creator_wins(tmp_path: Path) -> None:
+    barrier = threading.Barrier(5)
+    target = tmp_path / "t.lance"
+
+    def create(number: int) -> int | None:
+        barrier.wait()
+        try:
+            lance_df.write_dataset(pa.table({"a": [number]}), str(target))
+        except AlreadyExistsError:
+            return None
+        return number
+
+    with ThreadPoolExecutor(5) as pool:
+        (winner,) = [outcome for outcome in pool.map(create, range(5)) if outcome is not None]
+    assert lance.dataset(str(target)).to_table()["a"].to_pylist() == [winner]
+    assert len(data_files(target)) == 2
+
+
+def test_fragment_ids_are_given_out_at_the_commit(uri: str) -> None:
+    lance.write_dataset(ROW, uri, mode="append")
+    lance.dataset(uri).delete("a = 1 and b = 'y'")
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+    lance.dataset(uri).update({"b": "'z'"})
+    latest = lance.dataset(uri).version
+    assert append_from(uri, 1) == latest + 1
+    theirs = lance.dataset(uri)
+    theirs.validate()
+    ids = [fragment.fragment_id for fragment in theirs.get_fragments()]
+    assert ids == sorted(set(ids))
+    assert theirs.count_rows() == 3
+    assert theirs.count_rows("a = 1") == 3
+
+
+def _overwrite(theirs: lance.LanceDataset) -> None:
+    lance.write_dataset(ROW, theirs, mode="overwrite")
+
+
+def _restore(theirs: lance.LanceDataset) -> None:
+    lance.dataset(theirs.uri, version=1).restore()
+
+
+def _add_column(theirs: lance.LanceDataset) -> None:
+    theirs.add_columns({"c": "a + 1"})
+
+
+def _drop_column(theirs: lance.LanceDataset) -> None:
+    theirs.drop_columns(["b"])
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (_overwrite, IncompatibleConflictError),
+        (_restore, IncompatibleConflictError),
+        (_add_column, RetryableConflictError),
+        (_drop_column, RetryableConflictError),
+    ],
+)
+def test_changes_that_an_append_cannot_follow(
+    uri: str, tmp_path: Path, change: Any, error: type[Exception]
+) -> None:
+    change(lance.dataset(uri))
+    before, version = data_files(tmp_path / "t.lance"), lance.dataset(uri).version
+    with pytest.raises(error, match="was committed before this append"):
+        append_from(uri, 1)
+    assert data_files(tmp_path / "t.lance") == before
+    assert lance.dataset(uri).version == version
+
+
+def test_an_unknown_version_between_is_a_conflict(uri: str, tmp_path: Path) -> None:
+    lance.write_dataset(ROW, uri, mode="append")
+    lance.write_dataset(ROW, uri, mode="append")
+    (gone,) = (tmp_path / "t.lance/_versions").glob(f"{2**64 - 1 - 2}.manifest")
+    gone.unlink()
+    with pytest.raises(IncompatibleConflictError, match=r"version 2 \(an unknown operation\)"):
+        append_from(uri, 1)
+
+
+def test_a_table_that_went_back_is_a_conflict(uri: str, tmp_path: Path) -> None:
+    lance.write_dataset(ROW, uri, mode="append")
+    table = open_table(uri)
+    (newest,) = (tmp_path / "t.lance/_versions").glob(f"{2**64 - 1 - 2}.manifest")
+    newest.unlink()
+    transaction = Transaction(read_version=2, uuid=str(uuid.uuid4()), operation=Append(()))
+    with pytest.raises(IncompatibleConflictError, match="version 2 was read, but is no longer there"):
+        commit(table.location, transaction, options=QUICK)
+
+
+def test_a_transaction_is_never_applied_twice(uri: str) -> None:
+    table = open_table(uri)
+    transaction = Transaction(read_version=1, uuid=str(uuid.uuid4()), operation=Append(()))
+    assert commit(table.location, transaction) == 2
+    lance.write_dataset(ROW, uri, mode="append")
+    assert commit(table.location, transaction) == 2
+    assert lance.dataset(uri).version == 3
+
+
+def test_giving_up_after_losing_again_and_again(
+    uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = data_files(tmp_path / "t.lance")
+    real = commit_module.put_if_absent
+
+    def lose(name: Location, data: bytes) -> bool:
+        monkeypatch.setattr(commit_module, "put_if_absent", real)
+        lance_df.write_dataset(ROW, uri, mode="append")
+        monkeypatch.setattr(commit_module, "put_if_absent", lose)
+        return real(name, data)
+
+    monkeypatch.setattr(commit_module, "put_if_absent", lose)
+    with pytest.raises(RetryableConflictError, match="3 times in a row"):
+        append_from(uri, 1)
+    assert lance.dataset(uri).version == 4
+    assert len(data_files(tmp_path / "t.lance") - before) == 2 * 3
+
+
+def memory_table(tmp_path: Path) -> str:
+    uri = f"memory://{tmp_path}/t.lance"
+    lance_df.write_dataset(ROW, uri)
+    return uri
+
+
+@pytest.mark.parametrize("answer", ["error", "conflict"])
+def test_a_lost_reply_is_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    uri = memory_table(tmp_path)
+    real = commit_module.put_if_absent
+
+    def lose_reply(name: Location, data: bytes) -> bool:
+        assert real(name, data)
+        if answer == "conflict":  # as when the client library repeats a request that had arrived
+            return False
+        raise StorageError("connection reset")
+
+    monkeypatch.setattr(commit_module, "put_if_absent", lose_reply)
+    assert lance_df.write_dataset(ROW, uri, mode="append").version == 2
+    monkeypatch.undo()
+    assert lance_df.dataset(uri).count_rows() == 2
+
+
+def test_a_lost_request_leaves_everything_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = memory_table(tmp_path)
+    data = open_location(f"{uri}/data")
+    before = len(list(data.list()))
+
+    def lose_request(_: Location, __: bytes) -> bool:
+        raise StorageError("connection reset")
+
+    monkeypatch.setattr(commit_module, "put_if_absent", lose_request)
+    with pytest.raises(CommitStateUnknownError, match=r"whether transaction .* was committed is not known"):
+        lance_df.write_dataset(ROW, uri, mode="append")
+    assert len(list(data.list())) == before + 1
+    assert lance_df.dataset(uri).version == 1
+
+
+def test_a_store_that_refuses_is_no_unknown_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = memory_table(tmp_path)
+    data = open_location(f"{uri}/data")
+    before = len(list(data.list()))
+
+    def refuse(_: Location, __: bytes) -> bool:
+        raise StorageError("no permission") from PermissionError(13, "no")
+
+    monkeypatch.setattr(commit_module, "put_if_absent", refuse)
+    with pytest.raises(StorageError, match="no permission"):
+        lance_df.write_dataset(ROW, uri, mode="append")
+    assert len(list(data.list())) == before
+
+
+def test_a_failing_disk_leaves_the_table_as_it_was(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = data_files(tmp_path / "t.lance")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    for function in ("os.link", "os.fsync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(function, full)
+            with pytest.raises(StorageError, match="No space left"):
+                lance_df.write_dataset(ROW, uri, mode="append")
+        assert data_files(tmp_path / "t.lance") == before
+        assert lance.dataset(uri).version == 1
+
+
+def test_tables_that_need_more_of_a_writer(uri: str, tmp_path: Path) -> None:
+    lance.dataset(uri).update_config({"lance.row_lineage.spill": "true"})
+    table = open_table(uri)
+    flagged = dataclasses.replace(table.manifest, version=3, writer_feature_flags=8 | 1 << 40)
+    transaction = Transaction(read_version=2, uuid=str(uuid.uuid4()), operation=Append(()))
+    name = tmp_path / f"t.lance/_versions/{2**64 - 1 - 3}.manifest"
+    name.write_bytes(serialize_manifest_file(TableState(flagged, ()), transaction))
+    before = data_files(tmp_path / "t.lance")
+    with pytest.raises(UnsupportedFeatureError, match="needs a writer that knows"):
+        lance_df.write_dataset(ROW, uri, mode="append")
+    assert data_files(tmp_path / "t.lance") == before
+
+
+KNOWN = [kind for kind in get_args(Operation) if kind is not OpaqueOperation]
+
+
+@pytest.mark.parametrize("mine", [Append, Overwrite, CreateIndex])
+@pytest.mark.parametrize("theirs", KNOWN)
+def test_every_pair_has_a_rule(mine: type, theirs: type) -> None:
+    if theirs.__name__ == "Clone":  # makes tables, never versions
+        assert (mine, theirs) not in RULES
+    else:
+        assert (mine, theirs) in RULES
+    if theirs in (Overwrite, Restore) and mine is not Overwrite:
+        assert RULES[mine, theirs] is Rule.GIVE_UP
+    if mine is Append and theirs in (Merge, Project):
+        assert RULES[mine, theirs] is Rule.RETRY
+    if mine is CreateIndex and theirs is DataReplacement:
+        assert RULES[mine, theirs] is Rule.RETRY
+
+
+@pytest.mark.parametrize("theirs", [None, OpaqueOperation("UpdateMemWalState")])
+def test_what_is_not_known_conflicts(theirs: Operation | None) -> None:
+    with pytest.raises(IncompatibleConflictError):
+        check_conflict(Append(()), theirs, version=3, table="t")
