@@ -322,8 +322,7 @@ def _num_columns(table: Table, options: ScanOptions) -> int:
 
 def _native_schema(table: Table, options: ScanOptions) -> pa.Schema:
     columns = resolve_columns(table.schema, _names(table, options), blobs_as_bytes=options.blobs_as_bytes)
-    metadata = {key.encode(): value for key, value in table.schema.metadata.items()}
-    return pa.schema([column.output for column in columns], metadata or None)
+    return pa.schema([column.output for column in columns], table.schema.arrow_metadata)
 
 
 def _uses_statistics(options: ScanOptions) -> bool:

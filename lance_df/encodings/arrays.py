@@ -27,6 +27,8 @@ def fixed_width_bits(data_type: pa.DataType) -> int | None:
         return None if bits is None else bits * data_type.list_size
     if pa.types.is_null(data_type) or pa.types.is_dictionary(data_type):
         return None
+    if pa.types.is_fixed_size_binary(data_type):
+        return int(data_type.byte_width) * 8  # pyarrow's bit width has 32 bits
     try:
         return int(data_type.bit_width)
     except ValueError:
@@ -205,7 +207,6 @@ def _zeros(num_bytes: int) -> pa.Buffer:
 
 def _aligned(data: pa.Buffer, data_type: pa.DataType) -> pa.Buffer:
     """Return ``data``, copied if its address is not a multiple of what engines expect of the type."""
-    width = data_type.bit_width // 8
-    if pa.types.is_fixed_size_binary(data_type) or width < 2:
+    if pa.types.is_fixed_size_binary(data_type) or (width := data_type.bit_width // 8) < 2:
         return data
     return data if data.address % min(width, _MAX_ALIGNMENT) == 0 else pa.py_buffer(data.to_pybytes())

@@ -146,8 +146,7 @@ class LanceFileReader:
         if self._reader.version in ("2.1", "2.2"):
             fields = tuple(blob_description(field) for field in fields)
         self._fields = fields
-        metadata = {key.encode(): value for key, value in schema.metadata.items()}
-        self._stored = pa.schema([field.to_arrow() for field in self._fields], metadata or None)
+        self._stored = pa.schema([field.to_arrow() for field in self._fields], schema.arrow_metadata)
 
     def num_rows(self) -> int:
         """Return the rows of the file."""

@@ -138,7 +138,15 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
                 f"{self.path}: packed column {field.name!r} does not hold all its children"
             )
         places = [place_of[child.id] for child in field.children]
-        return PackedColumn(field.arrow_type(), LeafColumn(pages, stored.arrow_type()), places)
+        with named_errors(f"{self.path}: column {field.name!r}"):
+            data_type, stored_type = field.arrow_type(), stored.arrow_type()
+        for place, child in zip(places, data_type, strict=True):
+            if stored_type.field(place).type != child.type:
+                raise CorruptDataError(
+                    f"{self.path}: packed column {field.name!r} holds {child.name!r} as "
+                    f"{stored_type.field(place).type}, expected {child.type}"
+                )
+        return PackedColumn(data_type, LeafColumn(pages, stored_type), places)
 
     def _pages(self, field: Field) -> ColumnPages:
         if field.id not in self._column_of:

@@ -51,6 +51,9 @@ _NAMES = {
 _NAMES |= {pa.timestamp(unit): f"timestamp:{unit}:-" for unit in ("s", "ms", "us", "ns")}
 _NAMES |= {pa.string_view(): "string", pa.binary_view(): "binary"}
 
+# zones and nested lists make long names, but not as long
+_MAX_NAME = 1000
+
 BFLOAT16 = "lance.bfloat16"
 
 
@@ -73,10 +76,14 @@ def to_arrow(logical_type: str, children: Sequence[pa.Field] = ()) -> pa.DataTyp
     """
     if (primitive := _PRIMITIVES.get(logical_type)) is not None:
         return primitive
+    if len(logical_type) > _MAX_NAME:
+        raise CorruptDataError(
+            f"a logical type of {len(logical_type)} characters, at most {_MAX_NAME} are expected"
+        )
     kind, _, rest = logical_type.partition(":")
     try:
         return _parametric(kind, rest, children)
-    except (ValueError, pa.ArrowInvalid, IndexError, OverflowError) as err:
+    except (ValueError, TypeError, pa.ArrowInvalid, IndexError, OverflowError, RecursionError) as err:
         raise CorruptDataError(
             f"impossible logical type {logical_type!r} with {len(children)} children"
         ) from err

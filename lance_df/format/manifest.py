@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -288,7 +289,7 @@ class Manifest:
         fragments = FragmentList(message.fragments, source=source)
         return cls(
             version=message.version,
-            schema=Schema.from_proto(message.fields, message.schema_metadata, source=source),
+            schema=_schema(message, source),
             fragments=fragments,
             timestamp_ns=message.timestamp.seconds * _NANOS + message.timestamp.nanos
             if message.HasField("timestamp")
@@ -357,6 +358,14 @@ _REPLACED: tuple[Any, ...] = (
     *("transaction_section_deprecated", "fields", "fragments", "schema_metadata", "timestamp"),
     *("config", "table_metadata", "base_paths", "data_format"),
 )
+
+
+def _schema(message: table_pb2.Manifest, source: str) -> Schema:
+    schema = Schema.from_proto(message.fields, message.schema_metadata, source=source)
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise CorruptDataError(f"{source}: two columns are called {twice[0]!r}")
+    return schema
 
 
 def _max_fragment_id(message: table_pb2.Manifest, fragments: FragmentList) -> int | None:

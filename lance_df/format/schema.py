@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df._pb import file_pb2
-from lance_df.errors import ColumnNotFoundError, CorruptDataError
+from lance_df.errors import ColumnNotFoundError, CorruptDataError, UnsupportedFeatureError
 from lance_df.format import logical_types
 from lance_df.format.extension_types import extension_metadata
 
@@ -26,7 +26,8 @@ EXTENSION_METADATA = "ARROW:extension:metadata"
 BLOB_KEY = "lance-encoding:blob"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 
-_MAX_DEPTH = 200
+# what the C interface of Arrow lets through
+_MAX_DEPTH = 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +72,22 @@ class Field:
         return self.logical_type in logical_types.LIST_TYPES
 
     def arrow_type(self) -> pa.DataType:
-        """Return the Arrow storage type (extension types are named in the field's metadata only)."""
-        return logical_types.to_arrow(self.logical_type, [child.to_arrow() for child in self.children])
+        """Return the Arrow storage type (extension types are named in the field's metadata only).
+
+        Raises
+        ------
+        CorruptDataError, UnsupportedFeatureError
+            The logical type of this field, or of one below it, is impossible or unknown.
+        """
+        children = [child.to_arrow() for child in self.children]
+        try:
+            return logical_types.to_arrow(self.logical_type, children)
+        except (CorruptDataError, UnsupportedFeatureError) as err:
+            raise type(err)(f"field {self.name!r}: {err}") from err
 
     def to_arrow(self) -> pa.Field:
         """Return the Arrow field, of storage type, with its metadata."""
-        metadata = {key.encode(): value for key, value in self.metadata.items()}
-        return pa.field(self.name, self.arrow_type(), self.nullable, metadata or None)
+        return pa.field(self.name, self.arrow_type(), self.nullable, _arrow_metadata(self.metadata))
 
     def walk(self) -> Iterator[Field]:
         """Yield this field and all below it, depth first, parents before children."""
@@ -141,10 +151,14 @@ class Schema:
                 return field
         raise ColumnNotFoundError(f"no column {name!r}; the columns are {', '.join(map(repr, self.names))}")
 
+    @property
+    def arrow_metadata(self) -> dict[bytes, bytes] | None:
+        """The metadata as an Arrow schema has it; None for none."""
+        return _arrow_metadata(self.metadata)
+
     def to_arrow(self) -> pa.Schema:
         """Return the Arrow schema, of storage types, with all metadata."""
-        metadata = {key.encode(): value for key, value in self.metadata.items()}
-        return pa.schema([field.to_arrow() for field in self.fields], metadata or None)
+        return pa.schema([field.to_arrow() for field in self.fields], self.arrow_metadata)
 
     @classmethod
     def from_proto(
@@ -176,12 +190,20 @@ class Schema:
         return messages
 
 
+def _arrow_metadata(metadata: Mapping[str, bytes]) -> dict[bytes, bytes] | None:
+    """Return what Arrow takes for metadata. It is stored as bytes, but engines rely on UTF-8."""
+    texts = {key.encode(): value.decode("utf-8", "replace").encode() for key, value in metadata.items()}
+    return texts or None
+
+
 def _build_tree(messages: Sequence[file_pb2.Field], source: str) -> tuple[Field, ...]:
     children: dict[int, list[int]] = {}
     depth: dict[int, int] = {}
     top: list[int] = []
     blob_parent: int | None = None
     for position, message in enumerate(messages):
+        if "\0" in message.name:  # Arrow hands names over as C strings
+            raise CorruptDataError(f"{source}: a NUL character in the name of field {message.name!r}")
         if message.id == -1 and message.parent_id == -1 and blob_parent is not None:
             # descriptor children of a blob column carry no ids and follow their parent (2.2 files)
             children[messages[blob_parent].id].append(position)

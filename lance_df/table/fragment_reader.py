@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.arrays import null_array
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.file.io import named_errors
 from lance_df.file.legacy import LegacyFileReader
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class FragmentReader:
         self.fragment = fragment
         self.num_rows = table.fragment_rows(fragment)
         self._table = table
-        self._held = [_held_ids(file) for file in fragment.files]
+        with named_errors(table.name_of(fragment)):
+            self._held = [_held_ids(file) for file in fragment.files]
         self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
         self._readers: dict[int, FileReader] = {}
 
@@ -67,7 +69,7 @@ class FragmentReader:
         for number, parts in wanted.items():
             arrays = self.open(number).read(parts, rows)
             found.update(zip(((number, part) for part in parts), arrays, strict=True))
-        return [
+        merged = [
             _merge(
                 field,
                 [(part, found[number, part]) for number, part in self.parts(field)],
@@ -76,6 +78,12 @@ class FragmentReader:
             )
             for field in fields
         ]
+        for field, array in zip(fields, merged, strict=True):
+            if not field.nullable and array.null_count:  # engines rely on it
+                raise CorruptDataError(
+                    f"{self.name}: column {field.name!r} must not be NULL, but is somewhere"
+                )
+        return merged
 
     @property
     def name(self) -> str:

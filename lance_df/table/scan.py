@@ -102,11 +102,10 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         table.schema, request.columns, appended=appended, blobs_as_bytes=request.blobs_as_bytes
     )
     paths = set() if predicate is None else columns(predicate)
-    metadata = {key.encode(): value for key, value in table.schema.metadata.items()}
     return Scan(
         table=table,
         columns=output,
-        schema=pa.schema([column.output for column in output], metadata or None),
+        schema=pa.schema([column.output for column in output], table.schema.arrow_metadata),
         predicate=predicate,
         filter_columns=tuple(
             resolve_path(table.schema, path, blobs_as_bytes=request.blobs_as_bytes) for path in sorted(paths)
@@ -115,6 +114,7 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         limit=request.limit,
         batch_rows=request.batch_rows,
         include_deleted_rows=request.include_deleted_rows,
+        learns_bounds=request.use_statistics,
     )
 
 

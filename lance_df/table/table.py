@@ -16,6 +16,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from lance_df.file.io import named_errors
 from lance_df.file.open import open_file
 from lance_df.file.tail import TAIL_BYTES
 from lance_df.format.feature_flags import FeatureFlag
@@ -27,6 +28,7 @@ from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
 from lance_df.table.deletions import read_deletion_vector
 from lance_df.table.history import History
+from lance_df.table.learned_bounds import LearnedBounds
 from lance_df.table.manifest_io import read_manifest
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import (
@@ -69,6 +71,7 @@ class Shared:
     root: Location
     external_store: ExternalManifestStore | None = None
     readers: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_OPEN_FILES), repr=False)
+    bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
     deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
 
     def history(self, branch: str | None) -> History:
@@ -120,10 +123,11 @@ class Table:
 
         Raises
         ------
-        UnsupportedFeatureError
-            A column has a type that this release does not know.
+        CorruptDataError, UnsupportedFeatureError
+            A column has a type that is impossible, or that this release does not know.
         """
-        return self.schema.to_arrow()
+        with named_errors(self._file.path):
+            return self.schema.to_arrow()
 
     @property
     def fragments(self) -> FragmentList:
@@ -224,7 +228,13 @@ class Table:
         known = (fragments.physical_rows > 0) & ~(fragments.has_deletions & (fragments.num_deleted == 0))
         if not self._trusts_row_counts:
             known[:] = False
-        total = int((fragments.physical_rows - fragments.num_deleted)[known].sum())
+        live = (fragments.physical_rows - fragments.num_deleted)[known]
+        if (live < 0).any():
+            raise CorruptDataError(
+                f"{self._file.path}: more rows are deleted than there are in fragment "
+                f"{fragments.ids[known][live.argmin()]}"
+            )
+        total = int(live.sum())
         unknown = [fragments[position] for position in np.flatnonzero(~known).tolist()]
         return total + sum(map_reads(self.live_rows, unknown, where=self.location))
 
@@ -357,6 +367,10 @@ class Table:
     def _open(self, location: Location, file: DataFile, *, is_legacy: bool) -> FileReader:
         try:
             source = location.open_sized(file.size_bytes) if file.size_bytes else location.open()
+            if file.size_bytes not in (0, source.size):
+                raise CorruptDataError(
+                    f"{location.uri}: the file has {source.size} bytes, its table says {file.size_bytes}"
+                )
             if is_legacy:
                 return open_file(source, field_ids=file.fields, dictionary_source=self._file.source)
             return open_file(source, column_of=file.column_of())

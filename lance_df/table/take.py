@@ -167,8 +167,7 @@ def _take(
 ) -> pa.Table:
     """Read each row once, in storage order, then put them into the order asked for."""
     columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
-    metadata = {key.encode(): value for key, value in table.schema.metadata.items()}
-    schema = pa.schema([column.output for column in columns], metadata or None)
+    schema = pa.schema([column.output for column in columns], table.schema.arrow_metadata)
     keys, order = np.unique((places.astype(np.int64) << _OFFSET_BITS) | offsets, return_inverse=True)
     rows_of: list[tuple[int, npt.NDArray[np.int64]]] = [
         (place, keys[(keys >> _OFFSET_BITS) == place] & ((1 << _OFFSET_BITS) - 1))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_df.encodings.v2_1.blob import DESCRIPTOR, DESCRIPTOR_2_2
 from lance_df.encodings.v2_1.nested import Ancestor
-from lance_df.errors import UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.blobs import is_blob_description
 
 if TYPE_CHECKING:
@@ -142,6 +142,8 @@ class _Builder:
         if whole is None or len(whole.children) == len(field.children):
             return Leaf(column, name, wanted, wanted, None, ancestors)
         positions = {child.id: number for number, child in enumerate(whole.children)}
+        if not positions.keys() >= {child.id for child in field.children}:
+            raise CorruptDataError(f"column {name!r} is not stored with the children that are asked for")
         kept = tuple(positions[child.id] for child in field.children)
         return Leaf(column, name, whole.arrow_type(), wanted, kept, ancestors)
 

@@ -43,6 +43,8 @@ def bits_per_offset(data_type: pa.DataType) -> int | None:
 
 def bits_per_value(data_type: pa.DataType) -> int:
     """Return the width of Arrow's values for types of fixed width."""
+    if pa.types.is_fixed_size_binary(data_type):
+        return int(data_type.byte_width) * 8  # pyarrow's bit width has 32 bits
     try:
         return int(data_type.bit_width)
     except ValueError:
