@@ -16,7 +16,8 @@ from lance_df.errors import CorruptDataError, InvalidInputError
 
 MAIN = "main"
 
-_PART = re.compile(r"[0-9A-Za-z._\-]+")
+# letters and digits of any script
+_PART = re.compile(r"[\w.\-]+")
 _NANOS = re.compile(r"(\.\d{6})\d+")
 
 

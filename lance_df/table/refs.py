@@ -85,7 +85,7 @@ def describe_branches(root: Location) -> str:
 
 def tag_file(root: Location, tag: str) -> Location:
     """Return the file of a tag."""
-    return root / f"{_TAGS}/{check_tag_name(tag)}{_EXTENSION}"
+    return _ref_file(root / _TAGS, check_tag_name(tag))
 
 
 def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> ResolvedRef:
@@ -122,12 +122,16 @@ def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> Re
 def _read_all(folder: Location, parse: Callable[..., R]) -> dict[str, R]:
     found: dict[str, R] = {}
     for name in _names(folder):
-        file = folder / f"{quote(name, safe='')}{_EXTENSION}"
+        file = _ref_file(folder, name)
         try:
             found[name] = parse(file.read(), source=file.uri)
         except NotFoundError:
             continue  # deleted since it was listed
     return found
+
+
+def _ref_file(folder: Location, name: str) -> Location:
+    return folder / f"{quote(name, safe='')}{_EXTENSION}"
 
 
 def _names(folder: Location) -> list[str]:

@@ -84,12 +84,12 @@ def test_noise_is_reported(data):
 
 
 def test_names():
-    for name in ("a", "v1.0", "A-b_c", "0"):
+    for name in ("a", "v1.0", "A-b_c", "0", "tägg", "日本"):
         assert check_tag_name(name) == check_branch_name(name) == name
     assert check_branch_name("a/b/c.d") == "a/b/c.d"
-    for name in ("", "a b", ".a", "a.", "a..b", "x.lock", "a/b", "ä", "a\n"):
+    for name in ("", "a b", ".a", "a.", "a..b", "x.lock", "a/b", "a\n"):
         with pytest.raises(InvalidInputError, match="tag name"):
             check_tag_name(name)
-    for name in ("", "/a", "a/", "a//b", "..", "a/../b", "a\\b", "x.lock", "main", "a/.", "é", "a\n"):
+    for name in ("", "/a", "a/", "a//b", "..", "a/../b", "a\\b", "x.lock", "main", "a/.", "a\n"):
         with pytest.raises(InvalidInputError, match="branch name"):
             check_branch_name(name)

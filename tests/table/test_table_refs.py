@@ -148,6 +148,16 @@ def test_a_tag_cannot_lead_out_of_the_table(data: lance.LanceDataset, tmp_path: 
         open_table(data.uri, version="evil")
 
 
+def test_names_in_any_script(data: lance.LanceDataset):
+    data.tags.create("tägg-日本", 2)
+    lance.write_dataset(rows(40, 43), data.create_branch("dév/ß", 1), mode="append")
+    tagged, branch = open_table(data.uri, version="tägg-日本"), open_table(data.uri, version=("dév/ß", None))
+    assert (tagged.version, tagged.count_rows()) == (2, 9)
+    assert branch.count_rows() == 13
+    assert "tägg-日本" in tagged.tags()
+    assert branch.branches().keys() == data.branches.list().keys()
+
+
 @pytest.mark.parametrize("version", ["first", 2, ("br/x", 4)], ids=str)
 def test_shallow_clones(data: lance.LanceDataset, tmp_path: Path, version):
     clone = data.shallow_clone(str(tmp_path / "clone.lance"), version)
