@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_df.encodings import kernels
+from lance_df.encodings.gather import FEW, take_words
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.storage import ByteRange
@@ -26,6 +28,10 @@ _NEAR_BYTES = 4 * 1024
 _MANY_RANGES = 256
 _FAR_BYTES = 256 * 1024
 
+# From one row of so many on, all that lies between rows is read.
+_DENSE = 4
+
+_NOTHING = np.empty(0, np.uint8)
 _WORDS: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
     2: np.dtype("<u2"),
@@ -66,6 +72,8 @@ def fetch_fixed(buffer: ByteRange, width: int, rows: Rows) -> IoPlan[pa.Buffer]:
         ByteRange(buffer.start + int(rows[low]) * width, buffer.start + (int(rows[high - 1]) + 1) * width)
         for low, high in cuts
     ]
+    if len(cuts) == 1:
+        return take_words(parts[0], width, rows - rows[0])
     word: np.dtype[Any] = _WORDS.get(width) or np.dtype(f"V{width}")
     out = np.empty(len(rows), word)
     for (low, high), part in zip(cuts, parts, strict=True):
@@ -92,35 +100,48 @@ def fetch_spans(
         ByteRange(within.start + int(starts[low]), within.start + int(ends[high - 1])) for low, high in cuts
     ]
     pieces = [
-        _pick_spans(part, starts[low:high] - starts[low], ends[low:high] - starts[low])
+        take_spans(part, starts[low:high] - starts[low], ends[low:high] - starts[low])
         for (low, high), part in zip(cuts, parts, strict=True)
     ]
-    return _content(pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces))
+    if len(pieces) == 1:
+        return pieces[0]
+    joined = np.concatenate([np.frombuffer(data, np.uint8) for _, data in pieces if data.size] or [_NOTHING])
+    return _ends_of(ends - starts), pa.py_buffer(joined)
 
 
 def take_spans(
     data: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
     """Do the same with bytes that are in memory."""
-    return _content(_pick_spans(data, starts, ends))
+    if len(starts) < FEW:
+        return _pick_spans(data, starts, ends)
+    bounds = _ends_of(ends - starts)
+    out = pa.allocate_buffer(int(bounds[-1]))
+    source = np.frombuffer(data, np.uint8) if data.size else _NOTHING
+    kernels.copy_spans(source, starts, ends - starts, np.frombuffer(out, np.uint8), bounds[:-1])
+    return bounds, out
 
 
-def _content(values: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
-    offsets = np.frombuffer(values.buffers()[1], np.int64, len(values) + 1)
-    return offsets, values.buffers()[2] or pa.py_buffer(b"")
+def _ends_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return 0, and where each of the values ends when they lie back to back."""
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
 
 
 def _pick_spans(
     part: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> pa.LargeBinaryArray:
-    """Return the spans as an array: every other value of one that also holds what lies between them."""
+) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
+    """Take the spans as every other value of an array that also holds what lies between them."""
     if not len(starts):
-        return pa.array([], pa.large_binary())
+        return np.zeros(1, np.int64), pa.py_buffer(b"")
     edges = np.stack([starts, ends], axis=1).reshape(-1)
     everything = pa.Array.from_buffers(
         pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), part], null_count=0
     )
-    return everything.take(pa.array(np.arange(0, len(edges), 2)))
+    values = everything.take(pa.array(np.arange(0, len(edges), 2)))
+    offsets = np.frombuffer(values.buffers()[1], np.int64, len(values) + 1)
+    return offsets, values.buffers()[2] or pa.py_buffer(b"")
 
 
 def fetch_bits(buffer: ByteRange, rows: Rows) -> IoPlan[pa.Buffer]:
@@ -149,6 +170,8 @@ def _shift_down(bitmap: pa.Buffer, by: int) -> pa.Buffer:
 
 def _cut_at_gaps(rows: RowPositions, width: int) -> list[tuple[int, int]]:
     """Return (first, stop) indices into ``rows`` of the stretches to be read in one range."""
+    if int(rows[-1]) - int(rows[0]) < _DENSE * len(rows):
+        return [(0, len(rows))]
     starts = rows * width
     return _cut_spans(starts, starts + width)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Positions: TypeAlias = npt.NDArray[np.integer[Any]]
 
 # For less, loading the compiler takes longer than the work.
-_FEW = 4096
+FEW = 4096
 _PADDED_BYTES = (16, 32)
 _WORD_BYTES = (1, 2, 4, 8)
 _PAIR_BYTES = 16
@@ -26,7 +26,7 @@ _INT32_MAX = 2**31 - 1
 
 def true_positions(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the positions of what is true."""
-    if len(mask) < _FEW:
+    if len(mask) < FEW:
         return np.flatnonzero(mask)
     found = np.empty(len(mask), np.int64)
     return found[: kernels.mask_positions(mask, found)]
@@ -40,7 +40,7 @@ def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
     InvalidInputError
         The strings are too long for one array.
     """
-    if len(positions) < _FEW:
+    if len(positions) < FEW:
         return values.take(pa.array(positions))
     if (table := _lookup_of(values)) is None:
         return values.take(pa.array(positions))
@@ -49,6 +49,14 @@ def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
         return picked
     valid = values.is_valid().take(pa.array(positions))
     return pa.Array.from_buffers(values.type, len(picked), [valid.buffers()[1], *picked.buffers()[1:]])
+
+
+def take_words(data: pa.Buffer, width: int, positions: npt.NDArray[np.int64]) -> pa.Buffer:
+    """Return values of ``width`` bytes back to back; the caller knows that they lie within ``data``."""
+    if len(positions) >= FEW and width in (*_WORD_BYTES, _PAIR_BYTES):
+        return _gather_words(_words_of(data, width, data.size // width), positions)
+    words = np.frombuffer(data, f"V{width}")
+    return pa.py_buffer(words.take(positions, mode="clip"))
 
 
 class Lookup:
@@ -76,7 +84,7 @@ class Lookup:
         InvalidInputError
             The strings are too long for one array.
         """
-        if self._table is None or len(indices) < _FEW:
+        if self._table is None or len(indices) < FEW:
             if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self.values):
                 _raise_outside(int(indices.max()), len(self.values))
             return self.values.take(pa.array(indices))
@@ -90,23 +98,31 @@ class _Fixed:
 
     def __init__(self, values: pa.Array, width: int) -> None:
         self._type = values.type
-        pair = width == _PAIR_BYTES
-        word = np.dtype(f"<u{8 if pair else width}")
-        words = np.frombuffer(
-            values.buffers()[1] or b"", word, len(values) * (1 + pair), values.offset * width
-        )
-        self._words = _frozen(words.reshape(-1, 2) if pair else words)
+        data = values.buffers()[1] or pa.py_buffer(b"")
+        self._words = _words_of(data, width, len(values), values.offset * width)
 
     def look_up(self, positions: Positions) -> pa.Array:
-        buffer = pa.allocate_buffer(len(positions) * self._words[:1].nbytes)
-        out = np.frombuffer(buffer, self._words.dtype)
-        if self._words.ndim == 1:
-            outside = kernels.gather_words(self._words, positions, out)
-        else:
-            outside = kernels.gather_pairs(self._words, positions, out.reshape(-1, 2))
-        if outside >= 0:
-            _raise_outside(int(positions[outside]), len(self._words))
-        return pa.Array.from_buffers(self._type, len(positions), [None, buffer], null_count=0)
+        data = _gather_words(self._words, positions)
+        return pa.Array.from_buffers(self._type, len(positions), [None, data], null_count=0)
+
+
+def _words_of(data: pa.Buffer, width: int, count: int, start: int = 0) -> npt.NDArray[Any]:
+    """Return values as words, those of 16 bytes as rows of two."""
+    if width == _PAIR_BYTES:
+        return _frozen(np.frombuffer(data, "<u8", 2 * count, start).reshape(-1, 2))
+    return _frozen(np.frombuffer(data, f"<u{width}", count, start))
+
+
+def _gather_words(words: npt.NDArray[Any], positions: Positions) -> pa.Buffer:
+    buffer = pa.allocate_buffer(len(positions) * words.strides[0])
+    out = np.frombuffer(buffer, words.dtype)
+    if words.ndim == 1:
+        outside = kernels.gather_words(words, positions, out)
+    else:
+        outside = kernels.gather_pairs(words, positions, out.reshape(-1, 2))
+    if outside >= 0:
+        _raise_outside(int(positions[outside]), len(words))
+    return buffer
 
 
 class _Variable:

@@ -115,6 +115,7 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         batch_rows=request.batch_rows,
         include_deleted_rows=request.include_deleted_rows,
         learns_bounds=request.use_statistics,
+        learns_bounds=request.use_statistics,
     )
 
 

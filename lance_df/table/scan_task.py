@@ -56,6 +56,8 @@ class Scan:
         Rows after which a task may stop.
     batch_rows
         Upper bound for the rows of a batch.
+    learns_bounds
+        Whether windows without matches are remembered, and passed over from then on.
     """
 
     table: Table
@@ -67,6 +69,7 @@ class Scan:
     limit: int | None
     batch_rows: int | None
     include_deleted_rows: bool
+    learns_bounds: bool
 
     def fields(self) -> list[Field]:
         """Return the stored fields that are read, each once."""
@@ -172,7 +175,8 @@ class _Stretch:
             selected=selected,
         )
         ahead = 0 if scan.table.location.is_local else _PREFETCHED_WINDOWS
-        with closing(map_ahead(self._process, cuts, ahead=ahead)) as results:
+        promising = (rows for rows in cuts if not self._is_ruled_out(rows))
+        with closing(map_ahead(self._process, promising, ahead=ahead)) as results:
             yield from self._joined(results)
 
     def _joined(self, results: Iterator[_Match | pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
@@ -198,6 +202,13 @@ class _Stretch:
             return match
         return self._finish(match)
 
+    def _is_ruled_out(self, rows: Rows) -> bool:
+        scan = self._scan
+        if scan.predicate is None or not scan.learns_bounds or not isinstance(rows, RowRange):
+            return False
+        bounds = scan.table.shared.bounds
+        return bounds.rules_out(self._reader, rows, scan.predicate, scan.filter_columns)
+
     def _match(self, rows: Rows) -> _Match | None:
         scan = self._scan
         mask = None if scan.include_deleted_rows else self._live(rows)
@@ -212,6 +223,8 @@ class _Stretch:
         if mask is None:
             return _Match(rows, None, len(rows), known)
         num_rows = int(np.count_nonzero(mask))
+        if not num_rows and scan.learns_bounds and isinstance(rows, RowRange):
+            scan.table.shared.bounds.learn(self._reader, rows, known)
         if num_rows in (0, len(rows)):
             return _Match(rows, None, num_rows, known) if num_rows else None
         wanted = set(scan.columns)
@@ -220,19 +233,13 @@ class _Stretch:
         return _Match(rows, mask, num_rows, reused)
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
-        """Read the other columns of a window, or of its rows that match.
-
-        Of nested values the whole window is read first: to find single rows in it takes longer.
-        """
+        """Read whole windows and leave out what does not match."""
         missing = [column for column in self._scan.columns if column not in match.known]
-        if match.mask is None:
-            return self._batch({**match.known, **self._values(missing, match.rows)}, match.num_rows)
-        nested = [column for column in missing if isinstance(column, StoredColumn) and column.field.children]
-        kept = pa.array(match.mask) if nested else None
-        whole = {column: array.filter(kept) for column, array in self._values(nested, match.rows).items()}
-        single = [column for column in missing if column not in whole]
-        values = self._values(single, match.positions()) if single else {}
-        return self._batch({**match.known, **whole, **values}, match.num_rows)
+        values = self._values(missing, match.rows)
+        if match.mask is not None:
+            kept = pa.array(match.mask)
+            values = {column: array.filter(kept) for column, array in values.items()}
+        return self._batch({**match.known, **values}, match.num_rows)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
         """Read single rows."""

@@ -320,3 +320,15 @@ def test_a_struct_may_be_spread_over_data_files(tmp_path: Path) -> None:
     assert read(table, predicate=Comparison(Column(("s", "x")), Operator.GE, pa.scalar(2)))[
         "l"
     ].to_pylist() == [[]]
+
+
+def test_windows_without_matches_are_remembered(remote: tuple[Table, Reads], data: pa.Table) -> None:
+    table, reads = remote
+    nothing = equal_to(-7)
+    assert read(table, predicate=nothing).num_rows == 0
+    first = reads.num_bytes
+    assert read(table, predicate=nothing).num_rows == 0
+    assert reads.num_bytes == first
+    assert read(table, predicate=nothing, use_statistics=False).num_rows == 0
+    assert reads.num_bytes > first
+    assert read(table, predicate=at_least(0)).num_rows == data.num_rows
