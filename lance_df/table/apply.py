@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from lance_df.errors import UnsupportedFeatureError
+from lance_df.errors import RetryableConflictError, UnsupportedFeatureError
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import Fragment, FragmentList
 from lance_df.format.manifest import IndexMetadata, Manifest, WriterVersion
@@ -71,6 +71,8 @@ def apply(state: TableState, operation: Operation, *, data_format: str | None = 
     ------
     UnsupportedFeatureError
         An operation that this release cannot commit.
+    RetryableConflictError
+        An overwrite whose field ids are taken, in a table that never uses one twice.
     """
     match operation:
         case Append(fragments):
@@ -124,6 +126,11 @@ def _overwritten(manifest: Manifest, operation: Overwrite, data_format: str | No
         base_paths=(*manifest.base_paths, *operation.initial_bases),
     )
     if manifest.max_allocated_field_id is not None:
+        lowest = min((field.id for field in operation.schema.walk()), default=None)
+        if lowest is not None and lowest <= manifest.max_allocated_field_id:
+            raise RetryableConflictError(
+                f"field id {lowest} was given out by another commit meanwhile; run the overwrite again"
+            )
         highest = max(manifest.max_allocated_field_id, operation.schema.max_field_id)
         emptied = dataclasses.replace(emptied, max_allocated_field_id=highest)
     return _with_fragments(emptied, operation.fragments)

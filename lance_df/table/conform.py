@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
@@ -88,15 +89,13 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
 def _conform_items(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
     """Conform what is in a list, a map or a fixed-size list; offsets and validity stay."""
     (child,) = field.children
-    mask = array.is_null() if array.null_count else None
+    valid = None
+    if array.null_count:
+        valid = pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
     if pa.types.is_fixed_size_list(wanted):
         size = wanted.list_size
-        items = _conform(
-            array.values.slice(array.offset * size, len(array) * size), child, child.arrow_type()
-        )
-        return pa.FixedSizeListArray.from_arrays(items, type=wanted, mask=mask)
-    items = _conform(array.values, child, child.arrow_type())
-    offsets = array.offsets
-    lists = pa.LargeListArray if pa.types.is_large_list(wanted) else pa.ListArray
-    plain = lists.from_arrays(offsets, items, mask=mask)
-    return plain.cast(wanted) if pa.types.is_map(wanted) else plain.view(wanted)
+        items, buffers = array.values.slice(array.offset * size, len(array) * size), [valid]
+    else:
+        items, buffers = array.values, [valid, pa.py_buffer(array.offsets.to_numpy())]
+    conformed = _conform(items, child, child.arrow_type())
+    return pa.Array.from_buffers(wanted, len(array), buffers, children=[conformed])

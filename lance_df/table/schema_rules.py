@@ -16,16 +16,16 @@ WRITABLE_VERSIONS = ("2.0", "2.1", "2.2")
 _RESERVED = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
-_ITEMS_THAT_ARE_NO_VALUES = (
-    "string",
-    "binary",
-    "large_string",
-    "large_binary",
-    "list",
-    "large_list",
-    "map",
-    "dict",
+_NUMBERS = frozenset(
+    {"bool", "halffloat", "float", "double"}
+    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
+_TEXTS = frozenset({"string", "large_string", "binary", "large_binary"})
+_DICTIONARY_VALUES = _NUMBERS | _TEXTS | {"null"}
+_LIST_ITEMS = _NUMBERS | {
+    *("date32", "date64", "time32", "time64", "timestamp", "duration", "decimal", "fixed_size_binary"),
+    *("fixed_size_list", "lance.bfloat16"),
+}
 
 
 def resolve_version(data_storage_version: str | None) -> str:
@@ -90,17 +90,38 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
         raise UnsupportedFeatureError(f"column {path!r}: packed structs cannot be written by this release")
     if kind == "map" and version != "2.2":
         raise UnsupportedFeatureError(f"column {path!r}: maps need file version 2.2, this is {version}")
+    if kind == "dict" and rest.partition(":")[0] not in _DICTIONARY_VALUES:
+        raise UnsupportedFeatureError(
+            f"column {path!r}: Lance has no dictionaries of {rest.rsplit(':', 2)[0]}"
+        )
+    if kind == "fixed_size_binary":
+        _check_size(rest, path)
     if kind == "fixed_size_list":
-        item = rest.rpartition(":")[0]
-        if item == "struct" and (version != "2.2" or not is_top_level or _has_lists(field)):
+        _check_fixed_size_list(field, rest, path, version, is_top_level=is_top_level)
+    for child in field.children:
+        _check_type(child, f"{path}.{child.name}", version, is_top_level=False)
+
+
+def _check_fixed_size_list(field: Field, text: str, path: str, version: str, *, is_top_level: bool) -> None:
+    """Check items and size of a list whose logical type reads ``fixed_size_list:`` and then ``text``."""
+    item, _, size = text.rpartition(":")
+    _check_size(size, path)
+    kind, _, rest = item.partition(":")
+    if kind == "fixed_size_list":
+        _check_fixed_size_list(field, rest, path, version, is_top_level=False)
+    elif item == "struct":
+        if version != "2.2" or not is_top_level or _has_lists(field):
             raise UnsupportedFeatureError(
                 f"column {path!r}: fixed-size lists of structs need file version 2.2, the top level, "
                 "and no lists within"
             )
-        if item.partition(":")[0].split(".")[0] in _ITEMS_THAT_ARE_NO_VALUES:
-            raise UnsupportedFeatureError(f"column {path!r}: Lance has no fixed-size lists of {item}")
-    for child in field.children:
-        _check_type(child, f"{path}.{child.name}", version, is_top_level=False)
+    elif kind not in _LIST_ITEMS:
+        raise UnsupportedFeatureError(f"column {path!r}: Lance has no fixed-size lists of {item}")
+
+
+def _check_size(size: str, path: str) -> None:
+    if size == "0":
+        raise UnsupportedFeatureError(f"column {path!r}: values of size 0 cannot be written")
 
 
 def _has_lists(field: Field) -> bool:

@@ -217,6 +217,37 @@ def test_columns_are_matched_by_name(tmp_path: Path) -> None:
     assert theirs.to_table().to_pylist() == expected
 
 
+STRICT_LIST = pa.list_(pa.field("item", pa.int64(), nullable=False))
+STRICT_MAP = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
+RELATED = {
+    "list": (pa.array([[5]], STRICT_LIST), pa.array([[1, 2], [3]], pa.list_(pa.int64()))),
+    "looser list": (pa.array([[5]], pa.list_(pa.int64())), pa.array([[1, 2], None], STRICT_LIST)),
+    "slice": (pa.array([[5]], STRICT_LIST), pa.array([[9], [1, 2], [], [3]], pa.list_(pa.int64()))[1:]),
+    "large": (
+        pa.array([["a"]], pa.large_list(pa.string())),
+        pa.array([["b", None], None], pa.large_list(pa.string_view())),
+    ),
+    "map": (
+        pa.array([[("a", 1)]], STRICT_MAP),
+        pa.array([[("b", 2)], None], pa.map_(pa.string(), pa.int64())),
+    ),
+    "vectors": (
+        pa.array([[{"x": 1, "y": 2}]], pa.list_(pa.struct({"x": pa.int8(), "y": pa.int8()}), 1)),
+        pa.array([[{"y": 3, "x": 4}], None], pa.list_(pa.struct({"y": pa.int8(), "x": pa.int8()}), 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RELATED)
+def test_types_that_differ_in_nullability_or_order_only(tmp_path: Path, case: str) -> None:
+    uri = str(tmp_path / "t.lance")
+    first, second = RELATED[case]
+    lance_df.write_dataset(pa.table({"c": first}), uri)
+    found = lance_df.write_dataset(pa.table({"c": second}), uri, mode="append").to_table()["c"]
+    assert found.to_pylist() == first.to_pylist() + second.to_pylist()
+    assert lance.dataset(uri).to_table()["c"].to_pylist() == found.to_pylist()
+
+
 def test_metadata_and_extension_types_survive(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     schema = pa.schema(
@@ -281,6 +312,31 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         InvalidInputError,
         "cannot be null",
     ),
+    "null without fields": (
+        pa.table({"s": pa.array([{}, None], pa.struct([]))}),
+        {},
+        UnsupportedFeatureError,
+        "a struct without fields can be neither null nor in a list",
+    ),
+    "dictionary of dates": (
+        pa.table({"d": pa.array([1], pa.date32()).dictionary_encode()}),
+        {},
+        UnsupportedFeatureError,
+        "no dictionaries of date32:day",
+    ),
+    "vectors of text": (
+        pa.table({"v": pa.array([["a"]], pa.list_(pa.string(), 1))}),
+        {},
+        UnsupportedFeatureError,
+        "no fixed-size lists of string",
+    ),
+    "nested vectors of structs": (
+        pa.table({"v": pa.array([[[{"x": 1}]]], pa.list_(pa.list_(pa.struct({"x": pa.int8()}), 1), 1))}),
+        {},
+        UnsupportedFeatureError,
+        "fixed-size lists of structs need",
+    ),
+    "no size": (pa.table({"b": pa.array([b""], pa.binary(0))}), {}, UnsupportedFeatureError, "of size 0"),
     "no data": (7, {}, InvalidInputError, "int is no Arrow data"),
     "schema": (_TABLE, {"schema": pa.schema({"other": pa.int8()})}, InvalidInputError, "cannot be brought"),
 }
@@ -306,6 +362,12 @@ BAD_APPENDS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "missing": (pa.table({"name": ["x"]}), {}, InvalidInputError, "'id' must not be null"),
     "null": (pa.table({"id": pa.nulls(1, pa.int64())}), {}, InvalidInputError, "'id' is declared not null"),
     "version": (_TABLE, {"data_storage_version": "2.0"}, InvalidInputError, "is of file version 2.2"),
+    "null item": (
+        pa.table({"id": [1], "strict": pa.array([[1, None]], pa.list_(pa.int64()))}),
+        {},
+        InvalidInputError,
+        "'strict.item' is declared not null",
+    ),
 }
 
 
@@ -313,7 +375,8 @@ BAD_APPENDS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
 def test_bad_appends_change_nothing(tmp_path: Path, case: str) -> None:
     uri = str(tmp_path / "t.lance")
     schema = pa.schema([_TABLE.schema.field("id").with_nullable(False), _TABLE.schema.field("name")])
-    lance_df.write_dataset(_TABLE.cast(schema), uri)
+    strict = pa.array([[1]] * 50, STRICT_LIST)
+    lance_df.write_dataset(_TABLE.cast(schema).append_column("strict", strict), uri)
     before = files_below(tmp_path)
     data, options, error, message = BAD_APPENDS[case]
     with pytest.raises(error, match=message):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from lance_df.encodings.v2_1.encode_bitpack import BLOCK_VALUES, pack_blocks
-from lance_df.encodings.v2_1.encode_values import FixedValues, VariableValues
+from lance_df.encodings.v2_1.encode_values import BooleanValues, FixedValues, VariableValues
 from lance_df.format.encodings_v2_1 import Encoding, Flat, OutOfLineBitpacking, Variable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.v2_1.encode_levels import Levels
+
+DictionaryValues: TypeAlias = BooleanValues | FixedValues | VariableValues
 
 _LEVEL_BITS = 16
 _WORDS_PER_BIT = BLOCK_VALUES // _LEVEL_BITS
@@ -60,8 +62,10 @@ def encode_levels(
     return OutOfLineBitpacking(_LEVEL_BITS, width), blocks
 
 
-def encode_block(values: FixedValues | VariableValues) -> tuple[Encoding, bytes]:
+def encode_block(values: DictionaryValues) -> tuple[Encoding, bytes]:
     """Encode the values of a dictionary as one block."""
+    if isinstance(values, BooleanValues):
+        return Flat(1), values.bitmap.tobytes()
     if isinstance(values, FixedValues):
         return Flat(values.width_bytes * 8), values.data.tobytes()
     word = np.dtype(f"<u{values.offset_bits // 8}")

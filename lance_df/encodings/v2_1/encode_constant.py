@@ -17,6 +17,7 @@ from lance_df.encodings.v2_1.encode_values import (
     VariableValues,
 )
 from lance_df.encodings.v2_1.laid_out_page import LaidOutPage
+from lance_df.errors import UnsupportedFeatureError
 from lance_df.format.encodings_v2_1 import ConstantLayout, RepDefLayer
 
 if TYPE_CHECKING:
@@ -38,7 +39,17 @@ def encode_all_null(leaf: LeafColumn) -> LaidOutPage:
 
 
 def encode_empty_struct(leaf: LeafColumn) -> LaidOutPage:
-    """Lay out a struct without children: rows that are neither null nor hold anything."""
+    """Lay out a struct without children: rows that are neither null nor hold anything.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It, or what it lies in, is null or a list: the layout has no place for levels.
+    """
+    if leaf.definition is not None or leaf.repetition is not None:
+        raise UnsupportedFeatureError(
+            f"column {leaf.path!r}: a struct without fields can be neither null nor in a list"
+        )
     layout = ConstantLayout(layers=(RepDefLayer.NULLABLE_ITEM,))
     return LaidOutPage(layout=layout, buffers=(), num_rows=leaf.num_rows)
 

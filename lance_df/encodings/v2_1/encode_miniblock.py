@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from lance_df.encodings.v2_1.encode_bitpack import BLOCK_VALUES, bit_widths, pack_blocks, pad_to_blocks
-from lance_df.encodings.v2_1.encode_blocks import encode_block, encode_levels
+from lance_df.encodings.v2_1.encode_blocks import DictionaryValues, encode_block, encode_levels
 from lance_df.encodings.v2_1.encode_values import (
     BooleanValues,
     FixedListValues,
@@ -101,7 +101,7 @@ def encode_mini_block(
     cutter: ValueCutter,
     *,
     large_chunks: bool,
-    dictionary: FixedValues | VariableValues | None = None,
+    dictionary: DictionaryValues | None = None,
 ) -> LaidOutPage | None:
     """Lay out a page as chunks.
 
@@ -135,7 +135,7 @@ def _try_cut(
     chunk_items: int,
     *,
     large_chunks: bool,
-    dictionary: FixedValues | VariableValues | None,
+    dictionary: DictionaryValues | None,
 ) -> LaidOutPage | None:
     num_items = len(leaf.values)
     slot_ends = _slot_ends(leaf, chunk_items)

@@ -155,10 +155,8 @@ def _dictionary_typed(leaf: LeafColumn, *, large_chunks: bool) -> LaidOutPage:
 def _coded(
     leaf: LeafColumn, coded: pa.DictionaryArray, dictionary: LeafValues, *, large_chunks: bool
 ) -> LaidOutPage | None:
-    if not isinstance(dictionary, FixedValues | VariableValues):
-        raise UnsupportedFeatureError(
-            f"column {leaf.path!r}: dictionaries of {coded.type.value_type} cannot be written"
-        )
+    if isinstance(dictionary, FixedListValues):
+        raise TypeError(f"a dictionary of type {coded.type.value_type}")
     codes = leaf_values(pc.fill_null(coded.indices, 0))
     if not isinstance(codes, FixedValues):
         raise TypeError(f"dictionary indices of type {coded.type.index_type}")
