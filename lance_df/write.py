@@ -83,7 +83,11 @@ def write_dataset(
     StorageError
         The store failed; nothing is left behind.
     """
-    table_uri = uri if isinstance(uri, str | os.PathLike) else uri.uri
+    if isinstance(uri, str | os.PathLike):
+        table_uri = uri
+    else:
+        table_uri = uri.uri
+        storage_options = uri._storage_options if storage_options is None else storage_options
     properties = dict(transaction_properties or {})
     if commit_message is not None:
         properties[_COMMIT_MESSAGE] = commit_message
