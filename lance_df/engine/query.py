@@ -226,9 +226,14 @@ def _check_rowwise(plan: Any) -> None:
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema without the view types that DataFusion's functions return."""
-    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-    fields = [field.with_type(plain.get(field.type, field.type)) for field in schema]
-    return pa.schema(fields, schema.metadata)
+    return pa.schema([field.with_type(_plain_type(field.type)) for field in schema], schema.metadata)
+
+
+def _plain_type(data_type: pa.DataType) -> pa.DataType:
+    # compared, not looked up: extension types of other packages need not be hashable
+    if data_type == pa.string_view():
+        return pa.string()
+    return pa.binary() if data_type == pa.binary_view() else data_type
 
 
 def _batches(frame: Any, schema: pa.Schema, statement: Statement) -> Iterator[pa.RecordBatch]:

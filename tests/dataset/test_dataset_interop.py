@@ -144,3 +144,31 @@ def test_extension_types_come_back(tmp_path: Path) -> None:
         assert ours.to_table().equals(theirs.to_table())
         assert ours.to_table().schema.equals(theirs.to_table().schema, check_metadata=True)
         assert ours.take([2, 0]).equals(theirs.take([2, 0]))
+
+
+class UnhashableType(pa.ExtensionType):
+    """An extension type that another package has registered, as pylance does with bfloat16."""
+
+    __hash__ = None
+
+    def __init__(self) -> None:
+        super().__init__(pa.int16(), "test.unhashable")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> UnhashableType:
+        return cls()
+
+
+def test_extension_types_need_not_be_hashable(tmp_path: Path) -> None:
+    pa.register_extension_type(UnhashableType())
+    try:
+        values = pa.ExtensionArray.from_storage(UnhashableType(), pa.array([1, None, 3], pa.int16()))
+        lance.write_dataset(pa.table({"x": values, "i": range(3)}), tmp_path / "t.lance")
+        found = lance_df.dataset(tmp_path / "t.lance").to_table(filter="i > 0")
+        assert found["i"].to_pylist() == [1, 2]
+        assert found["x"].combine_chunks().storage.to_pylist() == [None, 3]
+    finally:
+        pa.unregister_extension_type("test.unhashable")
