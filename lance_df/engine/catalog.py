@@ -93,6 +93,13 @@ def spelt_like(name: str, names: list[str]) -> str | None:
     return alike[0] if alike else None
 
 
+def _noted(error: LanceError) -> LanceError:
+    """Keep a callback's error with the current statement, which raises it again when DataFusion does."""
+    if (statement := current_statement()) is not None:
+        statement.errors.append(error)
+    return error
+
+
 class LanceSchema(SchemaProvider):  # type: ignore[misc]
     """A schema of Lance tables, of a folder or registered, over a schema of DataFusion's own.
 
@@ -120,17 +127,20 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         self._views: dict[str, Callable[[], Any]] = {}
 
     @property
-    def table_names(self) -> list[str]:  # DataFusion reads an attribute, and wants a list
+    def table_names(self) -> NameList:
         found = [] if self._folder is None else self._folder.names()
-        return list(dict.fromkeys([*self._registered, *self._inner.table_names(), *found]))
+        return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *found]))
+
+    @property
+    def owner_name(self) -> None:  # DataFusion reads an attribute
+        return None
 
     def table(self, name: str) -> Any:
         """Return what ``name`` stands for in the current statement, or None."""
         try:
             return self._find(name)
         except LanceError as err:
-            if (statement := current_statement()) is not None:
-                statement.errors.append(err)
+            _noted(err)
             raise
 
     def table_exist(self, name: str) -> bool:
@@ -148,7 +158,7 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
 
     def register_table(self, name: str, table: Any) -> None:
         if name in self._registered or self._in_folder(name):
-            raise InvalidInputError(f"the name {name!r} belongs to a Lance table")
+            raise _noted(InvalidInputError(f"the name {name!r} belongs to a Lance table"))
         self._views.pop(name, None)
         self._inner.register_table(name, table if isinstance(table, Table) else Table(table))
 
@@ -156,7 +166,8 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         if self._registered.pop(name, None) is not None:
             return
         if name not in self._inner.table_names():
-            raise InvalidInputError(f"{name!r} is a table of a folder; it goes when its folder is deleted")
+            message = f"{name!r} is a table of a folder; it goes when its folder is deleted"
+            raise _noted(InvalidInputError(message))
         self._views.pop(name, None)
         outside_runtime(lambda: self._inner.deregister_table(name))
 
@@ -208,7 +219,7 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
     def schema_names(self) -> NameList:
         return NameList({*self._inner.schema_names(), *self._folder.subfolders(), self._default.name})
 
-    def schema(self, name: str) -> Any:
+    def schema(self, name: str) -> LanceSchema | None:
         if name == self._default.name:
             return self._default
         if name in self._inner.schema_names():
@@ -221,6 +232,8 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
         )
 
     def register_schema(self, name: str, schema: Any) -> None:
+        if not isinstance(schema, LanceSchema):
+            schema = LanceSchema(name, schema if isinstance(schema, Schema) else Schema(schema), lenient=True)
         self._inner.register_schema(name, schema)
 
     def deregister_schema(self, name: str, cascade: bool) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from datafusion import DataFrame, SessionConfig, SQLOptions, col, udf, udtf
 from datafusion import SessionContext as PlainSessionContext
-from datafusion.catalog import CatalogProvider, Schema, SchemaProvider, Table
+from datafusion.catalog import Catalog, CatalogProvider, Schema, SchemaProvider, Table
 
 __all__ = [
+    "Catalog",
     "CatalogProvider",
     "DataFrame",
     "NameList",
@@ -20,6 +22,7 @@ __all__ = [
     "Table",
     "as_view",
     "col",
+    "default_place",
     "udf",
     "udtf",
     "variant",
@@ -31,6 +34,19 @@ class NameList(list[str]):
 
     def __call__(self) -> set[str]:
         return set(self)
+
+
+def default_place(ctx: PlainSessionContext) -> tuple[str, str]:
+    """Return the catalog and schema of bare table names. Only an error tells them in every release."""
+    probe = f"no_table_{uuid.uuid4().hex}"
+    try:
+        PlainSessionContext.sql(ctx, f'SELECT * FROM "{probe}"')
+    except Exception as err:  # noqa: BLE001 - it raises nothing narrower
+        place = str(err).rpartition(f".{probe}")[0].rpartition("table '")[2]
+        for catalog in (*ctx.catalog_names(), place.partition(".")[0]):
+            if place.startswith(f"{catalog}."):
+                return catalog, place.removeprefix(f"{catalog}.")
+    return "datafusion", "public"
 
 
 def variant(plan: Any) -> Any:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from lance_df.engine.catalog import FolderCatalog, LanceSchema, TableFolder
-from lance_df.engine.compat import PlainSessionContext, Schema
-
-DEFAULT_CATALOG = "datafusion"
-DEFAULT_SCHEMA = "public"
+from lance_df.engine.compat import Catalog, PlainSessionContext, Schema, default_place
+from lance_df.errors import DatasetNotFoundError
 
 
 class Names:
@@ -18,24 +15,26 @@ class Names:
     def __init__(self) -> None:
         self.lenient = False
         self._schemas: dict[tuple[str, str], LanceSchema] = {}
-        self._folders: FolderCatalog | None = None
+        self._folders: tuple[str, FolderCatalog] | None = None
 
     def place(self, ctx: PlainSessionContext, name: tuple[str, ...]) -> tuple[LanceSchema, str]:
         """Return the schema for a table name of one to three parts, and the last part."""
-        defaults = (DEFAULT_CATALOG, DEFAULT_SCHEMA)
-        catalog, schema = (*defaults[: 3 - len(name)], *name[:-1])
+        catalog, schema = (*default_place(ctx)[: 3 - len(name)], *name[:-1])
         return self.schema(ctx, catalog, schema), name[-1]
 
-    def schema(
-        self, ctx: PlainSessionContext, catalog: str = DEFAULT_CATALOG, schema: str = DEFAULT_SCHEMA
-    ) -> LanceSchema:
-        """Return a schema of ours of that name, put over DataFusion's, or made, when first asked for."""
+    def schema(self, ctx: PlainSessionContext, catalog: str, schema: str) -> LanceSchema:
+        """Return a schema of ours of that name, put over DataFusion's, or made, when first asked for.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is no such catalog.
+        """
         known = self._schemas.get((catalog, schema))
-        if known is None and self._folders is not None and catalog == DEFAULT_CATALOG:
-            found = self._folders.schema(schema)
-            known = found if isinstance(found, LanceSchema) else None
+        if known is None and self._folders is not None and catalog == self._folders[0]:
+            known = self._folders[1].schema(schema)
         if known is None:
-            owner = ctx.catalog(catalog)
+            owner = _catalog(ctx, catalog)
             inner = owner.schema(schema) if schema in owner.schema_names() else Schema.memory_schema()
             known = LanceSchema(schema, inner)
             owner.register_schema(schema, known)
@@ -45,13 +44,22 @@ class Names:
 
     def use_folder(self, ctx: PlainSessionContext, folder: TableFolder) -> None:
         """Make the default schema show the tables of ``folder``, and its sub-folders the other schemas."""
-        inner: Any = ctx.catalog(DEFAULT_CATALOG)
-        default = LanceSchema(
-            DEFAULT_SCHEMA, inner.schema(DEFAULT_SCHEMA), folder=folder, lenient=self.lenient
-        )
-        self._folders = FolderCatalog(inner, default, folder)
-        self._schemas[(DEFAULT_CATALOG, DEFAULT_SCHEMA)] = default
-        ctx.register_catalog_provider(DEFAULT_CATALOG, self._folders)
+        catalog, schema = default_place(ctx)
+        inner = _catalog(ctx, catalog)
+        own = inner.schema(schema) if schema in inner.schema_names() else Schema.memory_schema()
+        default = LanceSchema(schema, own, folder=folder, lenient=self.lenient)
+        self._folders = catalog, FolderCatalog(inner, default, folder)
+        self._schemas[(catalog, schema)] = default
+        ctx.register_catalog_provider(catalog, self._folders[1])
+
+
+def _catalog(ctx: PlainSessionContext, name: str) -> Catalog:
+    """Return a catalog of DataFusion's; the default one is made if the context was told to have none."""
+    if name not in ctx.catalog_names():
+        if name != default_place(ctx)[0]:
+            raise DatasetNotFoundError(f"no catalog {name!r}; there are {sorted(ctx.catalog_names())}")
+        ctx.register_catalog_provider(name, Catalog.memory_catalog())
+    return ctx.catalog(name)
 
 
 _all_names: WeakKeyDictionary[PlainSessionContext, Names] = WeakKeyDictionary()

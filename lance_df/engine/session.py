@@ -17,6 +17,7 @@ from lance_df.engine.compat import (
     Table,
     as_view,
     col,
+    default_place,
 )
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
@@ -115,7 +116,7 @@ class LanceSession:
         register_scan_function(self, storage_options)
         names = names_of(self)
         names.lenient = True
-        names.schema(self)
+        names.schema(self, *default_place(self))
 
     def _plan(
         self,
@@ -217,7 +218,9 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             names_of(self).use_folder(self, TableFolder(location, storage_options))
             if location.name.endswith(SUFFIX):  # the folder is a table itself
                 source = TableSource(location.uri, storage_options=storage_options)
-                names_of(self).schema(self).add(location.name.removesuffix(SUFFIX), source)
+                names_of(self).schema(self, *default_place(self)).add(
+                    location.name.removesuffix(SUFFIX), source
+                )
         self._set_up(storage_options)
 
 

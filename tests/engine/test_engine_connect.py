@@ -115,6 +115,34 @@ def test_own_tables_beside_the_folder(ctx, root):
     assert (count(ctx, "sub.other"), count(ctx, "sub.inner")) == (4, 4)
 
 
+def test_own_schemas_beside_the_folder(ctx):
+    for statement in ("CREATE SCHEMA own", "CREATE TABLE own.t AS SELECT 1 AS k"):
+        ctx.sql(statement).collect()
+    assert ctx.sql("SELECT k FROM own.t").to_pylist() == [{"k": 1}]
+    listed = ctx.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'own'")
+    assert listed.to_pylist() == [{"table_name": "t"}]
+    assert ctx.catalog().schema("own").table_names() == {"t"}
+
+
+@pytest.mark.parametrize("statement", ["CREATE OR REPLACE TABLE trips AS SELECT 1 AS k", "DROP TABLE trips"])
+def test_tables_of_the_folder_are_kept(ctx, statement):
+    with pytest.raises(InvalidInputError) as caught:
+        ctx.sql(statement).collect()
+    assert "PyErr" not in str(caught.value)
+    assert count(ctx, "trips") == 4
+
+
+def test_folders_are_the_default_catalog(root):
+    config = datafusion.SessionConfig().with_default_catalog_and_schema("my", "own")
+    ctx = lance_df.connect(root, config=config)
+    assert [count(ctx, name) for name in ("trips", "my.own.trips", "sub.inner", "my.sub.inner")] == [
+        4,
+        4,
+        4,
+        4,
+    ]
+
+
 def test_a_table_as_root(root):
     assert count(lance_df.connect(root / "trips.lance"), "trips") == 4
 

@@ -136,6 +136,28 @@ def test_enabling_keeps_the_object_and_its_tables(sample):
     assert ids(ctx.sql("SELECT id FROM t WHERE murmur3(s) = murmur3('abc')")) == [1, 10, 19]
 
 
+@pytest.mark.parametrize("make", [datafusion.SessionContext, lance_df.SessionContext], ids=["plain", "ours"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        datafusion.SessionConfig().with_default_catalog_and_schema("my.own", "Default"),
+        datafusion.SessionConfig().with_default_catalog_and_schema("datafusion", "other"),
+        datafusion.SessionConfig().with_create_default_catalog_and_schema(False),
+    ],
+)
+def test_bare_names_are_in_the_default_schema(sample, make, config):
+    ctx = make(config)
+    lance_df.register(ctx, "t", sample)
+    lance_df.enable(ctx)
+    assert count(ctx) == sample_table().num_rows
+    assert ctx.sql("SELECT murmur3(1) AS h").to_pylist() == [{"h": 1392991556}]
+
+
+def test_unknown_catalogs(sample, ctx):
+    with pytest.raises(DatasetNotFoundError, match="no catalog 'nowhere'"):
+        lance_df.register(ctx, "nowhere.public.t", sample)
+
+
 def test_one_version_for_all_scans_of_a_statement(ours, sample, monkeypatch):
     original = type(sample).latest
 
