@@ -18,6 +18,7 @@ import pytest
 from lance.arrow import BFloat16Type
 from lance.file import LanceFileWriter
 
+import lance_df
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.file.container import Container
@@ -325,6 +326,15 @@ def test_encodings_on_request(tmp_path: Path, version: str, nulls: float, metada
             continue
         table = with_metadata(array, **metadata)
         check(write(tmp_path / f"{name}.lance", table, version), table, rng)
+
+
+def test_binaries_without_bytes(tmp_path: Path) -> None:
+    column = pa.array([b"", None, b""] * 100, pa.binary(0))
+    for name, array in (("nulls", column), ("none", column.drop_null()), ("all", pa.nulls(9, pa.binary(0)))):
+        lance.write_dataset(pa.table({"c": array}), tmp_path / name, data_storage_version="2.2")
+        ours = lance_df.dataset(tmp_path / name)
+        assert ours.to_table()["c"].combine_chunks().equals(array)
+        assert ours.take([2, 0])["c"].to_pylist() == array.take(pa.array([2, 0])).to_pylist()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -114,7 +114,7 @@ class ConstantPage:
             raise CorruptDataError(
                 f"a constant of {len(value)} bytes, the column's type is {self._data_type}"
             )
-        data = np.full(count, np.frombuffer(value, f"V{len(value)}")[0]).view(np.uint8)
+        data = np.frombuffer(value * count, np.uint8) if value else np.empty(0, np.uint8)
         return fixed_width_array(data, count, self._data_type)
 
 
