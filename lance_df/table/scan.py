@@ -115,7 +115,6 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         batch_rows=request.batch_rows,
         include_deleted_rows=request.include_deleted_rows,
         learns_bounds=request.use_statistics,
-        learns_bounds=request.use_statistics,
     )
 
 
