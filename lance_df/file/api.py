@@ -111,7 +111,7 @@ class ReaderResults:
 class LanceFileReader:
     """An open data file, of any version from 0.1 to 2.2.
 
-    Blobs of 2.0 files come as bytes, those of later files as descriptions of where the bytes are.
+    Blobs of 2.0 and 2.1 files come as bytes, those of 2.2 files as descriptions of where the bytes are.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class LanceFileReader:
         self._reader = open_file(self._source)
         schema = self._reader.schema
         fields = schema.fields if columns is None else _project(schema.fields, columns)
-        if self._reader.version in ("2.1", "2.2"):
+        if self._reader.version == "2.2":
             fields = tuple(blob_description(field) for field in fields)
         self._fields = fields
         self._stored = pa.schema([field.to_arrow() for field in self._fields], schema.arrow_metadata)

@@ -14,7 +14,8 @@ from lance_df.encodings.v2_1.nested import empty_path_array, path_array
 from lance_df.encodings.v2_1.page import open_page
 from lance_df.encodings.v2_1.shape import leaves, shape_of
 from lance_df.errors import CorruptDataError, InvalidInputError
-from lance_df.file.io import named_errors, run_plans
+from lance_df.file.blobs import fetch_blobs
+from lance_df.file.io import named, named_errors, run_plans
 from lance_df.format.encodings_v2_1 import parse_page_layout
 
 if TYPE_CHECKING:
@@ -87,6 +88,20 @@ class V2_1FileReader:  # noqa: N801 - the version's name
             with named_errors(f"{self.path}: column {field.name!r}"):
                 arrays.append(merge(shape, paths[position:stop], len(rows)))
             position = stop
+        return self._with_blobs(fields, arrays)
+
+    def _with_blobs(self, fields: Sequence[Field], arrays: list[pa.Array]) -> list[pa.Array]:
+        """Replace the descriptors of columns that are asked for as bytes."""
+        asked = [
+            i for i, field in enumerate(fields) if field.is_blob and field.logical_type == "large_binary"
+        ]
+        source = self._container.source
+        plans = [
+            named(f"{self.path}: column {fields[i].name!r}", fetch_blobs(arrays[i], source.size))
+            for i in asked
+        ]
+        for i, blobs in zip(asked, run_plans(source, plans), strict=True):
+            arrays[i] = blobs
         return arrays
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:

@@ -23,6 +23,7 @@ from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.file.container import Container
 from lance_df.file.v2_1 import V2_1FileReader
+from lance_df.format.blobs import blob_description
 from lance_df.storage import ByteRange
 from lance_df.storage.source import ByteSource, MappedSource
 
@@ -511,7 +512,7 @@ def test_blobs(tmp_path: Path) -> None:
         (data_file,) = (tmp_path / version / "data").glob("*.lance")
         reader = open_reader(data_file)
         for rows in row_choices(5, np.random.default_rng(0)):
-            (array,) = reader.read(reader.schema.fields, rows)
+            (array,) = reader.read([blob_description(field) for field in reader.schema.fields], rows)
             wanted = dataset.take(
                 list(range(rows.start, rows.stop)) if isinstance(rows, RowRange) else rows.tolist()
             )
