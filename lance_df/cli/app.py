@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _COMMANDS = ("sql", "shell", "explain", "inspect", "demo")
 
+_MAX_TEXT = 2000
+
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
 
@@ -64,6 +66,8 @@ def _report(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error, file=sys.stderr)
         return FAILED
     text = " ".join(str(error).split()) or type(error).__name__
+    if len(text) > _MAX_TEXT:  # names in damaged files may be of any length
+        text = text[: _MAX_TEXT - 1] + "…"
     if not isinstance(error, LanceError):
         text = f"{type(error).__name__}: {text} (--debug shows where)"
     print(f"lance-df: error: {text}", file=sys.stderr)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from lance_df.engine.residual import ResidualFilter, as_datafusion
-from lance_df.engine.shutdown import scan_step
+from lance_df.engine.shutdown import scan_step, scan_stream
 from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
 from lance_df.expr.from_pyarrow import to_predicate
@@ -186,13 +186,14 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ) -> Iterator[pa.RecordBatch]:
         batches = self._batches(planned, schema, partition, work)
         try:
-            while True:
-                with scan_step() as allowed:
-                    batch = next(batches, None) if allowed else None
-                if batch is None:
-                    return
-                self.counters.add(batches=1, rows=batch.num_rows)
-                yield batch
+            with scan_stream():
+                while True:
+                    with scan_step() as allowed:
+                        batch = next(batches, None) if allowed else None
+                    if batch is None:
+                        return
+                    self.counters.add(batches=1, rows=batch.num_rows)
+                    yield batch
         except LanceError as err:
             self.errors.append(err)
             raise
