@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -397,7 +398,8 @@ class LanceDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
         """Return rows ``start`` to ``end`` (exclusive)."""
-        return self.to_table(columns, offset=start, limit=max(0, end - start))
+        first = _integer(start, "start")
+        return self.to_table(columns, offset=first, limit=max(0, _integer(end, "end") - first))
 
     def sample(
         self,
@@ -407,7 +409,7 @@ class LanceDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ) -> pa.Table:
         """Return random rows, none twice."""
         total = self.count_rows()
-        if not 0 <= num_rows <= total:
+        if not 0 <= _integer(num_rows, "num_rows") <= total:
             raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
         indices = random.sample(range(total), num_rows)
         return self.take(indices if randomize_order else sorted(indices), columns)
@@ -422,7 +424,8 @@ class LanceDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """Return a fragment by its id, or None."""
-        place = self._table.fragments.position(fragment_id)
+        wanted = _integer(fragment_id, "fragment_id")
+        place = self._table.fragments.position(wanted) if wanted.bit_length() < 64 else None
         return None if place is None else LanceFragment(self, place)
 
     def fragment_ids(self) -> list[int]:
@@ -494,6 +497,13 @@ def _reopen(
     default_scan_options: Mapping[str, Any] | None,
 ) -> LanceDataset:
     return dataset(uri, version, storage_options=storage_options, default_scan_options=default_scan_options)
+
+
+def _integer(value: object, name: str) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type] # that is what is found out
+    except TypeError as err:
+        raise InvalidInputError(f"{name} is {value!r:.60}, expected an integer") from err
 
 
 def _as_time(asof: dt.datetime | dt.date | str | None) -> dt.datetime | None:

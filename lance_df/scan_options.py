@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None
 Filter: TypeAlias = str | pc.Expression | None
 
+_MAX_ROWS = 2**63 - 1
 _BLOB_HANDLING = ("all_binary", "blobs_descriptions")
 _REFUSED = (
     "nearest",
@@ -72,7 +74,7 @@ class ScanOptions:
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1)):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < least):
+            if value is not None and (not isinstance(value, int) or not least <= value <= _MAX_ROWS):
                 raise InvalidInputError(f"{name} is {value!r}, expected an integer from {least}")
         if self.include_deleted_rows and not self.with_row_id:
             raise InvalidInputError(
@@ -82,6 +84,10 @@ class ScanOptions:
             raise InvalidInputError(
                 f"columns are a list of names or a dict of names and expressions, not {self.columns!r:.60}"
             )
+        items = self.columns.items() if isinstance(self.columns, Mapping) else zip(self.columns or ())
+        for text in itertools.chain.from_iterable(items):
+            if not isinstance(text, str):
+                raise InvalidInputError(f"names and expressions of columns are text, not {text!r:.60}")
 
     @property
     def is_sql(self) -> bool:
@@ -107,6 +113,8 @@ class ScannerBuilder:
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> Self:
         """Set options by name."""
+        if not isinstance(default_opts, Mapping):
+            raise InvalidInputError(f"scanner options are a dict, not {type(default_opts).__name__}")
         for key, value in default_opts.items():
             self.option(key, value)
         return self
@@ -197,6 +205,8 @@ class ScannerBuilder:
         """Scan only these fragments, in this order."""
         if fragments is None:
             return self
+        if not isinstance(fragments, Iterable):
+            raise InvalidInputError(f"fragments are LanceFragment objects, not {type(fragments).__name__}")
         ids = []
         for fragment in fragments:
             fragment_id = getattr(fragment, "fragment_id", None)

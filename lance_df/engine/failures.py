@@ -7,7 +7,7 @@ statements remember theirs, so the text tells which one to raise again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lance_df.engine.statement import Statement
@@ -34,17 +34,20 @@ def planning_errors(statement: Statement) -> Iterator[None]:
 
 
 @contextmanager
-def execution_errors(statements: Iterable[Statement]) -> Iterator[None]:
-    """Raise the `LanceError` of a scan as itself; what else goes wrong stays as DataFusion raises it."""
+def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
+    """Raise the `LanceError` of a scan as itself, and what else DataFusion says as one of ours."""
     try:
         yield
     except LanceError:
         raise
     except Exception as err:
         remembered = _remembered(err, statements)
-        if remembered is None:
-            raise
-        raise remembered from err
+        if remembered is not None:
+            raise remembered from err
+        if type(err) is Exception:  # DataFusion's; what Python raises for wrong arguments stays
+            text = next((statement.text for statement in statements), "")
+            raise _planning_error(err, text) from err
+        raise
 
 
 def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError | None:

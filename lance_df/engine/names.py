@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 from lance_df.engine.catalog import FolderCatalog, LanceSchema, TableFolder
 from lance_df.engine.compat import Catalog, PlainSessionContext, Schema, default_place
-from lance_df.errors import DatasetNotFoundError
+from lance_df.errors import DatasetNotFoundError, InvalidInputError
 
 
 class Names:
@@ -67,4 +67,6 @@ _all_names: WeakKeyDictionary[PlainSessionContext, Names] = WeakKeyDictionary()
 
 def names_of(ctx: PlainSessionContext) -> Names:
     """Return the names of ``ctx``, which keeps them as long as it lives."""
+    if not isinstance(ctx, PlainSessionContext):
+        raise InvalidInputError(f"a datafusion.SessionContext is needed, not {type(ctx).__name__}")
     return _all_names.setdefault(ctx, Names())

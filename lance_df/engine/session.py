@@ -28,7 +28,7 @@ from lance_df.engine.plan_walk import LogicalScan, logical_scans
 from lance_df.engine.report import ScanReport
 from lance_df.engine.source import TableSource, as_source
 from lance_df.engine.statement import Statement, planning
-from lance_df.errors import AlreadyExistsError, NotFoundError
+from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.sql.splice import quote_identifier
 from lance_df.sql.statements import (
     CreateExternalTable,
@@ -71,6 +71,8 @@ class LanceSession:
         LanceError
             A table cannot be opened.
         """
+        if not isinstance(query, str):
+            raise InvalidInputError(f"a statement is text, not {type(query).__name__}")
         statement = Statement(query)
         lowered = query.lower()
         with planning_errors(statement):
@@ -240,6 +242,7 @@ def enable(ctx: Context) -> Context:
     The object keeps its identity and its tables; its class becomes one with `LanceSession` before its own.
     """
     if not isinstance(ctx, LanceSession):
+        names_of(ctx)
         own = type(ctx)
         ctx.__class__ = type(own.__name__, (LanceSession, own), {"__module__": own.__module__})
         ctx._set_up(None)

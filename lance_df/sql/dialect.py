@@ -12,6 +12,8 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
+from lance_df.errors import InvalidInputError
+
 
 class DataFusion(Postgres):
     """Back-ticks quote as double quotes do; ``try_cast`` and ``isnan`` exist."""
@@ -34,7 +36,11 @@ def tokenize(text: str) -> list[Token]:
 
     Raises
     ------
+    InvalidInputError
+        ``text`` is no text.
     sqlglot.errors.TokenError
         A string or a comment does not end.
     """
+    if not isinstance(text, str):
+        raise InvalidInputError(f"SQL is text, not {type(text).__name__}")
     return DataFusion().tokenize(text)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from fsspec import AbstractFileSystem
 
-_SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*://")
+_SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*(://|::)")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
 
 
@@ -224,9 +224,13 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     MissingDependencyError
         The scheme needs an extra that is not installed.
     """
-    text = os.fspath(uri)
-    if not text or "\0" in text:
-        raise InvalidInputError(f"a path or URL is needed, got {text!r}")
+    try:
+        text = os.fspath(uri)
+        is_usable = text != "" and "\0" not in text
+    except TypeError:  # bytes among them
+        is_usable = False
+    if not is_usable:
+        raise InvalidInputError(f"a path or URL is needed, got {uri!r}")
     if not _SCHEME.match(text):
         path = os.path.abspath(os.path.expanduser(text))
         return Location(path, path, LocalFileSystem())
@@ -237,13 +241,15 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         extra = _EXTRAS.get(scheme)
         hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
         raise MissingDependencyError(f"{scheme}:// needs a package that is not here: {hint}") from err
-    except (ValueError, TypeError) as err:
+    except (ValueError, TypeError, AttributeError) as err:
         # The text of these errors may repeat the options that were given.
         raise InvalidInputError(
             f"{scheme}:// cannot be opened: unknown scheme, malformed URL or invalid storage options"
         ) from err
     if isinstance(fs, LocalFileSystem):
         path = os.path.abspath(path)
+        return Location(path, path, fs)
+    if "://" in path:  # such as of http
         return Location(path, path, fs)
     return Location(f"{scheme}://{path.lstrip('/')}" if scheme != "memory" else f"memory://{path}", path, fs)
 

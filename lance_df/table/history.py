@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, NotFoundError, VersionNotFoundError
@@ -90,8 +91,12 @@ class History:
         DatasetNotFoundError
             There is no version at all.
         """
-        if not 0 <= version <= _MAX_VERSION:
-            raise InvalidInputError(f"a version is a number from 1 to {_MAX_VERSION}, not {version}")
+        try:
+            is_possible = 0 <= operator.index(version) <= _MAX_VERSION
+        except TypeError:
+            is_possible = False
+        if not is_possible:
+            raise InvalidInputError(f"a version is a number from 1 to {_MAX_VERSION}, not {version!r}")
         return read_manifest(self._source(version))
 
     def open_all(self) -> list[tuple[int, ManifestFile]]:

@@ -79,8 +79,8 @@ def open_table(
 def _location(
     uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *, has_store: bool
 ) -> Location:
-    text = str(uri)
-    if text.startswith(_DYNAMODB_SCHEME):
+    text = uri
+    if isinstance(text, str) and text.startswith(_DYNAMODB_SCHEME):
         if not has_store:
             raise UnsupportedFeatureError(
                 f"{text.partition('?')[0]}: needs an external manifest store; pass external_store"
