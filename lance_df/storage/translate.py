@@ -10,6 +10,8 @@ from lance_df.errors import LanceError, NotFoundError, StorageError
 class translate_errors:  # noqa: N801 - reads as a statement where it is used
     """Turn whatever a store raises into our errors, without repeating its text (it may hold credentials).
 
+    Nor does a traceback repeat it: what the store said is in ``__context__`` only.
+
     The libraries behind fsspec have errors of their own (missing credentials, invalid options, protocol
     errors) that share no base, so every `Exception` is translated.
     """
@@ -27,4 +29,4 @@ class translate_errors:  # noqa: N801 - reads as a statement where it is used
             raise NotFoundError(f"{self._uri}: no such file or folder") from error
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else type(error).__name__
-        raise StorageError(f"{self._uri}: {reason}") from error
+        raise StorageError(f"{self._uri}: {reason}") from None

@@ -93,10 +93,8 @@ def _simplified(predicate: Predicate | None) -> Predicate | None:
 
 
 def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -> Scan:
-    if request.blobs_as_bytes and table.manifest.data_format in ("2.1", "2.2"):
-        raise UnsupportedFeatureError(
-            f"{table.uri}: blobs of 2.1 and 2.2 files are read as descriptions only"
-        )
+    if request.blobs_as_bytes and table.manifest.data_format == "2.2":
+        raise UnsupportedFeatureError(f"{table.uri}: blobs of 2.2 files are read as descriptions only")
     appended = row_columns(with_row_id=request.with_row_id, with_row_address=request.with_row_address)
     output = resolve_columns(
         table.schema, request.columns, appended=appended, blobs_as_bytes=request.blobs_as_bytes

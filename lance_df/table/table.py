@@ -29,7 +29,6 @@ from lance_df.table.caches import LruCache
 from lance_df.table.deletions import read_deletion_vector
 from lance_df.table.history import History
 from lance_df.table.learned_bounds import LearnedBounds
-from lance_df.table.learned_bounds import LearnedBounds
 from lance_df.table.manifest_io import read_manifest
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import (
@@ -72,7 +71,6 @@ class Shared:
     root: Location
     external_store: ExternalManifestStore | None = None
     readers: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_OPEN_FILES), repr=False)
-    bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
     deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
 
