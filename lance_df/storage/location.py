@@ -241,11 +241,11 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         extra = _EXTRAS.get(scheme)
         hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
         raise MissingDependencyError(f"{scheme}:// needs a package that is not here: {hint}") from err
-    except (ValueError, TypeError, AttributeError) as err:
+    except (ValueError, TypeError, AttributeError):
         # The text of these errors may repeat the options that were given.
         raise InvalidInputError(
             f"{scheme}:// cannot be opened: unknown scheme, malformed URL or invalid storage options"
-        ) from err
+        ) from None
     if isinstance(fs, LocalFileSystem):
         path = os.path.abspath(path)
         return Location(path, path, fs)
