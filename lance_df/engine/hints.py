@@ -66,7 +66,11 @@ def scan_hint(scans: list[LogicalScan], schema: pa.Schema) -> Predicate | None:
     parts = [_conjunction(scan.above if alone else (*scan.pushed, *scan.above), schema) for scan in scans]
     if any(not part.operands for part in parts):
         return None
-    return parts[0] if alone else Or(tuple(parts))
+    different: list[And] = []
+    for part in parts:
+        if part not in different:
+            different.append(part)
+    return different[0] if len(different) == 1 else Or(tuple(different))
 
 
 def _conjunction(expressions: tuple[ScopedExpr, ...], schema: pa.Schema) -> And:

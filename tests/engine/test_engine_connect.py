@@ -198,6 +198,13 @@ def test_scan_function(ctx, root):
     assert report.tables[0].version == 1
 
 
+def test_what_scans_of_a_table_have_in_common_is_reported_once(ctx, root):
+    dataset = lance.dataset(root / "trips.lance")
+    dataset.create_scalar_index("id", "ZONEMAP")
+    report = ctx.explain_scan("SELECT a.id FROM trips a JOIN trips b ON a.id = b.id WHERE a.id > 2")
+    assert [[reason.conjunct for reason in table.reasons] for table in report.tables] == [["id > 2"]] * 2
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [
