@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
@@ -77,13 +76,13 @@ class MappedSource(ByteSource):
         self.path = path
         try:
             with open(path, "rb") as file:
-                self.size = os.fstat(file.fileno()).st_size
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
+                is_empty = not os.fstat(file.fileno()).st_size
+            self._buffer = pa.py_buffer(b"") if is_empty else _mapped(path)
         except (FileNotFoundError, NotADirectoryError) as err:
             raise NotFoundError(f"{path}: no such file") from err
         except OSError as err:
             raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
-        self._buffer = pa.py_buffer(mapped)
+        self.size = self._buffer.size
 
     @property
     def is_memory_mapped(self) -> bool:
@@ -91,6 +90,14 @@ class MappedSource(ByteSource):
 
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         return [self._buffer.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+
+
+def _mapped(path: str) -> pa.Buffer:
+    """Return a view of a whole file that holds no file descriptor: scans have thousands of files open."""
+    with pa.memory_map(path) as file:
+        size = file.size()
+        first = file.read_buffer(1)  # keeps the mapping; to read all would ask the system to fetch all
+    return pa.foreign_buffer(first.address, size, base=first)
 
 
 class RemoteSource(ByteSource):

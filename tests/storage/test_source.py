@@ -1,3 +1,6 @@
+import gc
+import os
+
 import fsspec
 import numpy as np
 import pytest
@@ -111,3 +114,13 @@ def test_a_store_that_returns_too_little_is_an_error(counting):
     source = RemoteSource(counting, "/source/data.bin", name="data.bin", size=len(CONTENT) + 100)
     with pytest.raises(StorageError, match=r"data\.bin.*returned"):
         source.read_tail(200)
+
+
+def test_mapped_files_hold_no_descriptor(local):
+    before = len(os.listdir("/dev/fd"))
+    sources = [MappedSource(str(local)) for _ in range(50)]
+    assert len(os.listdir("/dev/fd")) == before
+    (whole,) = sources[0].read_ranges([ByteRange(0, sources[0].size)])
+    del sources
+    gc.collect()
+    assert whole.to_pybytes() == local.read_bytes()
