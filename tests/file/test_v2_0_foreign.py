@@ -202,7 +202,7 @@ WRONG = {
             ),
             [b"\x02", struct.pack("<Q", 1), b"a"],
         ),
-        "indices go from 2 to 2",
+        "dictionary index 1, there are 1 values",
     ),
     "zstd of another size": (
         pa.int8(),

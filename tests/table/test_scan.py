@@ -234,8 +234,24 @@ def test_wrong_requests_are_refused(table: Table) -> None:
         plan_scan(table, ScanRequest(columns=("key", "key")))
     with pytest.raises(InvalidInputError):
         plan_scan(table, ScanRequest(predicate=Unknown("now()")))
-    with pytest.raises(UnsupportedFeatureError, match="blobs"):
-        plan_scan(table, ScanRequest(blobs_as_bytes=True))
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_blobs_as_bytes(tmp_path: Path, version: str) -> None:
+    schema = pa.schema([pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])
+    blobs = [b"abc", b"", b"x" * 5000] if version == "2.0" else [b"abc", None, b"", b"x" * 5000]
+    lance.write_dataset(pa.table([blobs], schema), tmp_path / "t", data_storage_version=version)
+    request = ScanRequest(blobs_as_bytes=True)
+    if version == "2.2":
+        with pytest.raises(UnsupportedFeatureError, match="blobs"):
+            plan_scan(open_table(str(tmp_path / "t")), request)
+    else:
+        batches = [
+            batch
+            for task in plan_scan(open_table(str(tmp_path / "t")), request).tasks
+            for batch in task.read()
+        ]
+        assert pa.Table.from_batches(batches)["b"].to_pylist() == blobs
 
 
 def test_hints_prune_and_are_not_applied(tmp_path: Path) -> None:
