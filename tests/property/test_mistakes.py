@@ -241,7 +241,7 @@ def test_fragments_that_are_not_there(root: Path):
         ("SELECT no_function(id) FROM t", InvalidInputError, "no_function"),
         ("SELECT murmur3() FROM t", InvalidInputError, "murmur3"),
         ("SELECT cast(word AS INT) FROM t", InvalidInputError, "Cannot cast string"),
-        ("SELECT 1 / (id - id) FROM t", InvalidInputError, "Divide by zero"),
+        ("SELECT 1 / (id - id) FROM t", InvalidInputError, "1 / (id - id)"),
         ("SELECT * FROM lance_scan('/nowhere')", DatasetNotFoundError, "/nowhere"),
         ("SELECT * FROM lance_scan(5)", InvalidInputError, "path in quotes"),
         ("CREATE EXTERNAL TABLE z STORED AS LANCE LOCATION '/nowhere'", DatasetNotFoundError, "/nowhere"),
