@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # More examples, more time: LANCE_DF_DAMAGE_EXAMPLES=5000 pytest tests/property
-_EXAMPLES = int(os.environ.get("LANCE_DF_DAMAGE_EXAMPLES", "60"))
+_EXAMPLES = int(os.environ.get("LANCE_DF_DAMAGE_EXAMPLES", "40"))
 _PROFILE = settings(
     max_examples=_EXAMPLES,
     deadline=None,
