@@ -103,7 +103,6 @@ def test_the_command_line_writes_nothing(read_only: Path):
     before = listing(read_only)
     for arguments in (
         ("sql", 'SELECT count(*) FROM "plain_2.1"', str(read_only)),
-        ("explain", 'SELECT count(*) FROM "plain_2.1" WHERE id > 5', str(read_only)),
         ("inspect", str(path)),
     ):
         done = subprocess.run(
