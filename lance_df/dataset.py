@@ -12,6 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
+from lance_df.api.clones import Clones
+from lance_df.api.commits import Commits
+from lance_df.api.maintenance import Maintenance
+from lance_df.api.row_changes import RowChanges
+from lance_df.api.schema_changes import SchemaChanges
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.arrow_types import show_table, shown_schema
 from lance_df.fragment import LanceFragment
@@ -105,17 +110,19 @@ def dataset(
     return LanceDataset._of(table, str(uri), storage_options, default_scan_options)
 
 
-class LanceDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
+class LanceDataset(
+    RowChanges,
+    SchemaChanges,
+    Commits,
+    Maintenance,
+    Clones,
+    pyarrow.dataset.Dataset,  # type: ignore[misc]
+):
     """One version of a table. Made by `dataset`.
 
     A `pyarrow.dataset.Dataset`: pandas, Polars and DuckDB read it as it is, and push columns and filters
     into it.
     """
-
-    _uri: str
-    _table: Table
-    _storage_options: Mapping[str, Any] | None
-    _default_scan_options: Mapping[str, Any] | None
 
     def __init__(
         self,

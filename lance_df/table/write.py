@@ -21,7 +21,7 @@ from lance_df.format.operations import Append, Operation, Overwrite
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction
 from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.commit import TRANSACTIONS_DIR, commit, create_table, open_manifest
+from lance_df.table.commit.loop import TRANSACTIONS_DIR, commit, create_table, open_manifest
 from lance_df.table.conform import schema_to_write
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.schema_rules import check_schema, resolve_version
@@ -106,7 +106,7 @@ def write_table(
     AlreadyExistsError
         ``create``, and there is a table.
     ConflictError, CommitStateUnknownError
-        See :func:`lance_df.table.commit.commit`.
+        See :func:`lance_df.table.commit.loop.commit`.
     StorageError
         The store failed.
     """

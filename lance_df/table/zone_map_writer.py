@@ -25,7 +25,7 @@ from lance_df.format.schema import schema_from_arrow
 from lance_df.format.transaction import Transaction
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import INDICES_DIR
-from lance_df.table.commit import commit
+from lance_df.table.commit.loop import commit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

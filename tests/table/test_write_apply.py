@@ -14,7 +14,7 @@ from lance_df.format.fragments import DeletionFile, DeletionFileType, Fragment
 from lance_df.format.manifest import BasePath, IndexMetadata
 from lance_df.format.operations import Append, CreateIndex, Overwrite, ReserveFragments
 from lance_df.format.schema import schema_from_arrow
-from lance_df.table.apply import TableState, apply, create
+from lance_df.table.commit.apply import TableState, apply, create
 
 SCHEMA = schema_from_arrow(pa.schema({"a": pa.int64()}))
 ROWS = Fragment(id=0, files=(), physical_rows=10)

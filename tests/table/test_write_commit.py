@@ -34,12 +34,12 @@ from lance_df.format.operations import (
 )
 from lance_df.format.transaction import Transaction
 from lance_df.storage import Location, open_location
-from lance_df.table import commit as commit_module
-from lance_df.table.apply import TableState
-from lance_df.table.commit import CommitOptions, commit
-from lance_df.table.conflicts import RULES, Rule, check_conflict
+from lance_df.table.commit import loop as commit_module
+from lance_df.table.commit.apply import TableState
+from lance_df.table.commit.conflicts import RULES, Rule, check_conflict
+from lance_df.table.commit.loop import CommitOptions, commit
+from lance_df.table.commit.manifest_bytes import serialize_manifest_file
 from lance_df.table.fragment_writer import FileLimits, fragments_written
-from lance_df.table.manifest_bytes import serialize_manifest_file
 from lance_df.table.open import open_table
 
 if TYPE_CHECKING:

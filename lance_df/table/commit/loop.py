@@ -10,6 +10,7 @@ import dataclasses
 import json
 import random
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,15 +29,19 @@ from lance_df.format.feature_flags import FeatureFlag, check_writable
 from lance_df.format.operations import Overwrite
 from lance_df.format.transaction import Transaction
 from lance_df.storage.put_if_absent import put_if_absent
-from lance_df.table.apply import TableState, apply, create, library_version
-from lance_df.table.conflicts import check_conflict
-from lance_df.table.manifest_bytes import serialize_manifest_file
+from lance_df.table.commit.apply import TableState, apply, create, library_version
+from lance_df.table.commit.conflicts import check_conflict
+from lance_df.table.commit.manifest_bytes import serialize_manifest_file
 from lance_df.table.manifest_io import read_manifest
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.format.operations import Operation
     from lance_df.storage import Location
     from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.table import Table
     from lance_df.table.versions import VersionListing
 
 TRANSACTIONS_DIR = "_transactions"
@@ -137,6 +142,36 @@ def commit(
     options = options or CommitOptions()
     with _tidied(table, transaction):
         return _commit(table, transaction, data_format, options)
+
+
+def commit_change(
+    table: Table,
+    operation: Operation,
+    *,
+    properties: Mapping[str, str] | None = None,
+    options: CommitOptions | None = None,
+) -> Table:
+    """Publish an operation that was computed from a table, and return the table at the version it became.
+
+    Parameters
+    ----------
+    table
+        The version that the operation was computed from; it need not be the newest one.
+    properties
+        Kept with the transaction.
+
+    Raises
+    ------
+    ConflictError, CommitStateUnknownError, UnsupportedFeatureError
+        See :func:`commit`.
+    """
+    transaction = Transaction(
+        read_version=table.version,
+        uuid=str(uuid.uuid4()),
+        operation=operation,
+        properties=properties or {},
+    )
+    return table.checkout((table.branch, commit(table.location, transaction, options=options)))
 
 
 def _commit(

@@ -1,0 +1,25 @@
+"""What the themes of `LanceDataset` build on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lance_df.table.commit.loop import commit_change
+
+if TYPE_CHECKING:
+    from lance_df.format.operations import Operation
+    from lance_df.table.table import Table
+
+
+class DatasetBase:
+    """One version of a table, that moves on to the next when it is changed through it."""
+
+    _uri: str
+    _table: Table
+    _storage_options: Mapping[str, Any] | None
+    _default_scan_options: Mapping[str, Any] | None
+
+    def _commit(self, operation: Operation, *, properties: Mapping[str, str] | None = None) -> None:
+        """Commit an operation that was computed from this version, and move on to what it became."""
+        self._table = commit_change(self._table, operation, properties=properties)
