@@ -5,24 +5,27 @@ Spec: table format, deletion files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import secrets
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.errors import CorruptDataError, NotFoundError
-from lance_df.format.fragments import DeletionFileType
+from lance_df.format.fragments import DeletionFile, DeletionFileType
 from lance_df.format.roaring import read_roaring
 from lance_df.table.arrow_ipc import read_uint32_column
+from lance_df.table.base_paths import DELETIONS_DIR
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_df.format.fragments import DeletionFile
     from lance_df.storage import Location
 
 COLUMN = "row_id"
+# From so many deleted rows on they are stored as a bitmap, as the reference writer does.
+BITMAP_FROM: Final = 5000
 
 
 def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: int) -> BitMap:
@@ -61,6 +64,51 @@ def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: in
             f"{location.uri}: {len(deleted)} rows are deleted, the manifest says {file.num_deleted_rows}"
         )
     return deleted
+
+
+def write_deletion_file(
+    table: Location, deleted: BitMap, *, fragment_id: int, read_version: int
+) -> DeletionFile:
+    """Write all deleted offsets of a fragment into a new file, which is durable afterwards.
+
+    Parameters
+    ----------
+    table
+        The root of the table or branch: deletion files never go to other base paths.
+    deleted
+        Those that were deleted before included; not empty, and not all rows of the fragment, which then is
+        dropped instead.
+    read_version
+        The version that the deletion was computed from, or rebased onto.
+
+    Returns
+    -------
+    What the manifest says of the file.
+
+    Raises
+    ------
+    StorageError
+        The store failed.
+    """
+    is_bitmap = len(deleted) >= BITMAP_FROM
+    file = DeletionFile(
+        file_type=DeletionFileType.BITMAP if is_bitmap else DeletionFileType.ARROW,
+        read_version=read_version,
+        id=secrets.randbits(64),
+        num_deleted_rows=len(deleted),
+    )
+    content = deleted.serialize() if is_bitmap else _arrow_file(deleted)
+    (table / DELETIONS_DIR / file.name(fragment_id)).put(content)
+    return file
+
+
+def _arrow_file(deleted: BitMap) -> bytes:
+    schema = pa.schema([pa.field(COLUMN, pa.uint32(), nullable=False)])
+    values = pa.array(np.asarray(deleted.to_array(), dtype=np.uint32))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(pa.record_batch([values], schema=schema))
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def deleted_offsets(deleted: BitMap) -> npt.NDArray[np.int64]:

@@ -15,7 +15,8 @@ from pyroaring import BitMap
 from lance_df.errors import CorruptDataError, LanceError
 from lance_df.format.fragments import DeletionFile, DeletionFileType
 from lance_df.storage import open_location
-from lance_df.table.deletions import deleted_offsets, read_deletion_vector
+from lance_df.table.base_paths import DELETIONS_DIR
+from lance_df.table.deletions import deleted_offsets, read_deletion_vector, write_deletion_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +63,24 @@ def test_bitmap_files(tmp_path: Path, values):
     assert read(tmp_path, bitmap.serialize(), "bin", count=len(values)) == bitmap
     bitmap.run_optimize()
     assert read(tmp_path, bitmap.serialize(), "bin") == bitmap
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1, "arrow"), (4999, "arrow"), (5000, "bin"), (70_000, "bin")])
+def test_written_files(tmp_path: Path, count: int, kind: str):
+    deleted = BitMap(range(7, 7 + count))
+    table = open_location(tmp_path / "t.lance")
+    first, second = (write_deletion_file(table, deleted, fragment_id=3, read_version=9) for _ in range(2))
+    assert first.id != second.id
+    assert (first.file_type, first.read_version, first.num_deleted_rows) == (kind, 9, count)
+    assert first.base_id is None
+    names = sorted(path.name for path in (tmp_path / "t.lance" / DELETIONS_DIR).iterdir())
+    assert names == sorted(f"3-9-{file.id}.{kind}" for file in (first, second))
+    location = table / DELETIONS_DIR / first.name(3)
+    assert read_deletion_vector(location, first, num_rows=ROWS) == deleted
+    if kind == "arrow":
+        with pa.ipc.open_file(location.read()) as written:
+            assert written.schema.equals(pa.schema([FIELD]), check_metadata=True)
+            assert written.num_record_batches == 1
 
 
 def test_duplicates_count_once(tmp_path: Path):
