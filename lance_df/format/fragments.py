@@ -7,6 +7,7 @@ that the manifest was parsed from, answers questions about all of them with arra
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -387,7 +388,7 @@ class FragmentList(Sequence[Fragment]):
         removed: Iterable[int] = (),
         added: Iterable[Fragment] = (),
     ) -> FragmentList:
-        """Return a list with some fragments replaced or removed by id, and others added at the end.
+        """Return a list with some fragments replaced or removed by id, and others added, ascending by id.
 
         Untouched fragments are not converted.
 
@@ -407,7 +408,9 @@ class FragmentList(Sequence[Fragment]):
             for fragment_id, message in zip(ids, self._messages, strict=True)
             if fragment_id not in gone
         ]
-        return FragmentList([*kept, *(fragment.to_proto() for fragment in added)], source=self._source)
+        kept += (fragment.to_proto() for fragment in added)
+        kept.sort(key=operator.attrgetter("id"))
+        return FragmentList(kept, source=self._source)
 
     def to_proto(self) -> Sequence[table_pb2.DataFragment]:
         """Return the messages, which belong to this list: copy before changing one."""

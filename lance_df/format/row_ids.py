@@ -125,8 +125,8 @@ def versions_of(versions: npt.ArrayLike) -> RunSequence:
     return RunSequence(values[begins], np.append(breaks, len(values)).astype(np.int64), 0)
 
 
-def parse_row_ids(data: bytes, *, num_rows: int, source: str) -> RunSequence:
-    """Return the row ids of a fragment of ``num_rows`` physical rows.
+def parse_row_ids(data: bytes, *, num_rows: int | None, source: str) -> RunSequence:
+    """Return the row ids of a fragment of ``num_rows`` physical rows; ``None`` for as many as there are.
 
     Ids beyond the last row are ignored, as pylance does.
 
@@ -152,7 +152,9 @@ def parse_versions(data: bytes, *, num_rows: int, source: str) -> RunSequence:
     return _checked(runs, num_rows, source, "row versions")
 
 
-def _checked(runs: RunSequence, num_rows: int, source: str, what: str) -> RunSequence:
+def _checked(runs: RunSequence, num_rows: int | None, source: str, what: str) -> RunSequence:
+    if num_rows is None:
+        return runs
     if len(runs) < num_rows:
         raise CorruptDataError(f"{source}: {len(runs)} {what} for {num_rows} rows")
     return runs.head(num_rows) if len(runs) > num_rows else runs

@@ -12,9 +12,10 @@ from lance_df.errors import RetryableConflictError, UnsupportedFeatureError
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import DeletionFile, DeletionFileType, Fragment
 from lance_df.format.manifest import BasePath, IndexMetadata
-from lance_df.format.operations import Append, CreateIndex, Overwrite, ReserveFragments
+from lance_df.format.operations import Append, Clone, CreateIndex, Delete, Overwrite
 from lance_df.format.schema import schema_from_arrow
-from lance_df.table.commit.apply import TableState, apply, create
+from lance_df.table.commit.apply import apply, create
+from lance_df.table.commit.state import TableState
 
 SCHEMA = schema_from_arrow(pa.schema({"a": pa.int64()}))
 ROWS = Fragment(id=0, files=(), physical_rows=10)
@@ -56,7 +57,7 @@ def test_row_ids_go_on_even_after_an_overwrite() -> None:
 def test_flags_follow_from_the_content() -> None:
     deleted = DeletionFile(file_type=DeletionFileType.ARROW, read_version=1, id=5, num_deleted_rows=1)
     state = changed(
-        new_table(dataclasses.replace(ROWS, deletion_file=deleted)),
+        apply(new_table(ROWS), Delete((dataclasses.replace(ROWS, deletion_file=deleted),), ())),
         config={"k": "v"},
         base_paths=(BasePath(id=1, path="/elsewhere"),),
         reader_feature_flags=FeatureFlag.MIXED_FILE_VERSIONS | FeatureFlag.V2_FORMAT,
@@ -90,6 +91,6 @@ def test_field_ids_that_must_not_be_used_again() -> None:
     assert after.writer_feature_flags == FeatureFlag.NON_REUSABLE_FIELD_IDS
 
 
-def test_operations_that_are_not_made_here() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="ReserveFragments"):
-        apply(new_table(), ReserveFragments(2))
+def test_operations_that_only_make_tables() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="Clone"):
+        apply(new_table(), Clone(True, None, 1, "/elsewhere", None))

@@ -35,10 +35,10 @@ from lance_df.format.operations import (
 from lance_df.format.transaction import Transaction
 from lance_df.storage import Location, open_location
 from lance_df.table.commit import loop as commit_module
-from lance_df.table.commit.apply import TableState
 from lance_df.table.commit.conflicts import RULES, Rule, check_conflict
 from lance_df.table.commit.loop import CommitOptions, commit
 from lance_df.table.commit.manifest_bytes import serialize_manifest_file
+from lance_df.table.commit.state import TableState
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.open import open_table
 

@@ -26,12 +26,13 @@ from lance_df.errors import (
     StorageError,
 )
 from lance_df.format.feature_flags import FeatureFlag, check_writable
-from lance_df.format.operations import Overwrite
+from lance_df.format.operations import Overwrite, Restore
 from lance_df.format.transaction import Transaction
 from lance_df.storage.put_if_absent import put_if_absent
-from lance_df.table.commit.apply import TableState, apply, create, library_version
+from lance_df.table.commit.apply import apply, create
 from lance_df.table.commit.conflicts import check_conflict
 from lance_df.table.commit.manifest_bytes import serialize_manifest_file
+from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.manifest_io import read_manifest
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
 
@@ -201,6 +202,7 @@ def _commit(
             TableState(latest.manifest, latest.read_indices()),
             transaction.operation,
             data_format=data_format,
+            restored=_restored(table, transaction.operation, listing),
         )
         if _publish(table, state, transaction, listing.scheme, options):
             return state.manifest.version
@@ -208,6 +210,14 @@ def _commit(
     raise RetryableConflictError(
         f"{table.uri}: other writers committed first {options.max_attempts} times in a row; try again"
     )
+
+
+def _restored(table: Location, operation: Operation, listing: VersionListing) -> TableState | None:
+    """Return the version that a restore returns to."""
+    if not isinstance(operation, Restore):
+        return None
+    file = open_manifest(table, operation.version, listing.scheme)
+    return TableState(file.manifest, file.read_indices())
 
 
 def _transaction_of(

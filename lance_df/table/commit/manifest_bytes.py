@@ -13,7 +13,7 @@ from lance_df.format.manifest import serialize_indices
 
 if TYPE_CHECKING:
     from lance_df.format.transaction import Transaction
-    from lance_df.table.commit.apply import TableState
+    from lance_df.table.commit.state import TableState
 
 _FOOTER_VERSION = (0, 2)
 

@@ -1,0 +1,155 @@
+"""Operations that change the columns of the rows that there are: merge, project, data replacement."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lance_df.errors import InvalidInputError
+from lance_df.format.fragments import TOMBSTONE, FragmentList
+from lance_df.table.commit import lineage
+from lance_df.table.commit.index_upkeep import on_fields_of, without_coverage
+from lance_df.table.commit.numbering import (
+    allocated_field_id,
+    check_same_rows,
+    existing,
+    highest_id,
+    without_empty_files,
+)
+
+if TYPE_CHECKING:
+    from lance_df.format.fragments import DataFile, Fragment
+    from lance_df.format.manifest import Manifest
+    from lance_df.format.operations import DataReplacement, Merge, Project
+    from lance_df.format.schema import Schema
+    from lance_df.table.commit.state import TableState
+
+
+def apply_merge(state: TableState, operation: Merge) -> TableState:
+    """Replace schema and all fragments, which hold the same rows with other columns.
+
+    Raises
+    ------
+    InvalidInputError
+        A fragment is missing, is there twice, or has another number of rows.
+    """
+    manifest = state.manifest
+    counts = Counter(fragment.id for fragment in operation.fragments)
+    missing = set(manifest.fragments.ids.tolist()) - counts.keys()
+    if missing or max(counts.values(), default=1) > 1:
+        raise InvalidInputError(
+            f"a merge must list each of the {len(manifest.fragments)} fragments of version "
+            f"{manifest.version} once; missing: {sorted(missing)[:10]}"
+        )
+    next_row_id = manifest.next_row_id
+    merged: list[Fragment] = []
+    for fragment in sorted(operation.fragments, key=lambda fragment: fragment.id):
+        position = manifest.fragments.position(fragment.id)
+        if position is not None:
+            merged.append(_merged(state, fragment, manifest.fragments[position]))
+        elif state.has_stable_row_ids:
+            rows, next_row_id = lineage.inserted(
+                [fragment], next_row_id=next_row_id, version=state.next_version
+            )
+            merged += rows
+        else:
+            merged.append(fragment)
+    return state.followed_by(
+        dataclasses.replace(
+            manifest,
+            schema=operation.schema,
+            fragments=FragmentList.of(merged),
+            max_fragment_id=highest_id(manifest, merged),
+            next_row_id=next_row_id,
+            max_allocated_field_id=allocated_field_id(
+                manifest, operation.schema, _new_ids(manifest, operation.schema)
+            ),
+        ),
+        on_fields_of(state.indices, operation.schema),
+    )
+
+
+def apply_project(state: TableState, operation: Project) -> TableState:
+    """Replace the schema; data files without any remaining column go."""
+    manifest = state.manifest
+    remaining = operation.schema.by_id().keys()
+    dropped = manifest.schema.by_id().keys() - remaining
+    fragments = manifest.fragments
+    if dropped:
+        # nothing changes in fragments whose files all keep a column, and most often these are all of them
+        fragments = fragments.edited(
+            replaced={
+                fragment.id: dataclasses.replace(fragment, files=files)
+                for fragment in fragments
+                if len(files := tuple(f for f in fragment.files if not remaining.isdisjoint(f.fields)))
+                != len(fragment.files)
+            }
+        )
+    return state.followed_by(
+        dataclasses.replace(
+            manifest,
+            schema=operation.schema,
+            fragments=fragments,
+            max_allocated_field_id=allocated_field_id(
+                manifest, operation.schema, _new_ids(manifest, operation.schema)
+            ),
+        ),
+        on_fields_of(state.indices, operation.schema),
+    )
+
+
+def apply_data_replacement(state: TableState, operation: DataReplacement) -> TableState:
+    """Put data files in the place of others, or of columns that were null so far.
+
+    Raises
+    ------
+    InvalidInputError
+        The fragment does not exist, or its files cannot give up the columns.
+    """
+    manifest = state.manifest
+    replaced: dict[int, Fragment] = {}
+    indices = state.indices
+    for fragment_id, file in operation.replacements:
+        fragment = replaced.get(fragment_id) or existing(manifest, fragment_id)
+        changed = without_empty_files(dataclasses.replace(fragment, files=_with_file(fragment, file)))
+        if state.has_stable_row_ids:
+            changed = lineage.updated_whole(changed, version=state.next_version)
+        replaced[fragment_id] = changed
+        indices = without_coverage(indices, fields=file.fields, fragment_ids=(fragment_id,))
+    fragments = manifest.fragments.edited(replaced=replaced)
+    return state.followed_by(dataclasses.replace(manifest, fragments=fragments), indices)
+
+
+def _merged(state: TableState, fragment: Fragment, old: Fragment) -> Fragment:
+    check_same_rows(fragment, old)
+    merged = without_empty_files(fragment)
+    if state.has_stable_row_ids:
+        merged = lineage.carried(merged, old)
+        if merged.files != old.files:
+            merged = lineage.updated_whole(merged, version=state.next_version)
+    return merged
+
+
+def _with_file(fragment: Fragment, new: DataFile) -> tuple[DataFile, ...]:
+    """Return the files of a fragment with one more, which takes its columns over from the others."""
+    same = (new.fields, new.major_version, new.minor_version)
+    for position, file in enumerate(fragment.files):
+        if (file.fields, file.major_version, file.minor_version) == same:
+            return (*fragment.files[:position], new, *fragment.files[position + 1 :])
+    return (*(_without_fields(file, set(new.fields)) for file in fragment.files), new)
+
+
+def _without_fields(file: DataFile, fields: set[int]) -> DataFile:
+    if fields.isdisjoint(file.fields):
+        return file
+    if file.version == "0.1":
+        raise InvalidInputError(
+            f"{file.path}: a data file of version 0.1 cannot give up single columns; replace all of them"
+        )
+    kept = tuple(TOMBSTONE if field in fields else field for field in file.fields)
+    return dataclasses.replace(file, fields=kept)
+
+
+def _new_ids(manifest: Manifest, schema: Schema) -> set[int]:
+    return schema.by_id().keys() - manifest.schema.by_id().keys()

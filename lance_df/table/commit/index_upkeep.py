@@ -1,0 +1,118 @@
+"""What becomes of index entries, and of the sets of fragments that they cover, when fragments change.
+
+A set may name fragments that are gone, as ids are never used again: readers intersect. It must never name
+one of which the index does not know the values. Spec: table format, chapters 7.3, 12.4 and 12.5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap
+
+from lance_df.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lance_df.format.manifest import IndexMetadata
+    from lance_df.format.operations import Rewrite, RewriteGroup, RewrittenIndex
+    from lance_df.format.schema import Schema
+
+# indices that belong to the table itself, and have no fields
+_SYSTEM_PREFIX = "__lance_"
+# what holds row ids, not addresses, in tables with stable ones, when its version is 0
+_BY_ROW_ID = frozenset({"btreeindexdetails", "bitmapindexdetails"})
+
+
+def on_fields_of(indices: Iterable[IndexMetadata], schema: Schema) -> tuple[IndexMetadata, ...]:
+    """Return the entries whose fields are all in the schema."""
+    ids = schema.by_id().keys()
+    return tuple(
+        index for index in indices if index.name.startswith(_SYSTEM_PREFIX) or ids >= set(index.fields)
+    )
+
+
+def without_coverage(
+    indices: Iterable[IndexMetadata], *, fields: Iterable[int], fragment_ids: Iterable[int]
+) -> tuple[IndexMetadata, ...]:
+    """Take fragments out of the coverage of the indices on fields whose values changed there."""
+    changed, gone = set(fields), BitMap(fragment_ids)
+    return tuple(
+        index if changed.isdisjoint(index.fields) else _covering(index, lambda covered: covered - gone)
+        for index in indices
+    )
+
+
+def with_entries(
+    indices: Iterable[IndexMetadata], new: Sequence[IndexMetadata], removed: Sequence[IndexMetadata]
+) -> tuple[IndexMetadata, ...]:
+    """Remove and add entries. Several entries may share a name: they are segments of one index."""
+    gone = {index.uuid for index in (*removed, *new)}
+    return (*(index for index in indices if index.uuid not in gone), *new)
+
+
+def after_rewrite(
+    indices: Sequence[IndexMetadata], operation: Rewrite, groups: Sequence[RewriteGroup], *, stable: bool
+) -> tuple[IndexMetadata, ...]:
+    """Return the entries after a compaction.
+
+    Parameters
+    ----------
+    groups
+        Those of the operation, with the ids that the new fragments got.
+    stable
+        Whether rows kept their ids.
+
+    Raises
+    ------
+    InvalidInputError
+        The operation names an index that does not exist, or one twice.
+    """
+    rebuilt = {index.old_id: index for index in operation.rewritten_indices}
+    missing = rebuilt.keys() - {index.uuid for index in indices}
+    if missing or len(rebuilt) != len(operation.rewritten_indices):
+        name = next(iter(missing), "of one of them")
+        raise InvalidInputError(f"a rewrite must name existing indices, each once; not so: {name}")
+    return tuple(_rewritten(index, rebuilt.get(index.uuid), groups, stable=stable) for index in indices)
+
+
+def _rewritten(
+    index: IndexMetadata, rebuilt: RewrittenIndex | None, groups: Sequence[RewriteGroup], *, stable: bool
+) -> IndexMetadata:
+    if rebuilt is not None:
+        moved = _covering(index, lambda covered: _moved(covered, groups, keep=True))
+        return dataclasses.replace(
+            moved,
+            uuid=rebuilt.new_id,
+            details_type_url=rebuilt.details_type_url or index.details_type_url,
+            details=rebuilt.details if rebuilt.details_type_url else index.details,
+            index_version=rebuilt.index_version,
+            files=rebuilt.files,
+            base_id=None,
+        )
+    if not stable:
+        # it holds addresses of fragments that are gone, and no reader looks for those
+        return index
+    keep = index.kind in _BY_ROW_ID and not index.index_version
+    return _covering(index, lambda covered: _moved(covered, groups, keep=keep))
+
+
+def _moved(covered: BitMap, groups: Sequence[RewriteGroup], *, keep: bool) -> BitMap:
+    """Replace the old fragments of each group by its new ones, if the old ones were covered all of them."""
+    after = BitMap(covered)
+    for group in groups:
+        old = BitMap(fragment.id for fragment in group.old_fragments)
+        after -= old
+        if keep and old and old <= covered:
+            after |= BitMap(fragment.id for fragment in group.new_fragments)
+    return after
+
+
+def _covering(index: IndexMetadata, change: Callable[[BitMap], BitMap]) -> IndexMetadata:
+    covered = index.covered_fragments()
+    if covered is None:
+        return index
+    after = change(covered)
+    return index if after == covered else dataclasses.replace(index, fragment_bitmap=after.serialize())

@@ -1,0 +1,190 @@
+"""Row ids and row versions of new and changed fragments, in tables with stable row ids.
+
+Row ids are given out by the commit: from `next_row_id` of the version that it follows, so anew at every
+rebase. Spec: table format, chapter 6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.format.row_ids import (
+    RunSequence,
+    constant_versions,
+    parse_row_ids,
+    parse_versions,
+    row_id_range,
+    row_ids_of,
+    serialize_row_ids,
+    serialize_versions,
+    versions_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import Fragment, SequenceRef
+
+_FIRST_VERSION = 1  # what rows count as created in when it is not recorded
+
+
+def inserted(fragments: Iterable[Fragment], *, next_row_id: int, version: int) -> tuple[list[Fragment], int]:
+    """Give new rows their ids, and the version that creates them; return the next free row id, too."""
+    added = []
+    for fragment in fragments:
+        stop = next_row_id + fragment.physical_rows
+        versions = serialize_versions(constant_versions(version, fragment.physical_rows))
+        ids = serialize_row_ids(row_id_range(next_row_id, stop))
+        added.append(
+            dataclasses.replace(fragment, row_ids=ids, created_at=versions, last_updated_at=versions)
+        )
+        next_row_id = stop
+    return added, next_row_id
+
+
+def upserted(
+    fragments: Iterable[Fragment], *, sources: Sequence[Fragment], next_row_id: int, version: int
+) -> tuple[list[Fragment], int]:
+    """Complete fragments of rows that were updated or inserted.
+
+    Parameters
+    ----------
+    fragments
+        The ids that they bring belong to their first rows, which keep them; further rows get new ones.
+    sources
+        The fragments from which updated rows were taken, for the versions that created these rows.
+
+    Raises
+    ------
+    InvalidInputError
+        A fragment brings more ids than it has rows.
+    """
+    origins = _CreationVersions(sources)
+    added = []
+    for fragment in fragments:
+        kept = _given_ids(fragment)
+        missing = fragment.physical_rows - len(kept)
+        ids = np.concatenate([kept, np.arange(next_row_id, next_row_id + missing, dtype=np.uint64)])
+        created = np.concatenate([origins.of(kept), np.full(missing, version, np.uint64)])
+        updated = constant_versions(version, fragment.physical_rows)
+        added.append(
+            dataclasses.replace(
+                fragment,
+                row_ids=serialize_row_ids(row_ids_of(ids)),
+                created_at=serialize_versions(versions_of(created)),
+                last_updated_at=serialize_versions(updated),
+            )
+        )
+        next_row_id += missing
+    return added, next_row_id
+
+
+def carried(new: Fragment, old: Fragment) -> Fragment:
+    """Let a fragment keep the ids and versions of its rows where the changed one does not say otherwise."""
+    return dataclasses.replace(
+        new,
+        row_ids=old.row_ids,
+        created_at=new.created_at if new.created_at is not None else old.created_at,
+        last_updated_at=new.last_updated_at if new.last_updated_at is not None else old.last_updated_at,
+    )
+
+
+def updated_in_place(new: Fragment, old: Fragment, *, version: int) -> Fragment:
+    """Stamp the rows of a fragment whose columns were rewritten with the version that does so.
+
+    These are the rows for which ``new`` says another version than ``old`` (it was computed from an older
+    version of the table, and could not know the number); all of them if it says nothing.
+    """
+    num_rows = new.physical_rows
+    before, after = _versions(old.last_updated_at, num_rows), _versions(new.last_updated_at, num_rows)
+    is_changed = before != after
+    if not is_changed.any():
+        is_changed[:] = True
+    stamped = versions_of(np.where(is_changed, np.uint64(version), before))
+    return dataclasses.replace(new, last_updated_at=serialize_versions(stamped))
+
+
+def updated_whole(fragment: Fragment, *, version: int) -> Fragment:
+    """Stamp all rows of a fragment."""
+    versions = constant_versions(version, fragment.physical_rows)
+    return dataclasses.replace(fragment, last_updated_at=serialize_versions(versions))
+
+
+def without_lineage(fragment: Fragment) -> Fragment:
+    """Return the fragment as tables without stable row ids have it."""
+    return dataclasses.replace(fragment, row_ids=None, created_at=None, last_updated_at=None)
+
+
+def row_ids_in(fragment: Fragment) -> RunSequence:
+    """Return the row ids of all physical rows of a fragment.
+
+    Raises
+    ------
+    InvalidInputError
+        It has none.
+    UnsupportedFeatureError
+        They are in a hidden column.
+    """
+    if fragment.row_ids is None:
+        raise InvalidInputError(f"fragment {fragment.id} has no row ids, in a table with stable row ids")
+    return parse_row_ids(_inline(fragment.row_ids), num_rows=fragment.physical_rows, source=_name(fragment))
+
+
+class _CreationVersions:
+    """The versions that created rows, by row id; built when it is first asked for one."""
+
+    def __init__(self, sources: Sequence[Fragment]) -> None:
+        self._sources = sources
+        self._sorted: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]] | None = None
+
+    def of(self, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        if not len(ids):
+            return np.empty(0, np.uint64)
+        known, versions = self._lookup()
+        near = np.minimum(np.searchsorted(known, ids), max(len(known) - 1, 0))
+        if not len(known) or bool((known[near] != ids).any()):
+            unknown = ids if not len(known) else ids[known[near] != ids]
+            raise InvalidInputError(
+                f"row id {int(unknown[0])} of an updated row is in no fragment that the update changes"
+            )
+        return versions[near]
+
+    def _lookup(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        if self._sorted is None:
+            ids = [row_ids_in(fragment).to_numpy() for fragment in self._sources]
+            versions = [_versions(each.created_at, each.physical_rows) for each in self._sources]
+            all_ids = np.concatenate([np.empty(0, np.uint64), *ids])
+            order = np.argsort(all_ids, kind="stable")
+            self._sorted = all_ids[order], np.concatenate([np.empty(0, np.uint64), *versions])[order]
+        return self._sorted
+
+
+def _given_ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
+    if fragment.row_ids is None:
+        return np.empty(0, np.uint64)
+    ids = parse_row_ids(_inline(fragment.row_ids), num_rows=None, source=_name(fragment))
+    if len(ids) > fragment.physical_rows:
+        raise InvalidInputError(f"a new fragment of {fragment.physical_rows} rows brings {len(ids)} row ids")
+    return ids.to_numpy()
+
+
+def _versions(sequence: SequenceRef, num_rows: int) -> npt.NDArray[np.uint64]:
+    if sequence is None:
+        return np.full(num_rows, _FIRST_VERSION, np.uint64)
+    return parse_versions(_inline(sequence), num_rows=num_rows, source="row versions").to_numpy()
+
+
+def _inline(sequence: SequenceRef) -> bytes:
+    if not isinstance(sequence, bytes):
+        raise UnsupportedFeatureError("rows whose ids are kept in a column cannot be changed by this release")
+    return sequence
+
+
+def _name(fragment: Fragment) -> str:
+    return f"fragment {fragment.id}"
