@@ -134,7 +134,7 @@ class _FragmentWriter:
         if self._zone_maps is not None:
             self._zone_maps.end_fragment()
         self._fragments.append(
-            Fragment(id=0, files=(_data_file(self._name, written),), physical_rows=written.num_rows)
+            Fragment(id=0, files=(data_file(self._name, written),), physical_rows=written.num_rows)
         )
 
 
@@ -144,7 +144,8 @@ def data_file_name() -> str:
     return f"{int.from_bytes(random[:3]):024b}{random[3:].hex()}.lance"
 
 
-def _data_file(name: str, written: WrittenFile) -> DataFile:
+def data_file(name: str, written: WrittenFile) -> DataFile:
+    """Return what manifests say of a file that was just written."""
     major, minor = (int(part) for part in written.version.split("."))
     return DataFile(
         path=name,
