@@ -1,0 +1,171 @@
+"""Compaction: the same rows, in the same order, in fewer fragments without deleted rows.
+
+A task reads some neighbouring fragments and writes new data files; a commit then puts these in the place of
+the old ones. Fragment ids are reserved by a commit of its own before, as in pylance, so that the transaction
+that others may read names the new fragments as they are. Spec: table format, 7.3 and 12.4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.errors import (
+    CommitStateUnknownError,
+    CorruptDataError,
+    InvalidInputError,
+    LanceError,
+    UnsupportedFeatureError,
+)
+from lance_df.format.operations import ReserveFragments, Rewrite, RewriteGroup
+from lance_df.format.transaction import Transaction
+from lance_df.table.commit.loop import commit, commit_change
+from lance_df.table.fragment_writer import FileLimits, fragments_written
+from lance_df.table.maintenance.compaction_plan import plan_compaction
+from lance_df.table.maintenance.moved_rows import with_lineage
+from lance_df.table.row_counts import live_rows
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+from lance_df.table.schema_rules import resolve_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.maintenance.compaction_options import CompactionOptions
+    from lance_df.table.table import Table
+
+
+def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[RewriteGroup]]:
+    """Compact a table.
+
+    Returns
+    -------
+    The table at the version that was made, and what was rewritten; the same table if it is in shape already.
+
+    Raises
+    ------
+    RetryableConflictError
+        Others changed rows of the fragments meanwhile. Nothing is left behind, here and on other failures.
+    CommitStateUnknownError
+        Whether the compaction was committed is not known; nothing was removed.
+    UnsupportedFeatureError
+        The table has something that this release cannot write.
+    """
+    groups: list[RewriteGroup] = []
+    try:
+        for fragment_ids in plan_compaction(table, options):
+            groups.append(rewrite(table, fragment_ids, options))  # noqa: PERF401 - kept when one fails
+        return commit_rewrites(table, groups), groups
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        remove_files(table, groups)
+        raise
+
+
+def rewrite(table: Table, fragment_ids: Sequence[int], options: CompactionOptions) -> RewriteGroup:
+    """Write the live rows of fragments into new data files, and commit nothing.
+
+    Memory is bounded by the windows of a scan and the pages of a file.
+
+    Raises
+    ------
+    NotFoundError
+        The table has no such fragment.
+    UnsupportedFeatureError
+        The table has something that this release cannot write.
+    """
+    version = _file_version(table, options)
+    old = tuple(table.fragment(fragment_id) for fragment_id in fragment_ids)
+    request = ScanRequest(
+        fragment_ids=tuple(fragment_ids),
+        batch_rows=options.batch_size,
+        blobs_as_bytes=any(field.is_blob for field in table.schema.walk()),
+    )
+    limits = FileLimits(max_rows=options.target_rows_per_fragment)
+    if options.max_bytes_per_file is not None:
+        limits = dataclasses.replace(limits, max_bytes=options.max_bytes_per_file)
+    tasks = plan_scan(table, request).tasks
+    with (
+        closing(run_tasks(tasks, num_threads=options.num_threads)) as batches,
+        fragments_written(table.location, table.schema, batches, version=version, limits=limits) as written,
+    ):
+        _check_rows(table, old, written)
+        new = with_lineage(table, old, written) if table.uses_stable_row_ids else written
+    return RewriteGroup(old, tuple(new))
+
+
+def commit_rewrites(table: Table, groups: Sequence[RewriteGroup]) -> Table:
+    """Put the new fragments of rewritten groups in the place of the old ones.
+
+    Parameters
+    ----------
+    table
+        The version that the groups were read from.
+
+    Raises
+    ------
+    InvalidInputError
+        Two groups replace the same fragment.
+    ConflictError, CommitStateUnknownError
+        As :func:`lance_df.table.commit.loop.commit_change`. The new files are left where they are.
+    """
+    if not groups:
+        return table
+    old_ids = [fragment.id for group in groups for fragment in group.old_fragments]
+    if len(set(old_ids)) != len(old_ids):
+        raise InvalidInputError("two of the rewrites replace the same fragment")
+    return commit_change(table, Rewrite(tuple(_numbered(table, groups))))
+
+
+def remove_files(table: Table, groups: Iterable[RewriteGroup]) -> None:
+    """Remove the data files of new fragments that were not committed, as far as the store lets us."""
+    for group in groups:
+        for fragment in group.new_fragments:
+            for file in fragment.files:
+                with suppress(LanceError):
+                    table.data_file_location(file).remove()
+
+
+def _numbered(table: Table, groups: Sequence[RewriteGroup]) -> list[RewriteGroup]:
+    """Reserve ids for the new fragments: the highest ones of the version that does so."""
+    num_fragments = sum(len(group.new_fragments) for group in groups)
+    if not num_fragments:
+        return list(groups)
+    transaction = Transaction(
+        read_version=table.version, uuid=str(uuid.uuid4()), operation=ReserveFragments(num_fragments)
+    )
+    reserved = table.history.open(commit(table.location, transaction)).manifest.max_fragment_id or 0
+    ids = iter(range(reserved - num_fragments + 1, reserved + 1))
+
+    def with_id(fragment: Fragment) -> Fragment:
+        return dataclasses.replace(fragment, id=next(ids))
+
+    return [RewriteGroup(group.old_fragments, tuple(map(with_id, group.new_fragments))) for group in groups]
+
+
+def _check_rows(table: Table, old: Sequence[Fragment], new: Sequence[Fragment]) -> None:
+    places = table.fragments.positions(np.array([fragment.id for fragment in old], np.int64))
+    expected = int(live_rows(table, places).sum())
+    found = sum(fragment.physical_rows for fragment in new)
+    if found != expected:
+        raise CorruptDataError(
+            f"{table.uri}: the fragments {old[0].id} to {old[-1].id} have {found} rows, "
+            f"version {table.version} says {expected}"
+        )
+
+
+def _file_version(table: Table, options: CompactionOptions) -> str:
+    own = table.manifest.data_format or "0.1"
+    wanted = options.data_storage_version
+    if wanted is not None and resolve_version(wanted) != own:
+        raise UnsupportedFeatureError(
+            f"{table.uri}: the table is of file version {own}; this release does not compact to {wanted!r}"
+        )
+    return own

@@ -1,0 +1,165 @@
+"""How a table is compacted: arguments first, then the table's configuration, then defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from lance_df.table.table import Table
+
+CONFIG_PREFIX = "lance.compaction."
+REENCODE = "reencode"
+TRY_BINARY_COPY = "try_binary_copy"
+FORCE_BINARY_COPY = "force_binary_copy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOptions:
+    """Options of a compaction, with pylance's names and defaults.
+
+    Attributes
+    ----------
+    target_rows_per_fragment
+        Fragments with fewer rows are joined with their neighbours, until there are so many.
+    max_rows_per_group
+        Rows of a page of 0.1 files.
+    max_bytes_per_file
+        When to start the next file, besides; ``None`` for the default of writes.
+    materialize_deletions, materialize_deletions_threshold
+        Whether fragments of which a larger share than the threshold is deleted are rewritten in any case.
+    defer_index_remap
+        Refused: indices are never remapped here, fragments leave their coverage.
+    num_threads
+        Tasks that run at once; by default one for each core.
+    batch_size
+        Rows that are read at once; ``None`` for the default of scans.
+    compaction_mode
+        ``"reencode"``; ``"try_binary_copy"`` is taken and does the same; ``"force_binary_copy"`` is refused.
+    max_source_fragments, max_source_rows, max_source_bytes
+        Leave out the tasks, from the first that goes beyond.
+    excluded_fragment_ids
+        Left alone; neighbours on both sides are not joined.
+    data_storage_version
+        The table's own, when it is given.
+    """
+
+    target_rows_per_fragment: int = 1024 * 1024
+    max_rows_per_group: int = 1024
+    max_bytes_per_file: int | None = None
+    materialize_deletions: bool = True
+    materialize_deletions_threshold: float = 0.1
+    defer_index_remap: bool = False
+    num_threads: int | None = None
+    batch_size: int | None = None
+    io_buffer_size: int | None = None
+    compaction_mode: str = REENCODE
+    binary_copy_read_batch_bytes: int | None = None
+    max_source_fragments: int | None = None
+    max_source_rows: int | None = None
+    max_source_bytes: int | None = None
+    excluded_fragment_ids: tuple[int, ...] = ()
+    data_storage_version: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if value is not None and (not _is_integer(value) or value < 1):
+                raise InvalidInputError(f"{name} must be a positive integer, got {value!r}")
+        for name in ("materialize_deletions", "defer_index_remap"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInputError(f"{name} must be a bool, got {getattr(self, name)!r}")
+        threshold = self.materialize_deletions_threshold
+        if not _is_number(threshold):
+            raise InvalidInputError(f"materialize_deletions_threshold must be a number, got {threshold!r}")
+        if not all(_is_integer(each) for each in self.excluded_fragment_ids):
+            raise InvalidInputError("excluded_fragment_ids must be integers")
+        if self.compaction_mode not in (REENCODE, TRY_BINARY_COPY, FORCE_BINARY_COPY):
+            raise InvalidInputError(
+                f"compaction_mode {self.compaction_mode!r} is unknown; "
+                "use 'reencode', 'try_binary_copy' or 'force_binary_copy'"
+            )
+        if self.compaction_mode == FORCE_BINARY_COPY:
+            raise UnsupportedFeatureError("this release compacts by re-encoding only, not by binary copy")
+        if self.defer_index_remap:
+            raise UnsupportedFeatureError("this release writes no fragment reuse index to defer remapping to")
+
+
+def compaction_options(table: Table, given: Mapping[str, Any]) -> CompactionOptions:
+    """Return the options of a compaction of a table.
+
+    Parameters
+    ----------
+    given
+        Arguments by name; those that are ``None`` count as not given.
+
+    Raises
+    ------
+    InvalidInputError
+        An unknown name, or a value out of range; also one in the table's configuration.
+    UnsupportedFeatureError
+        Something that this release does not do.
+    """
+    names = {each.name for each in dataclasses.fields(CompactionOptions)}
+    unknown = sorted(set(given) - names)
+    if unknown:
+        raise InvalidInputError(f"a compaction has no option {unknown[0]!r}")
+    options: dict[str, Any] = _configured(table.manifest.config)
+    options.update((name, value) for name, value in given.items() if value is not None)
+    if "excluded_fragment_ids" in options:
+        options["excluded_fragment_ids"] = tuple(options["excluded_fragment_ids"])
+    return CompactionOptions(**options)
+
+
+def _configured(config: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, text in config.items():
+        name = key.removeprefix(CONFIG_PREFIX)
+        if not key.startswith(CONFIG_PREFIX) or name not in _PARSERS:
+            continue  # of a later release, perhaps
+        try:
+            found[name] = _PARSERS[name](text)
+        except ValueError as err:
+            raise InvalidInputError(f"the table's configuration says {key} = {text!r}: {err}") from err
+    return found
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _parse_bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+_COUNTS = (
+    "target_rows_per_fragment",
+    "max_rows_per_group",
+    "max_bytes_per_file",
+    "num_threads",
+    "batch_size",
+    "io_buffer_size",
+    "binary_copy_read_batch_bytes",
+    "max_source_fragments",
+    "max_source_rows",
+    "max_source_bytes",
+)
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys((name for name in _COUNTS if name not in ("num_threads", "io_buffer_size")), int),
+    "materialize_deletions": _parse_bool,
+    "materialize_deletions_threshold": float,
+    "defer_index_remap": _parse_bool,
+    "compaction_mode": str,
+    "data_storage_version": str,
+}
