@@ -2,8 +2,149 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import pyarrow.compute as pc
+
 from lance_df.api.base import DatasetBase
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.table.changes.delete import deletion
+from lance_df.table.changes.retry import RetryOptions, commit_with_retries
+from lance_df.table.changes.row_set import RowSet
+from lance_df.table.system_columns import ROW_ADDRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_df.scan_options import Filter
+    from lance_df.table.changes.retry import Change
+    from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.table import Table
+
+_TIMEOUT = dt.timedelta(seconds=30)
+
+
+class DeleteResult(TypedDict):
+    """What `LanceDataset.delete` returns."""
+
+    num_deleted_rows: int
 
 
 class RowChanges(DatasetBase):
-    """Change rows: delete, update, merge-insert, insert."""
+    """Change rows: delete, update, merge-insert, insert.
+
+    Every change is one commit; the dataset moves on to the version that it makes. When another writer has
+    committed something that forbids a change, it is computed again from the newest version.
+    """
+
+    def delete(
+        self,
+        predicate: str | pc.Expression,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: dt.timedelta = _TIMEOUT,
+    ) -> DeleteResult:
+        """Delete the rows for which a predicate is true; those for which it is NULL stay.
+
+        Parameters
+        ----------
+        predicate
+            An SQL expression or a pyarrow expression.
+        conflict_retries, retry_timeout
+            How often, and for how long, to compute the deletion again after conflicts.
+
+        Returns
+        -------
+        ``{"num_deleted_rows": …}``.
+
+        Raises
+        ------
+        InvalidInputError, ColumnNotFoundError
+            The predicate is wrong.
+        ConflictError
+            Other writers changed the table in a way that forbids this.
+        """
+        where = _checked_filter(predicate, "predicate")
+
+        @contextmanager
+        def compute(table: Table) -> Iterator[Change[int]]:
+            rows = RowSet.of(matching_rows(table, where))
+            with deletion(table, rows, predicate=str(predicate)) as change:
+                yield change
+
+        options = _retry_options(conflict_retries, retry_timeout)
+        self._table, num_rows = commit_with_retries(self._table, compute, options)
+        return {"num_deleted_rows": num_rows}
+
+    def truncate_table(self) -> None:
+        """Delete all rows; the schema stays."""
+
+        @contextmanager
+        def compute(table: Table) -> Iterator[Change[int]]:
+            with deletion(table, RowSet.all_of(table), predicate="true") as change:
+                yield change
+
+        self._table, _ = commit_with_retries(self._table, compute, RetryOptions())
+
+    def insert(
+        self, data: Any, *, mode: Literal["create", "append", "overwrite"] = "append", **kwargs: Any
+    ) -> None:
+        """Write rows to this table, by default after those that are there; see `write_dataset`."""
+        from lance_df.write import write_dataset
+
+        self._table = write_dataset(data, self, mode=mode, **kwargs)._table  # type: ignore[arg-type]
+
+
+def matching_rows(
+    table: Table, where: Filter, *, fragment_ids: tuple[int, ...] | None = None
+) -> Iterator[Addresses]:
+    """Yield the addresses of the rows for which a filter is true; ``None`` for all rows.
+
+    Raises
+    ------
+    InvalidInputError, ColumnNotFoundError
+        The filter is wrong.
+    """
+    from lance_df.engine.query import scan_with_sql
+
+    check_addressable(table)
+    reader = scan_with_sql(
+        table,
+        columns=[ROW_ADDRESS],
+        filter=where if isinstance(where, str) else None,
+        condition=where if isinstance(where, pc.Expression) else None,
+        fragment_ids=fragment_ids,
+    )
+    with reader:
+        for batch in reader:
+            yield batch.column(0).to_numpy()
+
+
+def check_addressable(table: Table) -> None:
+    """Check that no column hides where rows are.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The table has a column of a reserved name.
+    """
+    if ROW_ADDRESS in table.schema.names:
+        raise UnsupportedFeatureError(
+            f"{table.uri}: a column is called {ROW_ADDRESS!r}; rename it before rows are changed"
+        )
+
+
+def _checked_filter(where: Any, name: str) -> str | pc.Expression:
+    if not isinstance(where, str | pc.Expression):
+        raise InvalidInputError(f"{name} is an SQL or pyarrow expression, not {where!r:.60}")
+    return where
+
+
+def _retry_options(retries: Any, timeout: Any) -> RetryOptions:
+    if not isinstance(retries, int) or not isinstance(timeout, dt.timedelta):
+        raise InvalidInputError(
+            f"conflict_retries is an integer and retry_timeout a timedelta, not {retries!r} and {timeout!r}"
+        )
+    return RetryOptions(retries=retries, timeout=timeout.total_seconds())

@@ -1,0 +1,85 @@
+"""Compute a change and commit it; compute it again from the newest version when another commit forbids it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from lance_df.errors import InvalidInputError, RetryableConflictError
+from lance_df.table.commit.loop import commit_change
+
+if TYPE_CHECKING:
+    from lance_df.format.operations import Operation
+    from lance_df.table.table import Table
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[R]):
+    """An operation that was computed from one version of a table, and what the caller is told of it."""
+
+    operation: Operation
+    result: R
+
+
+Compute: TypeAlias = Callable[["Table"], AbstractContextManager[Change[R]]]
+"""Writes the files of a change; leaving the context with an error removes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOptions:
+    """How often, and for how long, a change is computed again.
+
+    Attributes
+    ----------
+    retries
+        Times that it is computed again, at most.
+    timeout
+        Seconds after which it is not computed again; the first time is never cut off.
+    clock, sleep
+        Time, in seconds.
+    """
+
+    retries: int = 10
+    timeout: float = 30.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise InvalidInputError(f"conflict_retries must not be negative, got {self.retries}")
+
+
+def commit_with_retries(table: Table, compute: Compute[R], options: RetryOptions) -> tuple[Table, R]:
+    """Compute a change from a version of a table, and commit it.
+
+    Returns
+    -------
+    The table as it is then, and the result of the change.
+
+    Raises
+    ------
+    RetryableConflictError
+        Other writers forbade it each time.
+    IncompatibleConflictError
+        Another commit makes the change meaningless.
+    CommitStateUnknownError
+        The store failed in a way that leaves open whether the change was committed.
+    """
+    start = options.clock()
+    attempt = 0
+    while True:
+        try:
+            with compute(table) as change:
+                return commit_change(table, change.operation), change.result
+        except RetryableConflictError:
+            if attempt >= options.retries or options.clock() - start >= options.timeout:
+                raise
+        options.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
+        attempt += 1
+        table = table.latest()

@@ -1,0 +1,89 @@
+"""Sets of rows of one table version, by row address: what is to be deleted."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from pyroaring import BitMap
+
+from lance_df.table.row_ids import split_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from lance_df.table.table import Table
+
+    Addresses: TypeAlias = npt.NDArray[np.uint64]
+
+
+class RowSet:
+    """A compressed set of row addresses, one bitmap of offsets for each fragment."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[int, BitMap] = {}
+
+    @classmethod
+    def of(cls, parts: Iterable[Addresses]) -> RowSet:
+        """Return the set of all addresses in some arrays; in table order they are added fastest."""
+        rows = cls()
+        for addresses in parts:
+            rows.add(addresses)
+        return rows
+
+    @classmethod
+    def all_of(cls, table: Table) -> RowSet:
+        """Return all live rows of a table."""
+        rows = cls()
+        for fragment in table.fragments:
+            live = BitMap(range(table.fragment_rows(fragment)))
+            deleted = table.deletion_vector(fragment)
+            rows._offsets[fragment.id] = live if deleted is None else live - deleted
+        return rows
+
+    def __len__(self) -> int:
+        return sum(map(len, self._offsets.values()))
+
+    def add(self, addresses: Addresses) -> None:
+        """Add rows, which may come in any order and repeat."""
+        if not len(addresses):
+            return
+        fragment_ids, offsets = split_addresses(addresses)
+        if (fragment_ids[1:] < fragment_ids[:-1]).any():
+            order = np.argsort(fragment_ids, kind="stable")
+            fragment_ids, offsets = fragment_ids[order], offsets[order]
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(fragment_ids)) + 1])
+        stops = np.append(starts[1:], len(offsets))
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            added = bitmap_of(offsets[start:stop])
+            known = self._offsets.setdefault(int(fragment_ids[start]), added)
+            if known is not added:
+                known |= added
+
+    def without(self, other: RowSet) -> RowSet:
+        """Return the rows that are not in ``other``."""
+        rest = RowSet()
+        for fragment_id, offsets in self._offsets.items():
+            rest._offsets[fragment_id] = offsets - other._offsets.get(fragment_id, BitMap())
+        return rest
+
+    def union(self, other: RowSet) -> RowSet:
+        """Return the rows of either."""
+        both = RowSet()
+        for fragment_id in self._offsets.keys() | other._offsets.keys():
+            ours, theirs = self._offsets.get(fragment_id), other._offsets.get(fragment_id)
+            both._offsets[fragment_id] = (ours or BitMap()) | (theirs or BitMap())
+        return both
+
+    def __iter__(self) -> Iterator[tuple[int, BitMap]]:
+        """Yield fragment ids, ascending, and the offsets of rows there, which are not empty."""
+        return ((each, offsets) for each, offsets in sorted(self._offsets.items()) if offsets)
+
+
+def bitmap_of(offsets: npt.NDArray[np.int64]) -> BitMap:
+    """Return a set of row offsets."""
+    # pyroaring takes arrays of Python's own kind whole, and those of numpy item by item
+    return BitMap(array("I", offsets.astype(np.uint32).tobytes()))
