@@ -12,6 +12,7 @@ import pyarrow.dataset
 
 from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
+from lance_df.format import fragments
 from lance_df.format.fragments import DeletionFileType, Fragment, Spilled
 from lance_df.table.take import take_offsets
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lance_df.dataset import LanceDataset
-    from lance_df.format import fragments
     from lance_df.format.fragments import SequenceRef
     from lance_df.scan_options import Columns, Filter
     from lance_df.scanner import LanceScanner
@@ -55,6 +55,17 @@ class DataFile:
             file_minor_version=file.minor_version,
             file_size_bytes=file.size_bytes or None,
             base_id=file.base_id,
+        )
+
+    def _to_format(self) -> fragments.DataFile:
+        return fragments.DataFile(
+            path=self.path,
+            fields=tuple(self.fields),
+            column_indices=tuple(self.column_indices),
+            major_version=self.file_major_version,
+            minor_version=self.file_minor_version,
+            size_bytes=self.file_size_bytes or 0,
+            base_id=self.base_id,
         )
 
     def _to_dict(self) -> dict[str, Any]:
@@ -112,6 +123,18 @@ class DeletionFile:
             file_type=_FILE_TYPES[file.file_type],
             num_deleted_rows=file.num_deleted_rows,
             base_id=file.base_id,
+        )
+
+    def _to_format(self) -> fragments.DeletionFile:
+        types = {name: file_type for file_type, name in _FILE_TYPES.items()}
+        if self.file_type not in types:
+            raise InvalidInputError(f"file_type is {self.file_type!r}, expected 'array' or 'bitmap'")
+        return fragments.DeletionFile(
+            file_type=types[self.file_type],
+            read_version=self.read_version,
+            id=self.id,
+            num_deleted_rows=self.num_deleted_rows,
+            base_id=self.base_id,
         )
 
 
@@ -196,6 +219,17 @@ class FragmentMetadata:
             row_id_meta=_inline(fragment.row_ids),
             created_at_version_meta=_inline(fragment.created_at),
             last_updated_at_version_meta=_inline(fragment.last_updated_at),
+        )
+
+    def _to_format(self) -> Fragment:
+        return Fragment(
+            id=self.id,
+            files=tuple(file._to_format() for file in self.files),
+            deletion_file=None if self.deletion_file is None else self.deletion_file._to_format(),
+            physical_rows=self.physical_rows,
+            row_ids=self.row_id_meta,
+            created_at=self.created_at_version_meta,
+            last_updated_at=self.last_updated_at_version_meta,
         )
 
 
