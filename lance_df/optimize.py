@@ -1,0 +1,280 @@
+"""Compaction as single steps, with pylance's names: plan, execute anywhere, commit once.
+
+To compact in one call, use ``dataset.optimize.compact_files()``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from lance_df.errors import InvalidInputError
+from lance_df.format.operations import RewriteGroup
+from lance_df.fragment import FragmentMetadata
+from lance_df.table.maintenance.compaction import commit_rewrites, compact, rewrite
+from lance_df.table.maintenance.compaction_options import CompactionOptions, compaction_options
+from lance_df.table.maintenance.compaction_plan import plan_compaction
+
+if TYPE_CHECKING:
+    from lance_df.dataset import LanceDataset
+
+__all__ = [
+    "Compaction",
+    "CompactionMetrics",
+    "CompactionOptions",
+    "CompactionPlan",
+    "CompactionTask",
+    "RewriteResult",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionMetrics:
+    """What a compaction did. Deletion files count as files."""
+
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+
+    @classmethod
+    def _of(cls, groups: Iterable[RewriteGroup]) -> Self:
+        old = [fragment for group in groups for fragment in group.old_fragments]
+        new = [fragment for group in groups for fragment in group.new_fragments]
+        return cls(
+            fragments_removed=len(old),
+            fragments_added=len(new),
+            files_removed=sum(len(each.files) + (each.deletion_file is not None) for each in old),
+            files_added=sum(len(each.files) for each in new),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """New data files that hold the rows of some fragments, not committed yet. Pickles."""
+
+    metrics: CompactionMetrics
+    new_fragments: list[FragmentMetadata]
+    read_version: int
+    original_fragments: list[FragmentMetadata]
+
+    def json(self) -> str:
+        """Return it as text for `from_json`."""
+        return json.dumps(
+            {
+                "metrics": dataclasses.asdict(self.metrics),
+                "new_fragments": _to_json(self.new_fragments),
+                "read_version": self.read_version,
+                "original_fragments": _to_json(self.original_fragments),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse what `json` returned.
+
+        Raises
+        ------
+        InvalidInputError
+            It is not such a text.
+        """
+        values = _parsed(text, "metrics", "new_fragments", "read_version", "original_fragments")
+        return cls(
+            CompactionMetrics(**values["metrics"]),
+            _from_json(values["new_fragments"]),
+            values["read_version"],
+            _from_json(values["original_fragments"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTask:
+    """Neighbouring fragments to be rewritten. Pickles."""
+
+    fragments: list[FragmentMetadata]
+    read_version: int
+    options: CompactionOptions = dataclasses.field(repr=False)
+
+    def execute(self, dataset: LanceDataset) -> RewriteResult:
+        """Write the new data files, and commit nothing.
+
+        Parameters
+        ----------
+        dataset
+            Any version of the table; the rows are those of ``read_version``.
+        """
+        table = dataset._table
+        if table.version != self.read_version:
+            table = table.checkout((table.branch, self.read_version))
+        group = rewrite(table, [fragment.id for fragment in self.fragments], self.options)
+        return RewriteResult(
+            CompactionMetrics._of([group]),
+            [FragmentMetadata._of(fragment) for fragment in group.new_fragments],
+            self.read_version,
+            self.fragments,
+        )
+
+    def json(self) -> str:
+        """Return it as text for `from_json`."""
+        return json.dumps(self._to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse what `json` returned.
+
+        Raises
+        ------
+        InvalidInputError
+            It is not such a text.
+        """
+        values = _parsed(text, "task", "read_version", "options")
+        return cls(
+            _from_json(values["task"]["fragments"]),
+            values["read_version"],
+            _options_from_json(values["options"]),
+        )
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            "task": {"fragments": _to_json(self.fragments)},
+            "read_version": self.read_version,
+            "options": dataclasses.asdict(self.options),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What there is to do to bring a table in shape. Pickles.
+
+    The tasks may run anywhere, in any order; it is no error to commit the results of some of them only.
+    """
+
+    read_version: int
+    tasks: list[CompactionTask]
+    options: CompactionOptions = dataclasses.field(repr=False)
+
+    def num_tasks(self) -> int:
+        """Return the number of tasks."""
+        return len(self.tasks)
+
+    def json(self) -> str:
+        """Return it as text for `from_json`."""
+        return json.dumps(
+            {
+                "tasks": [task._to_dict()["task"] for task in self.tasks],
+                "read_version": self.read_version,
+                "options": dataclasses.asdict(self.options),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse what `json` returned.
+
+        Raises
+        ------
+        InvalidInputError
+            It is not such a text.
+        """
+        values = _parsed(text, "tasks", "read_version", "options")
+        version, options = values["read_version"], _options_from_json(values["options"])
+        tasks = [CompactionTask(_from_json(task["fragments"]), version, options) for task in values["tasks"]]
+        return cls(version, tasks, options)
+
+
+class Compaction:
+    """The steps of a compaction. ``options`` are those of `CompactionOptions`, by name."""
+
+    @staticmethod
+    def execute(dataset: LanceDataset, options: Mapping[str, Any] | None = None) -> CompactionMetrics:
+        """Compact a table, and move the dataset to the version that was made.
+
+        Raises
+        ------
+        RetryableConflictError
+            Others changed rows of the fragments meanwhile. Nothing is left behind.
+        """
+        dataset._table, groups = compact(dataset._table, compaction_options(dataset._table, options or {}))
+        return CompactionMetrics._of(groups)
+
+    @staticmethod
+    def plan(dataset: LanceDataset, options: Mapping[str, Any] | None = None) -> CompactionPlan:
+        """Return what there is to do."""
+        table = dataset._table
+        resolved = compaction_options(table, options or {})
+        tasks = [
+            CompactionTask(
+                [FragmentMetadata._of(table.fragment(fragment_id)) for fragment_id in fragment_ids],
+                table.version,
+                resolved,
+            )
+            for fragment_ids in plan_compaction(table, resolved)
+        ]
+        return CompactionPlan(table.version, tasks, resolved)
+
+    @staticmethod
+    def commit(
+        dataset: LanceDataset,
+        rewrites: Sequence[RewriteResult],
+        options: Mapping[str, Any] | None = None,
+    ) -> CompactionMetrics:
+        """Put the new fragments in the place of the old ones, and move the dataset to the new version.
+
+        Parameters
+        ----------
+        rewrites
+            Results of tasks of plans of one version of the table.
+        options
+            Taken so that calls for pylance work; there is nothing to choose here.
+
+        Raises
+        ------
+        InvalidInputError
+            The results belong to several versions, or replace a fragment twice.
+        RetryableConflictError
+            Others changed rows of the fragments meanwhile. The files of the rewrites are left.
+        """
+        compaction_options(dataset._table, options or {})
+        if not rewrites:
+            return CompactionMetrics()
+        versions = {result.read_version for result in rewrites}
+        if len(versions) > 1:
+            raise InvalidInputError(f"the rewrites were planned at several versions: {sorted(versions)}")
+        table = dataset._table.checkout((dataset._table.branch, versions.pop()))
+        groups = [
+            RewriteGroup(
+                tuple(table.fragment(fragment.id) for fragment in result.original_fragments),
+                tuple(fragment._to_format() for fragment in result.new_fragments),
+            )
+            for result in rewrites
+        ]
+        dataset._table = commit_rewrites(table, groups)
+        return CompactionMetrics._of(groups)
+
+
+def _to_json(fragments: Iterable[FragmentMetadata]) -> list[dict[str, Any]]:
+    return [fragment.to_json() for fragment in fragments]
+
+
+def _from_json(fragments: Iterable[Any]) -> list[FragmentMetadata]:
+    return [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in fragments]
+
+
+def _options_from_json(values: Mapping[str, Any]) -> CompactionOptions:
+    try:
+        return CompactionOptions(
+            **{**values, "excluded_fragment_ids": tuple(values["excluded_fragment_ids"])}
+        )
+    except (KeyError, TypeError) as err:
+        raise InvalidInputError("these are no options of a compaction") from err
+
+
+def _parsed(text: str, *names: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+        return {name: values[name] for name in names}
+    except (KeyError, TypeError, ValueError) as err:
+        raise InvalidInputError(f"not what json() returns: {text!r:.80}") from err
