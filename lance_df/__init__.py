@@ -46,7 +46,7 @@ _HOMES = {
     "register_udfs": "lance_df.engine",
     "write_dataset": "lance_df.dataset",
 }
-_MODULES = frozenset({"file", "fragment"})
+_MODULES = frozenset({"file", "fragment", "optimize"})
 
 __all__ = [
     "AlreadyExistsError",
@@ -73,6 +73,7 @@ __all__ = [
     "enable",
     "file",
     "fragment",
+    "optimize",
     "register",
     "register_udfs",
     "write_dataset",

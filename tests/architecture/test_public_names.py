@@ -9,7 +9,7 @@ from lance_df import errors
 
 FUNCTIONS = {"connect", "dataset", "enable", "register", "register_udfs", "write_dataset"}
 CLASSES = {"LanceDataset", "LanceFragment", "ScanReport", "SessionContext"}
-MODULES = {"file", "fragment"}
+MODULES = {"file", "fragment", "optimize"}
 
 
 def test_all_names_exist_and_are_listed():
