@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -13,11 +14,15 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
 from lance_df.table.changes.row_set import RowSet
+from lance_df.table.changes.update import row_update
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
+
+    from lance_df.format.schema import Field, Schema
     from lance_df.scan_options import Filter
     from lance_df.table.changes.retry import Change
     from lance_df.table.changes.row_set import Addresses
@@ -30,6 +35,12 @@ class DeleteResult(TypedDict):
     """What `LanceDataset.delete` returns."""
 
     num_deleted_rows: int
+
+
+class UpdateResult(TypedDict):
+    """What `LanceDataset.update` returns."""
+
+    num_rows_updated: int
 
 
 class RowChanges(DatasetBase):
@@ -78,6 +89,51 @@ class RowChanges(DatasetBase):
         self._table, num_rows = commit_with_retries(self._table, compute, options)
         return {"num_deleted_rows": num_rows}
 
+    def update(
+        self,
+        updates: Mapping[str, str],
+        where: str | pc.Expression | None = None,
+        conflict_retries: int = 10,
+        retry_timeout: dt.timedelta = _TIMEOUT,
+    ) -> UpdateResult:
+        """Give the rows for which a predicate is true other values.
+
+        Parameters
+        ----------
+        updates
+            Top-level columns and the SQL expressions of their new values, which see the old values of all
+            columns, and are cast to the column's type.
+        where
+            An SQL expression or a pyarrow expression; ``None`` for all rows.
+        conflict_retries, retry_timeout
+            How often, and for how long, to compute the update again after conflicts.
+
+        Returns
+        -------
+        ``{"num_rows_updated": …}``.
+
+        Raises
+        ------
+        InvalidInputError, ColumnNotFoundError
+            An expression is wrong, a value cannot be cast, or is null where the column allows none.
+        UnsupportedFeatureError
+            A field of a struct is to be updated, or the table has columns that cannot be written.
+        ConflictError
+            Other writers changed the table in a way that forbids this.
+        """
+        expressions = _checked_updates(updates)
+        if where is not None:
+            _checked_filter(where, "where")
+
+        @contextmanager
+        def compute(table: Table) -> Iterator[Change[int]]:
+            with row_update(table, list(expressions), _new_values(table, expressions, where)) as change:
+                yield change
+
+        options = _retry_options(conflict_retries, retry_timeout)
+        self._table, num_rows = commit_with_retries(self._table, compute, options)
+        return {"num_rows_updated": num_rows}
+
     def truncate_table(self) -> None:
         """Delete all rows; the schema stays."""
 
@@ -122,6 +178,32 @@ def matching_rows(
             yield batch.column(0).to_numpy()
 
 
+def _new_values(table: Table, updates: Mapping[str, str], where: Filter) -> Iterator[pa.RecordBatch]:
+    """Yield the new values of the rows to update, and their addresses."""
+    from lance_df.engine.query import scan_with_sql
+
+    check_addressable(table)
+    types = {name: _updatable(table.schema, name).arrow_type() for name in updates}
+    reader = scan_with_sql(
+        table,
+        columns=updates,
+        filter=where if isinstance(where, str) else None,
+        condition=where if isinstance(where, pc.Expression) else None,
+        with_row_address=True,
+        types=types,
+    )
+    with reader:
+        yield from reader
+
+
+def _updatable(schema: Schema, name: str) -> Field:
+    if name not in schema.names and name.partition(".")[0] in schema.names:
+        raise UnsupportedFeatureError(
+            f"{name!r} is a field of a struct; update the column {name.partition('.')[0]!r} as a whole"
+        )
+    return schema.field(name)
+
+
 def check_addressable(table: Table) -> None:
     """Check that no column hides where rows are.
 
@@ -134,6 +216,15 @@ def check_addressable(table: Table) -> None:
         raise UnsupportedFeatureError(
             f"{table.uri}: a column is called {ROW_ADDRESS!r}; rename it before rows are changed"
         )
+
+
+def _checked_updates(updates: Any) -> dict[str, str]:
+    if not isinstance(updates, Mapping) or not updates:
+        raise InvalidInputError(f"updates are a dict of columns and SQL expressions, not {updates!r:.60}")
+    for text in (*updates, *updates.values()):
+        if not isinstance(text, str):
+            raise InvalidInputError(f"columns and expressions of an update are text, not {text!r:.60}")
+    return dict(updates)
 
 
 def _checked_filter(where: Any, name: str) -> str | pc.Expression:

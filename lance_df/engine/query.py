@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.engine.compat import PlainSessionContext, SessionConfig, Table, variant
+from lance_df.engine.compat import DataFrame, PlainSessionContext, SessionConfig, Table, col, variant
 from lance_df.engine.failures import execution_errors, planning_errors
 from lance_df.engine.functions import TypedFunctions, register_udfs
 from lance_df.engine.hints import scan_hint
@@ -41,6 +41,7 @@ def scan_with_sql(
     fragment_ids: tuple[int, ...] | None = None,
     use_statistics: bool = True,
     condition: pc.Expression | None = None,
+    types: Mapping[str, pa.DataType] | None = None,
 ) -> pa.RecordBatchReader:
     """Return the rows for which ``filter`` is true, in the order of the table.
 
@@ -62,12 +63,14 @@ def scan_with_sql(
         As in `ScanRequest`.
     condition
         A pyarrow expression that must be true too.
+    types
+        What to cast columns of the result to, as SQL's CAST does; others keep their types.
 
     Raises
     ------
     InvalidInputError
-        An expression is malformed, or does not compute one value for each row; ``limit`` or ``offset`` is
-        negative.
+        An expression is malformed, or does not compute one value for each row, a value cannot be cast;
+        ``limit`` or ``offset`` is negative.
     ColumnNotFoundError
         There is no such column.
     LanceError
@@ -94,6 +97,8 @@ def scan_with_sql(
         frame = _plan(text, provider, batch_size or _BATCH_ROWS)
         if limit is not None or offset:
             frame = frame.limit(_NO_LIMIT if limit is None else limit, offset or 0)
+        if types is not None:
+            frame = _cast(frame, types)
     schema = _plain_schema(selected.output_schema(frame.schema()))
     return pa.RecordBatchReader.from_batches(schema, _batches(frame, schema, statement))
 
@@ -209,6 +214,15 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
         ctx.deregister_table(_TABLE)
         ctx.register_table(_TABLE, view)
     return ctx.sql(text)
+
+
+def _cast(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:
+    columns = []
+    for field in frame.schema():
+        column = col(quote_identifier(field.name))
+        wanted = types.get(field.name, field.type)
+        columns.append(column if wanted == field.type else column.cast(wanted).alias(field.name))
+    return frame.select(*columns)
 
 
 def _check_rowwise(plan: Any) -> None:

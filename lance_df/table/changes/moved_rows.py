@@ -1,0 +1,44 @@
+"""Rows that a change writes anew, elsewhere: they keep their stable row ids."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.format.row_ids import row_ids_of, serialize_row_ids
+from lance_df.table.row_ids import split_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.table import Table
+
+
+def row_ids_at(table: Table, addresses: Addresses) -> npt.NDArray[np.uint64]:
+    """Return the row ids at some addresses, in their order."""
+    if not table.uses_stable_row_ids:
+        return addresses
+    fragment_ids, offsets = split_addresses(addresses)
+    ids = np.empty(len(addresses), np.uint64)
+    for fragment_id in np.unique(fragment_ids).tolist():
+        here = fragment_ids == fragment_id
+        ids[here] = table.row_ids(table.fragment(fragment_id)).take(offsets[here])
+    return ids
+
+
+def with_row_ids(fragments: Iterable[Fragment], row_ids: npt.NDArray[np.uint64]) -> tuple[Fragment, ...]:
+    """Let the first rows of new fragments have these ids. The commit gives new ids to the rows after them."""
+    named = []
+    start = 0
+    for fragment in fragments:
+        own = row_ids[start : start + fragment.physical_rows]
+        start += fragment.physical_rows
+        ids = serialize_row_ids(row_ids_of(own)) if len(own) else None
+        named.append(dataclasses.replace(fragment, row_ids=ids))
+    return tuple(named)

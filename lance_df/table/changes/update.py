@@ -1,0 +1,89 @@
+"""Update rows: write them anew with other values, and delete the old ones."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.format.operations import Update
+from lance_df.table.changes.moved_rows import row_ids_at, with_row_ids
+from lance_df.table.changes.removal import rows_removed
+from lance_df.table.changes.retry import Change
+from lance_df.table.changes.row_set import RowSet
+from lance_df.table.changes.writing import rows_written
+from lance_df.table.system_columns import ROW_ADDRESS
+from lance_df.table.take import take_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from lance_df.table.table import Table
+
+
+@contextmanager
+def row_update(table: Table, columns: list[str], values: Iterable[pa.RecordBatch]) -> Iterator[Change[int]]:
+    """Compute an update; the result is the number of rows.
+
+    Parameters
+    ----------
+    columns
+        Top-level columns that get other values.
+    values
+        For each row to update its ``_rowaddr``, and values of these columns, of the table's types. Taken one
+        batch at a time.
+
+    Raises
+    ------
+    InvalidInputError
+        A null in a column that must not hold any.
+    """
+    moved = _Moved(table, columns)
+    with rows_written(table, table.schema, moved.rows(values)) as fragments:
+        assigned = {node.id for name in columns for node in table.schema.field(name).walk()}
+        with rows_removed(table, moved.left) as removal:
+            operation = Update(
+                removal.removed_fragment_ids,
+                removal.updated_fragments,
+                with_row_ids(fragments, moved.row_ids()),
+                fields_for_preserving_frag_bitmap=tuple(sorted(assigned)),
+            )
+            yield Change(operation, removal.num_rows)
+
+
+class _Moved:
+    """Completes the new values to whole rows, and remembers where these came from."""
+
+    def __init__(self, table: Table, columns: list[str]) -> None:
+        self.left = RowSet()
+        self._table = table
+        self._names = table.schema.names
+        self._others = [name for name in self._names if name not in columns]
+        self._ids: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+
+    def row_ids(self) -> npt.NDArray[np.uint64]:
+        return np.concatenate(self._ids)
+
+    def rows(self, values: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in values:
+            if not batch.num_rows:
+                continue
+            addresses = batch.column(ROW_ADDRESS).to_numpy()
+            self.left.add(addresses)
+            if self._table.uses_stable_row_ids:
+                self._ids.append(row_ids_at(self._table, addresses))
+            others = take_addresses(self._table, addresses, columns=self._others)
+            yield _joined(batch, others, self._names)
+
+
+def _joined(batch: pa.RecordBatch, others: pa.Table, names: list[str]) -> pa.RecordBatch:
+    arrays = [
+        batch.column(name) if name in batch.schema.names else others.column(name).combine_chunks()
+        for name in names
+    ]
+    arrays = [each.chunk(0) if isinstance(each, pa.ChunkedArray) else each for each in arrays]
+    return pa.RecordBatch.from_arrays(arrays, names)

@@ -1,0 +1,44 @@
+"""Write the new rows of a change, in the file version of the table."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lance_df.table.fragment_writer import FileLimits, fragments_written
+from lance_df.table.schema_rules import check_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.format.schema import Schema
+    from lance_df.table.table import Table
+
+
+@contextmanager
+def rows_written(
+    table: Table, schema: Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[Fragment, ...]]:
+    """Write rows into new fragments, and remove these again when what is done with them fails.
+
+    Parameters
+    ----------
+    schema
+        The part of the table's schema that the batches bring.
+
+    Raises
+    ------
+    InvalidInputError
+        A null in a column that must not hold any.
+    UnsupportedFeatureError
+        A column that cannot be written.
+    """
+    version = table.manifest.data_format or "0.1"
+    check_schema(schema, version)
+    with fragments_written(
+        table.location, schema, batches, version=version, limits=FileLimits()
+    ) as fragments:
+        yield fragments
