@@ -21,6 +21,8 @@ from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.storage import Location
+from lance_df.table.parallel import map_reads
+from lance_df.table.versions import VERSIONS_DIR
 
 T = TypeVar("T")
 
@@ -35,23 +37,25 @@ def outside_runtime(function: Callable[[], T]) -> T:
 
 
 class TableFolder:
-    """The tables of one folder, live: every sub-folder ``x.lance`` is the table ``x``."""
+    """The tables of one folder, live: table ``x`` is sub-folder ``x.lance``, or ``x`` with versions in it."""
 
     def __init__(self, location: Location, storage_options: Mapping[str, Any] | None) -> None:
         self.location = location
         self._storage_options = storage_options
         self._sources: dict[str, TableSource] = {}
+        self._bare_tables: set[str] = set()
         self._lock = threading.Lock()
 
     def names(self) -> list[str]:
         """Return the names of the tables that are there now."""
-        return [name.removesuffix(SUFFIX) for name in self._folders() if name.endswith(SUFFIX)]
+        marked, others = self._folders()
+        return [*marked, *self._tables_among([name for name in others if name not in marked])]
 
     def subfolders(self) -> list[str]:
-        """Return the names of the other folders: they are schemas."""
-        return [
-            name for name in self._folders() if not name.endswith(SUFFIX) and not name.startswith((".", "_"))
-        ]
+        """Return the names of the folders that are no tables: they are schemas."""
+        _, others = self._folders()
+        tables = set(self._tables_among(others))
+        return [name for name in others if name not in tables]
 
     def source(self, name: str) -> TableSource | None:
         """Return the table called ``name``, or the one that differs only in case when SQL lower-cased it.
@@ -61,22 +65,39 @@ class TableFolder:
         InvalidInputError
             Several tables differ only in case, and none is spelt like ``name``.
         """
-        found = spelt_like(name, self.names())
+        marked, others = self._folders()
+        alike = [other for other in others if other not in marked and other.lower() == name.lower()]
+        found = spelt_like(name, [*marked, *self._tables_among(alike)])
         if found is None:
             return None
+        folder = found + SUFFIX if found in marked else found
         with self._lock:
-            if found not in self._sources:
-                place = (self.location / (found + SUFFIX)).uri
-                self._sources[found] = TableSource(place, storage_options=self._storage_options)
-            return self._sources[found]
+            if folder not in self._sources:
+                place = (self.location / folder).uri
+                self._sources[folder] = TableSource(place, storage_options=self._storage_options)
+            return self._sources[folder]
 
     def subfolder(self, name: str) -> TableFolder | None:
         """Return the folder ``name``, found as tables are."""
-        found = spelt_like(name, self.subfolders())
+        found = spelt_like(name, self._folders()[1])
         return None if found is None else TableFolder(self.location / found, self._storage_options)
 
-    def _folders(self) -> list[str]:
-        return [entry.name for entry in self.location.list() if entry.is_directory]
+    def _folders(self) -> tuple[list[str], list[str]]:
+        """Return the names of what is marked as a table by its suffix, and the other folders."""
+        folders = [entry.name for entry in self.location.list() if entry.is_directory]
+        marked = [name.removesuffix(SUFFIX) for name in folders if name.endswith(SUFFIX)]
+        return marked, [name for name in folders if not name.endswith(SUFFIX) and name[0] not in "._"]
+
+    def _tables_among(self, folders: list[str]) -> list[str]:
+        unknown = [name for name in folders if name not in self._bare_tables]
+        answers = map_reads(lambda name: holds_table(self.location / name), unknown, where=self.location)
+        self._bare_tables.update(name for name, is_table in zip(unknown, answers, strict=True) if is_table)
+        return [name for name in folders if name in self._bare_tables]
+
+
+def holds_table(folder: Location) -> bool:
+    """Whether a folder is a Lance table."""
+    return (folder / VERSIONS_DIR).exists()
 
 
 def spelt_like(name: str, names: list[str]) -> str | None:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from lance_df.engine.catalog import SUFFIX, TableFolder
+from lance_df.engine.catalog import SUFFIX, TableFolder, holds_table
 from lance_df.engine.compat import (
     DataFrame,
     PlainSessionContext,
@@ -217,8 +217,10 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             location = open_location(root, storage_options)
             if not location.exists():
                 raise NotFoundError(f"{location.uri}: no such folder")
+            if location.is_file():
+                raise InvalidInputError(f"{location.uri}: a file; the folder of the tables is needed")
             names_of(self).use_folder(self, TableFolder(location, storage_options))
-            if location.name.endswith(SUFFIX):  # the folder is a table itself
+            if location.name.endswith(SUFFIX) or holds_table(location):  # the folder is a table itself
                 source = TableSource(location.uri, storage_options=storage_options)
                 names_of(self).schema(self, *default_place(self)).add(
                     location.name.removesuffix(SUFFIX), source

@@ -63,6 +63,31 @@ def test_unknown_names(ctx, name):
         ctx.sql(f"SELECT * FROM {name}")
 
 
+def test_folders_with_versions_in_them_are_tables_too(ctx, root):
+    write(root / "Plain", 5)
+    write(root / "sub" / "plain", 6)
+    (root / "empty").mkdir()
+    assert (count(ctx, "plain"), count(ctx, '"Plain"'), count(ctx, "sub.plain")) == (5, 5, 6)
+    assert {"Plain", "trips"} <= set(shown_tables(ctx))
+    assert "Plain" not in {row["table_schema"] for row in ctx.sql("SHOW TABLES").to_pylist()}
+    with pytest.raises(LanceError):
+        ctx.sql('SELECT * FROM "empty"')
+    write(root / "Plain.lance", 2)
+    assert count(ctx, "plain") == 2
+
+
+def shown_tables(ctx):
+    return [row["table_name"] for row in ctx.sql("SHOW TABLES").to_pylist()]
+
+
+def test_a_table_as_the_root(root):
+    write(root / "plain", 5)
+    assert count(lance_df.connect(root / "plain"), "plain") == 5
+    assert count(lance_df.connect(root / "trips.lance"), "trips") == 4
+    with pytest.raises(InvalidInputError, match=r"notes\.txt: a file"):
+        lance_df.connect(root / "notes.txt")
+
+
 def test_names_that_differ_in_case_only(ctx, root):
     write(root / "FARES.lance", 6)
     with pytest.raises(InvalidInputError, match="FARES"):
