@@ -193,6 +193,14 @@ class Location:
         except NotFoundError:
             pass
 
+    def remove_tree(self) -> None:
+        """Remove a folder with all that is in it; one that does not exist is fine."""
+        try:
+            with translate_errors(self.uri):
+                self.fs.rm(self.path, recursive=True)
+        except NotFoundError:
+            pass
+
     def remove_empty_folder(self) -> None:
         """Remove a local folder if nothing is in it; those of object stores are gone with their last file."""
         if self.is_local:
