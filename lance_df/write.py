@@ -27,10 +27,10 @@ def write_dataset(
     mode: Literal["create", "append", "overwrite"] = "create",
     *,
     max_rows_per_file: int = 1024 * 1024,
-    max_rows_per_group: int = 1024,  # noqa: ARG001 - of 0.1 files only; here so that calls for pylance work
+    max_rows_per_group: int = 1024,
     max_bytes_per_file: int = 90 * 1024 * 1024 * 1024,
     storage_options: Mapping[str, Any] | None = None,
-    data_storage_version: Literal["stable", "2.0", "2.1", "2.2"] | None = None,
+    data_storage_version: Literal["stable", "legacy", "0.1", "2.0", "2.1", "2.2"] | None = None,
     enable_v2_manifest_paths: bool = True,
     enable_stable_row_ids: bool = False,
     commit_message: str | None = None,
@@ -57,7 +57,7 @@ def write_dataset(
     max_rows_per_file, max_bytes_per_file
         When to start the next data file; bytes are checked after each batch.
     max_rows_per_group
-        No effect on 2.x files.
+        Of 0.1 files only: how many rows have statistics, and are read, together.
     storage_options
         For the fsspec filesystem.
     data_storage_version
@@ -92,7 +92,9 @@ def write_dataset(
     if commit_message is not None:
         properties[_COMMIT_MESSAGE] = commit_message
     options = WriteOptions(
-        limits=FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file),
+        limits=FileLimits(
+            max_rows=max_rows_per_file, max_bytes=max_bytes_per_file, max_rows_per_group=max_rows_per_group
+        ),
         data_storage_version=data_storage_version,
         stable_row_ids=enable_stable_row_ids,
         v2_manifest_names=enable_v2_manifest_paths,

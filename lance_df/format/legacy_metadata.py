@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lance_df._pb import file_pb2, table_pb2
 from lance_df.errors import CorruptDataError
-from lance_df.format.file_metadata import file_version
+from lance_df.format.file_metadata import MAGIC, file_version
 from lance_df.format.messages import parse_message
 from lance_df.format.schema import Schema
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _FOOTER = struct.Struct("<qHH4s")
 
+# what footers and manifests say of 0.1 files since release 0.15
+LEGACY_VERSION = (0, 2)
 FOOTER_BYTES = _FOOTER.size
 LENGTH_BYTES = 4
 
@@ -68,6 +70,20 @@ class LegacyMetadata:
     @property
     def num_rows(self) -> int:
         return int(self.batch_starts[-1])
+
+    def serialize(self) -> bytes:
+        """Return the message's bytes."""
+        message = file_pb2.Metadata(
+            manifest_position=self.manifest_position,
+            batch_offsets=self.batch_starts.tolist(),
+            page_table_position=self.page_table_position,
+        )
+        if self.statistics is not None:
+            schema = self.statistics.schema
+            message.statistics.schema.extend(schema.to_proto())
+            message.statistics.fields.extend(field.id for field in schema.walk())
+            message.statistics.page_table_position = self.statistics.page_table_position
+        return message.SerializeToString()
 
     @classmethod
     def from_proto(cls, data: pa.Buffer, *, source: str) -> Self:
@@ -119,6 +135,22 @@ def parse_legacy_footer(data: bytes, *, file_size: int, source: str) -> int:
             f"{source}: the metadata is said to start at byte {position} of {file_size}: truncated or damaged"
         )
     return position
+
+
+def serialize_legacy_footer(metadata_position: int) -> bytes:
+    """Return the end of the file."""
+    return _FOOTER.pack(metadata_position, *LEGACY_VERSION, MAGIC)
+
+
+def serialize_embedded_schema(schema: Schema) -> bytes:
+    """Return the manifest that a 0.1 file embeds, so that it can be read without a table."""
+    message = table_pb2.Manifest(
+        fields=schema.to_proto(),
+        schema_metadata=dict(schema.metadata),
+        version=1,
+        data_format=table_pb2.DataStorageFormat(file_format="lance", version="0.1"),
+    )
+    return message.SerializeToString(deterministic=True)
 
 
 def parse_embedded_schema(data: pa.Buffer, *, source: str) -> Schema:

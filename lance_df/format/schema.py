@@ -35,7 +35,8 @@ class Field:
     """One column, or one node of a nested column.
 
     ``id`` is unique in a schema and never reused; ``-1`` marks children that a writer gave no id.
-    ``dictionary`` is the (offset, length) of the values of a 0.1 dictionary column.
+    ``dictionary`` is the (offset, length) of the values of a 0.1 dictionary column in the file that the field
+    was read from; ``dictionary_values`` are these values, where they have been read or are to be written.
     """
 
     id: int
@@ -45,6 +46,7 @@ class Field:
     children: tuple[Field, ...] = ()
     metadata: Mapping[str, bytes] = attribute(default_factory=dict, hash=False)
     dictionary: tuple[int, int] | None = None
+    dictionary_values: pa.Array | None = attribute(default=None, repr=False, compare=False)
     encoding: int = 0
     primary_key_position: int | None = None
 
@@ -95,6 +97,16 @@ class Field:
         for child in self.children:
             yield from child.walk()
 
+    @property
+    def has_dictionary(self) -> bool:
+        return self.logical_type.startswith("dict:")
+
+    def with_dictionaries(self, values: Mapping[int, pa.Array]) -> Field:
+        """Return the field, and all below it, with values of dictionaries by field id."""
+        if self.has_dictionary:
+            return dataclasses.replace(self, dictionary_values=values.get(self.id, self.dictionary_values))
+        return self.with_children(child.with_dictionaries(values) for child in self.children)
+
     def leaves(self) -> Iterator[Field]:
         """Yield the fields without children below this one (itself, if it has none)."""
         return (node for node in self.walk() if node.is_leaf)
@@ -128,6 +140,12 @@ class Schema:
         """Yield every field, depth first, parents before children."""
         for field in self.fields:
             yield from field.walk()
+
+    def with_dictionaries(self, values: Mapping[int, pa.Array]) -> Schema:
+        """Return the schema with values of 0.1 dictionary columns by field id."""
+        return dataclasses.replace(
+            self, fields=tuple(field.with_dictionaries(values) for field in self.fields)
+        )
 
     @property
     def max_field_id(self) -> int:

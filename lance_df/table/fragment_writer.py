@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
-from lance_df.file.writer import FileWriter
+from lance_df.file.open_writer import open_writer
 from lance_df.format.fragments import DataFile, Fragment
+from lance_df.format.legacy_metadata import LEGACY_VERSION
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.conform import conform
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_df.file.open_writer import DataFileWriter
     from lance_df.file.writer import WrittenFile
     from lance_df.format.schema import Schema
     from lance_df.storage import Location
@@ -28,15 +30,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLimits:
-    """When to start the next data file: when either is reached; bytes are checked after each batch."""
+    """When to start the next data file: when either is reached; bytes are checked after each batch.
+
+    Files of version 0.1 consist of groups of ``max_rows_per_group`` rows, and end with a whole one.
+    """
 
     max_rows: int = 1024 * 1024
     max_bytes: int = 90 * 1024**3
+    max_rows_per_group: int = 1024
 
     def __post_init__(self) -> None:
-        for name in ("max_rows", "max_bytes"):
+        for name in ("max_rows", "max_bytes", "max_rows_per_group"):
             if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name}_per_file must be at least 1, got {getattr(self, name)}")
+                argument = name if name.endswith("group") else f"{name}_per_file"
+                raise InvalidInputError(f"{argument} must be at least 1, got {getattr(self, name)}")
+
+    @property
+    def rows_per_group(self) -> int:
+        return min(self.max_rows_per_group, self.max_rows)
+
+    def rows_of_file(self, version: str) -> int:
+        """Return how many rows a file holds that is full."""
+        if version != "0.1":
+            return self.max_rows
+        return -(-self.max_rows // self.rows_per_group) * self.rows_per_group
 
 
 @contextmanager
@@ -48,6 +65,7 @@ def fragments_written(
     version: str,
     limits: FileLimits,
     zone_maps: ZoneMapBuilder | None = None,
+    dictionaries: dict[int, pa.Array] | None = None,
 ) -> Iterator[tuple[Fragment, ...]]:
     """Write batches into data files, and remove these again when what is done with them fails.
 
@@ -58,15 +76,18 @@ def fragments_written(
     schema
         The fields that the batches bring, with the table's ids.
     version
-        ``"2.0"``, ``"2.1"`` or ``"2.2"``.
+        ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
     zone_maps
         Is shown all rows.
+    dictionaries
+        Is told the values of those dictionary columns of 0.1 that have none in ``schema``, by field id.
 
     Yields
     ------
     The new fragments, all with id 0: ids are given out by the commit.
     """
-    writer = _FragmentWriter(table / DATA_DIR, schema, version, limits, zone_maps)
+    dictionaries = {} if dictionaries is None else dictionaries
+    writer = _FragmentWriter(table / DATA_DIR, schema, version, limits, zone_maps, dictionaries)
     try:
         for batch in batches:
             writer.write(batch)
@@ -88,13 +109,16 @@ class _FragmentWriter:
         version: str,
         limits: FileLimits,
         zone_maps: ZoneMapBuilder | None,
+        dictionaries: dict[int, pa.Array],
     ) -> None:
         self._folder = folder
         self._schema = schema
         self._version = version
         self._limits = limits
         self._zone_maps = zone_maps
-        self._open: FileWriter | None = None
+        self._dictionaries = dictionaries
+        self._max_rows = limits.rows_of_file(version)
+        self._open: DataFileWriter | None = None
         self._name = ""
         self._fragments: list[Fragment] = []
 
@@ -103,14 +127,20 @@ class _FragmentWriter:
             if self._open is None:
                 self._name = data_file_name()
                 sink = ByteSink(self._folder / self._name)
-                self._open = FileWriter(sink, self._schema, version=self._version)
-            room = self._limits.max_rows - self._open.num_rows
+                self._open = open_writer(
+                    sink,
+                    self._schema,
+                    version=self._version,
+                    rows_per_group=self._limits.rows_per_group,
+                    dictionaries=self._dictionaries,
+                )
+            room = self._max_rows - self._open.num_rows
             arrays = conform(batch.slice(0, room), self._schema)
             self._open.write_batch(arrays)
             if self._zone_maps is not None:
                 self._zone_maps.add(arrays)
             batch = batch.slice(room)
-            if self._open.num_rows >= self._limits.max_rows or self._open.position >= self._limits.max_bytes:
+            if self._open.num_rows >= self._max_rows or self._open.position >= self._limits.max_bytes:
                 self._finish_file()
 
     def finish(self) -> tuple[Fragment, ...]:
@@ -146,7 +176,10 @@ def data_file_name() -> str:
 
 def data_file(name: str, written: WrittenFile) -> DataFile:
     """Return what manifests say of a file that was just written."""
-    major, minor = (int(part) for part in written.version.split("."))
+    if written.version == "0.1":
+        major, minor = LEGACY_VERSION
+    else:
+        major, minor = (int(part) for part in written.version.split("."))
     return DataFile(
         path=name,
         fields=written.fields,

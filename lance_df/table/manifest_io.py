@@ -5,11 +5,13 @@ Spec: table format, manifest file bytes. The footer's version is not checked: no
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
+from lance_df.file.legacy_dictionaries import DictionaryLoader
 from lance_df.file.tail import with_tail
 from lance_df.format.feature_flags import check_readable
 from lance_df.format.manifest import IndexMetadata, Manifest, parse_indices
@@ -80,8 +82,21 @@ def read_manifest(source: ByteSource) -> ManifestFile:
     position, _, _, magic = _FOOTER.unpack(source.read_tail(_FOOTER.size))
     if magic != MAGIC:
         raise CorruptDataError(f"{source.path}: ends with {magic!r}, a manifest file ends with {MAGIC!r}")
-    data = _read_block(source, position, "the manifest")
-    return ManifestFile(source, Manifest.parse(data, source=source.path))
+    manifest = Manifest.parse(_read_block(source, position, "the manifest"), source=source.path)
+    return ManifestFile(source, _with_dictionaries(manifest, source))
+
+
+def _with_dictionaries(manifest: Manifest, source: ByteSource) -> Manifest:
+    """Read the values that all 0.1 files of the table share: the next version holds them, too."""
+    if manifest.data_format not in (None, "0.1"):
+        return manifest
+    loader = DictionaryLoader(source)
+    values = {
+        field.id: loader.load(field) for field in manifest.schema.walk() if field.dictionary is not None
+    }
+    if not values:
+        return manifest
+    return dataclasses.replace(manifest, schema=manifest.schema.with_dictionaries(values))
 
 
 def _read_block(source: ByteSource, position: int, what: str) -> pa.Buffer:

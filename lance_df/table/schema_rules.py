@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from lance_df.format.schema import Field, Schema
 
-WRITABLE_VERSIONS = ("2.0", "2.1", "2.2")
+WRITABLE_VERSIONS = ("0.1", "2.0", "2.1", "2.2")
+_ALIASES = {None: "2.2", "stable": "2.2", "legacy": "0.1", "0.3": "2.0"}
 # names that scans use for columns of their own
 _RESERVED = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
@@ -21,6 +22,7 @@ _NUMBERS = frozenset(
     | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 _TEXTS = frozenset({"string", "large_string", "binary", "large_binary"})
+_INTEGERS = frozenset(kind for kind in _NUMBERS if "int" in kind)
 _DICTIONARY_VALUES = _NUMBERS | _TEXTS | {"null"}
 _LIST_ITEMS = _NUMBERS | {
     *("date32", "date64", "time32", "time64", "timestamp", "duration", "decimal", "fixed_size_binary"),
@@ -38,12 +40,10 @@ def resolve_version(data_storage_version: str | None) -> str:
     UnsupportedFeatureError
         A version that cannot be written.
     """
-    if data_storage_version in (None, "stable"):
-        return "2.2"
-    if data_storage_version in WRITABLE_VERSIONS:
-        return data_storage_version
-    known = ("0.1", "legacy", "2.3", "next")
-    error = UnsupportedFeatureError if data_storage_version in known else InvalidInputError
+    version = _ALIASES.get(data_storage_version, data_storage_version)
+    if version in WRITABLE_VERSIONS:
+        return version
+    error = UnsupportedFeatureError if version in ("2.3", "next") else InvalidInputError
     raise error(
         f"data_storage_version {data_storage_version!r} cannot be written; "
         f"use one of {', '.join(WRITABLE_VERSIONS)} or 'stable'"
@@ -90,6 +90,8 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
         raise UnsupportedFeatureError(f"column {path!r}: packed structs cannot be written by this release")
     if kind == "map" and version != "2.2":
         raise UnsupportedFeatureError(f"column {path!r}: maps need file version 2.2, this is {version}")
+    if version == "0.1":
+        _check_legacy_type(field, kind, path)
     if kind == "dict" and rest.partition(":")[0] not in _DICTIONARY_VALUES:
         raise UnsupportedFeatureError(
             f"column {path!r}: Lance has no dictionaries of {rest.rsplit(':', 2)[0]}"
@@ -100,6 +102,18 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
         _check_fixed_size_list(field, rest, path, version, is_top_level=is_top_level)
     for child in field.children:
         _check_type(child, f"{path}.{child.name}", version, is_top_level=False)
+
+
+def _check_legacy_type(field: Field, kind: str, path: str) -> None:
+    value = field.logical_type.split(":")[1] if kind == "dict" else ""
+    if kind == "dict" and value not in _INTEGERS | _TEXTS:
+        raise UnsupportedFeatureError(f"column {path!r}: file version 0.1 has no dictionaries of {value}")
+    if kind == "struct" and not field.children:
+        raise UnsupportedFeatureError(f"column {path!r}: file version 0.1 has no structs without fields")
+    if kind == "fixed_size_list" and (field.children or ":null:" in field.logical_type):
+        raise UnsupportedFeatureError(
+            f"column {path!r}: file version 0.1 has fixed-size lists of values of fixed width only"
+        )
 
 
 def _check_fixed_size_list(field: Field, text: str, path: str, version: str, *, is_top_level: bool) -> None:

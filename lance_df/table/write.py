@@ -15,8 +15,9 @@ from lance_df.errors import (
     CommitStateUnknownError,
     InvalidInputError,
     LanceError,
-    UnsupportedFeatureError,
 )
+from lance_df.file.legacy_dictionary_writer import check_dictionaries
+from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.operations import Append, Operation, Overwrite
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction
@@ -69,11 +70,15 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is written, in which file version, and how the new fragments are published as a version."""
+    """What is written, in which file version, and how the new fragments are published as a version.
+
+    ``dictionaries`` is told the values of dictionary columns of 0.1 while rows are written.
+    """
 
     schema: Schema
     version: str
     publish: Callable[[tuple[Fragment, ...]], int]
+    dictionaries: dict[int, pa.Array] = field(default_factory=dict)
 
 
 def write_table(
@@ -117,7 +122,13 @@ def write_table(
         plan = _plan(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
         with fragments_written(
-            table, plan.schema, batches, version=plan.version, limits=options.limits, zone_maps=zone_maps
+            table,
+            plan.schema,
+            batches,
+            version=plan.version,
+            limits=options.limits,
+            zone_maps=zone_maps,
+            dictionaries=plan.dictionaries,
         ) as fragments:
             version = plan.publish(fragments)
     return version if zone_maps is None else _with_zone_maps(table, version, fragments, zone_maps)
@@ -140,17 +151,19 @@ def _plan_create(table: Location, data_schema: pa.Schema, options: WriteOptions)
     version = resolve_version(options.data_storage_version)
     schema = schema_from_arrow(data_schema)
     check_schema(schema, version)
+    dictionaries: dict[int, pa.Array] = {}
 
     def publish(fragments: tuple[Fragment, ...]) -> int:
+        operation = Overwrite(fragments, _with_dictionaries(schema, version, dictionaries))
         return create_table(
             table,
-            _transaction(0, Overwrite(fragments, schema), options),
+            _transaction(0, operation, options),
             data_format=version,
             stable_row_ids=options.stable_row_ids,
             scheme=NamingScheme.V2 if options.v2_manifest_names else NamingScheme.V1,
         )
 
-    return _Plan(schema, version, publish)
+    return _Plan(schema, version, publish, dictionaries)
 
 
 def _plan_append(table: Location, manifest: Manifest, data_schema: pa.Schema, options: WriteOptions) -> _Plan:
@@ -172,12 +185,22 @@ def _plan_overwrite(
     mark = manifest.max_allocated_field_id
     schema = schema_from_arrow(data_schema, first_id=0 if mark is None else mark + 1)
     check_schema(schema, version)
+    dictionaries: dict[int, pa.Array] = {}
 
     def publish(fragments: tuple[Fragment, ...]) -> int:
-        transaction = _transaction(manifest.version, Overwrite(fragments, schema), options)
-        return commit(table, transaction, data_format=version)
+        operation = Overwrite(fragments, _with_dictionaries(schema, version, dictionaries))
+        return commit(table, _transaction(manifest.version, operation, options), data_format=version)
 
-    return _Plan(schema, version, publish)
+    return _Plan(schema, version, publish, dictionaries)
+
+
+def _with_dictionaries(schema: Schema, version: str, dictionaries: Mapping[int, pa.Array]) -> Schema:
+    """Add what the manifest of a 0.1 table stores."""
+    if version != "0.1":
+        return schema
+    schema = schema.with_dictionaries(dictionaries)
+    check_dictionaries(schema)
+    return schema
 
 
 def _with_zone_maps(
@@ -195,11 +218,7 @@ def _with_zone_maps(
 
 
 def _version_to_append(table: Location, manifest: Manifest, options: WriteOptions) -> str:
-    own = manifest.data_format
-    if own is None or own == "0.1":
-        raise UnsupportedFeatureError(
-            f"{table.uri}: a table of file version {own or 'unknown'}; this release writes 2.0, 2.1 and 2.2"
-        )
+    own = manifest.data_format or ("2.0" if manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1")
     if options.data_storage_version is not None and resolve_version(options.data_storage_version) != own:
         raise InvalidInputError(
             f"{table.uri}: the table is of file version {own}, "

@@ -1,4 +1,4 @@
-"""Serialize a manifest file: index section, transaction section, manifest, footer.
+"""Serialize a manifest file: dictionaries of 0.1, index section, transaction section, manifest, footer.
 
 The other direction is `lance_df.table.manifest_io`. Spec: table format, chapter 2.
 """
@@ -9,6 +9,7 @@ import dataclasses
 import struct
 from typing import TYPE_CHECKING
 
+from lance_df.file.legacy_dictionary_writer import place_dictionaries
 from lance_df.format.manifest import serialize_indices
 
 if TYPE_CHECKING:
@@ -20,11 +21,12 @@ _FOOTER_VERSION = (0, 2)
 
 def serialize_manifest_file(state: TableState, transaction: Transaction) -> bytes:
     """Return the bytes of the manifest file of a version, with the transaction that made it."""
-    manifest = dataclasses.replace(state.manifest, index_section=None)
-    content = b""
+    content, fields = place_dictionaries(state.manifest.schema.fields, 0)
+    schema = dataclasses.replace(state.manifest.schema, fields=fields)
+    manifest = dataclasses.replace(state.manifest, schema=schema, index_section=None)
     if state.indices:
-        content = _block(serialize_indices(state.indices))
-        manifest = dataclasses.replace(manifest, index_section=0)
+        manifest = dataclasses.replace(manifest, index_section=len(content))
+        content += _block(serialize_indices(state.indices))
     manifest = dataclasses.replace(manifest, transaction_section=len(content))
     content += _block(transaction.serialize())
     footer = struct.pack("<qHH4s", len(content), *_FOOTER_VERSION, b"LANC")

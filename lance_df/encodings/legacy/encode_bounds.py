@@ -1,0 +1,202 @@
+"""Compute the statistics of 0.1 batches: nulls, and bounds of what is not null.
+
+Spec: file format 0.1, 6.3. Bounds never cut off a value:
+
+=================  ===============================================================================
+integers, dates    without values: the limits of the type
+decimals           without values: the limits of 128 bits
+floats             NaN is left out; without values -inf and inf; a zero is -0.0 below and 0.0 above
+booleans           without values: false and true
+strings, binaries  cut to 64 bytes; where anything was cut, the upper bound is the next larger text
+                   of that length; null where there is none, or without values
+=================  ===============================================================================
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.encodings.v2_1.encode_values import is_variable
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.encodings.legacy.encode import Bounds
+
+_PREFIX_BYTES = 64
+_DECIMAL_LIMIT = 1 << 127
+
+
+def has_bounds(data_type: pa.DataType) -> bool:
+    """Whether pylance keeps statistics of a type; times, timestamps and durations have none."""
+    types = pa.types
+    return bool(
+        is_variable(data_type)
+        or types.is_boolean(data_type)
+        or types.is_integer(data_type)
+        or types.is_float32(data_type)
+        or types.is_float64(data_type)
+        or types.is_date(data_type)
+        or types.is_decimal128(data_type)
+    )
+
+
+def null_counts(array: pa.Array, bounds: Bounds) -> npt.NDArray[np.int64]:
+    """Return the nulls of each batch."""
+    if not array.null_count:
+        return np.zeros(len(bounds) - 1, np.int64)
+    return np.add.reduceat(array.is_null().to_numpy(zero_copy_only=False), bounds[:-1], dtype=np.int64)
+
+
+def min_max(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
+    """Return the lower and the upper bound of each batch, which none of is empty.
+
+    Parameters
+    ----------
+    array
+        Of a type that :func:`has_bounds`.
+    bounds
+        How the rows fall into batches.
+    """
+    data_type = array.type
+    if is_variable(data_type):
+        return _of_texts(array, bounds)
+    if pa.types.is_boolean(data_type):
+        return _of_booleans(array, bounds)
+    if pa.types.is_decimal(data_type):
+        return _of_decimals(array, bounds)
+    return _of_numbers(array, bounds)
+
+
+def _of_numbers(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
+    data_type = array.type
+    stored = array.view(f"int{data_type.bit_width}") if pa.types.is_date(data_type) else array
+    dtype = np.dtype(stored.type.to_pandas_dtype())
+    least, greatest = _limits(dtype)
+    valid = None
+    if stored.null_count:
+        valid = stored.is_valid().to_numpy(zero_copy_only=False)
+        stored = pc.fill_null(stored, 0)
+    values = stored.to_numpy()
+    if dtype.kind == "f":
+        numbers = ~np.isnan(values)
+        valid = numbers if valid is None else valid & numbers
+    starts = bounds[:-1]
+    low = np.minimum.reduceat(values if valid is None else np.where(valid, values, greatest), starts)
+    high = np.maximum.reduceat(values if valid is None else np.where(valid, values, least), starts)
+    if valid is not None:
+        some = np.logical_or.reduceat(valid, starts)
+        low, high = np.where(some, low, least), np.where(some, high, greatest)
+    if dtype.kind == "f":
+        low, high = np.where(low == 0, dtype.type(-0.0), low), np.where(high == 0, dtype.type(0.0), high)
+    return pa.array(low).view(data_type), pa.array(high).view(data_type)
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if dtype.kind == "f":
+        return dtype.type(-np.inf), dtype.type(np.inf)
+    return dtype.type(np.iinfo(dtype).min), dtype.type(np.iinfo(dtype).max)
+
+
+def _of_booleans(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
+    starts = bounds[:-1]
+    true = np.logical_or.reduceat(_flags(pc.fill_null(array, False)), starts)
+    false = np.logical_or.reduceat(_flags(pc.fill_null(pc.invert(array), False)), starts)
+    return pa.array(true & ~false), pa.array(true | ~false)
+
+
+def _flags(array: pa.Array) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _of_decimals(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
+    """Compare in Arrow; the limits of all-null batches exceed the precision, and so are made from bytes."""
+    lows, highs = bytearray(), bytearray()
+    for start, stop in pairwise(bounds.tolist()):
+        part = array.slice(start, stop - start)
+        if part.null_count == len(part):
+            lows += (-_DECIMAL_LIMIT).to_bytes(16, "little", signed=True)
+            highs += (_DECIMAL_LIMIT - 1).to_bytes(16, "little", signed=True)
+            continue
+        limits = pc.min_max(part)
+        lows += _decimal_bytes(limits["min"])
+        highs += _decimal_bytes(limits["max"])
+    return _decimals(array.type, lows), _decimals(array.type, highs)
+
+
+def _decimal_bytes(value: pa.Scalar) -> bytes:
+    data: bytes = pa.array([value.as_py()], value.type).buffers()[1].to_pybytes()
+    return data[:16]
+
+
+def _decimals(data_type: pa.DataType, data: bytearray) -> pa.Array:
+    return pa.Array.from_buffers(data_type, len(data) // 16, [None, pa.py_buffer(bytes(data))])
+
+
+def _of_texts(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
+    types = pa.types
+    is_text = types.is_string(array.type) or types.is_large_string(array.type)
+    is_large = types.is_large_string(array.type) or types.is_large_binary(array.type)
+    lows: list[bytes | None] = []
+    highs: list[bytes | None] = []
+    as_bytes = array.view(pa.large_binary() if is_large else pa.binary())
+    for start, stop in pairwise(bounds.tolist()):
+        low, high = _of_batch(as_bytes.slice(start, stop - start), is_text=is_text)
+        lows.append(low)
+        highs.append(high)
+    return pa.array(lows, as_bytes.type).view(array.type), pa.array(highs, as_bytes.type).view(array.type)
+
+
+def _of_batch(array: pa.Array, *, is_text: bool) -> tuple[bytes | None, bytes | None]:
+    limits = pc.min_max(array)
+    low, high = limits["min"].as_py(), limits["max"].as_py()
+    if low is None or high is None:
+        return None, None
+    if pc.max(pc.binary_length(array)).as_py() <= _PREFIX_BYTES:
+        return low, high
+    cut = _cut_text if is_text else _cut_bytes
+    return cut(low), (_next_text if is_text else _next_bytes)(cut(high))
+
+
+def _cut_bytes(value: bytes) -> bytes:
+    return value[:_PREFIX_BYTES]
+
+
+def _cut_text(value: bytes) -> bytes:
+    """Cut between code points."""
+    if len(value) <= _PREFIX_BYTES:
+        return value
+    end = _PREFIX_BYTES
+    while value[end] & 0xC0 == 0x80:
+        end -= 1
+    return value[:end]
+
+
+def _next_bytes(value: bytes) -> bytes | None:
+    """Return the next larger bytes of the same length, or None if there are none."""
+    number = int.from_bytes(value) + 1
+    return None if number >> 8 * len(value) else number.to_bytes(len(value))
+
+
+def _next_text(value: bytes) -> bytes | None:
+    """Return a larger text of the same length, or None: the last byte that can grow grows, as in pylance."""
+    for place in reversed(range(len(value))):
+        for byte in range(value[place] + 1, 256):
+            larger = value[:place] + bytes([byte]) + value[place + 1 :]
+            if _is_text(larger):
+                return larger
+    return None
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

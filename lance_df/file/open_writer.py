@@ -1,0 +1,65 @@
+"""The writer of a file version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from lance_df.file.legacy_writer import LegacyFileWriter
+from lance_df.file.writer import FileWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.file.writer import WrittenFile
+    from lance_df.format.schema import Schema
+    from lance_df.storage.sink import ByteSink
+
+
+class DataFileWriter(Protocol):
+    """Writes one data file. See :class:`lance_df.file.writer.FileWriter`."""
+
+    num_rows: int
+
+    @property
+    def position(self) -> int:
+        """Bytes in the file so far."""
+        ...
+
+    def write_batch(self, arrays: Sequence[pa.Array]) -> None:
+        """Add rows: one array of storage type for each field of the schema."""
+        ...
+
+    def finish(self) -> WrittenFile:
+        """Write what is pending and the metadata, and make the file durable."""
+        ...
+
+    def abort(self) -> None:
+        """Remove the unfinished file."""
+        ...
+
+
+def open_writer(
+    sink: ByteSink,
+    schema: Schema,
+    *,
+    version: str,
+    rows_per_group: int = 1024,
+    dictionaries: dict[int, pa.Array] | None = None,
+) -> DataFileWriter:
+    """Start a data file.
+
+    Parameters
+    ----------
+    sink
+        Empty; closed by ``finish``, removed by ``abort``.
+    schema
+        The fields, with the ids that the table gave them.
+    version
+        ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
+    rows_per_group, dictionaries
+        Of 0.1 files only, see :class:`lance_df.file.legacy_writer.LegacyFileWriter`.
+    """
+    if version == "0.1":
+        return LegacyFileWriter(sink, schema, rows_per_group=rows_per_group, dictionaries=dictionaries)
+    return FileWriter(sink, schema, version=version)
