@@ -110,7 +110,15 @@ class UpdateMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Rows with new values, of an update or a merge-insert."""
+    """Rows with new values, of an update or a merge-insert.
+
+    In tables with stable row ids a new fragment brings, as its `row_ids`, the ids of its first rows: those
+    that were taken over from the fragments that are updated or removed. Its further rows are new, and the
+    commit gives them their ids, anew at each rebase; so it does with `created_at` and `last_updated_at`.
+    Where columns are rewritten, `last_updated_at` of an updated fragment says which rows changed: those of
+    which it names another version than before (pylance writes the read version plus one); the commit puts its
+    own number there. When it names no other versions, all rows of the fragment count as updated.
+    """
 
     removed_fragment_ids: tuple[int, ...]
     updated_fragments: tuple[Fragment, ...]

@@ -1,12 +1,18 @@
 """Whether a change that was computed from an older version may be committed on top of newer ones.
 
-The rules are the table :data:`RULES`; a pair that is not in it conflicts. Spec: table format, chapter 7.4.
+The rules are the table :data:`RULES`; a pair that is not in it conflicts, as does a version of which the
+operation is not known. Where a pair depends on what exactly the two touch, the entry is a function. Deletions
+of rows of the same fragment pass here: :mod:`lance_df.table.commit.rebase` unites them, or finds that they
+are the same rows. Spec: table format, chapter 7.4, measured against pylance 14.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, TypeAlias
+
+from pyroaring import BitMap
 
 from lance_df.errors import IncompatibleConflictError, RetryableConflictError
 from lance_df.format.operations import (
@@ -14,6 +20,7 @@ from lance_df.format.operations import (
     CreateIndex,
     DataReplacement,
     Delete,
+    MapUpdate,
     Merge,
     Operation,
     Overwrite,
@@ -24,10 +31,8 @@ from lance_df.format.operations import (
     Update,
     UpdateBases,
     UpdateConfig,
+    UpdateMode,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Rule(Enum):
@@ -38,36 +43,278 @@ class Rule(Enum):
     GIVE_UP = auto()
 
 
-_ANYTHING: Final = (
+Decision: TypeAlias = Rule | Callable[[Any, Any], Rule]
+"""A rule, or a function of my operation and theirs that chooses one."""
+
+_OK, _RETRY, _GIVE_UP = Rule.COMPATIBLE, Rule.RETRY, Rule.GIVE_UP
+
+
+def touched_fragments(operation: Operation) -> set[int]:
+    """Return the ids of the existing fragments that an operation names to change or remove them."""
+    match operation:
+        case Delete(updated, removed):
+            return {*(fragment.id for fragment in updated), *removed}
+        case Update(removed, updated):
+            return {*(fragment.id for fragment in updated), *removed}
+        case Rewrite(groups):
+            return {fragment.id for group in groups for fragment in group.old_fragments}
+        case DataReplacement(replacements):
+            return {fragment_id for fragment_id, _ in replacements}
+        case _:
+            return set()
+
+
+def _same_fragments(mine: Operation, theirs: Operation) -> Rule:
+    return _OK if touched_fragments(mine).isdisjoint(touched_fragments(theirs)) else _RETRY
+
+
+def _replaced_in_removed(mine: DataReplacement, theirs: Delete) -> Rule:
+    """Deleted rows stay in the data files, so that only fragments that are gone are missed."""
+    return _OK if touched_fragments(mine).isdisjoint(theirs.deleted_fragment_ids) else _GIVE_UP
+
+
+def _replaced_in_updated(mine: DataReplacement, theirs: Update) -> Rule:
+    """Rows that moved to other fragments moved with the values that are to be replaced."""
+    if theirs.mode is UpdateMode.REWRITE_COLUMNS and not theirs.removed_fragment_ids:
+        fields = {field for _, file in mine.replacements for field in file.fields}
+        if fields.isdisjoint(theirs.fields_modified):
+            return _OK
+    return _same_fragments(mine, theirs)
+
+
+def _replaced_both(mine: DataReplacement, theirs: DataReplacement) -> Rule:
+    def cells(operation: DataReplacement) -> set[tuple[int, int]]:
+        return {(id_, field) for id_, file in operation.replacements for field in file.fields}
+
+    return _OK if cells(mine).isdisjoint(cells(theirs)) else _RETRY
+
+
+def _index_of_replaced(mine: CreateIndex, theirs: DataReplacement) -> Rule:
+    indexed = {field for index in mine.new_indices for field in index.fields}
+    replaced = {field for _, file in theirs.replacements for field in file.fields}
+    return _OK if indexed.isdisjoint(replaced) else _RETRY
+
+
+def _index_of_rewritten(mine: CreateIndex, theirs: Rewrite) -> Rule:
+    """The new index would hold addresses of rows that moved."""
+    rewritten = BitMap(touched_fragments(theirs))
+    covered = [index.covered_fragments() for index in mine.new_indices]
+    return _OK if all(each is not None and each.isdisjoint(rewritten) for each in covered) else _RETRY
+
+
+def _same_index(mine: CreateIndex, theirs: CreateIndex) -> Rule:
+    def names(operation: CreateIndex) -> set[str]:
+        return {index.name for index in (*operation.new_indices, *operation.removed_indices)}
+
+    return _OK if names(mine).isdisjoint(names(theirs)) else _RETRY
+
+
+def _index_on_lost_field(mine: CreateIndex, theirs: Merge | Project) -> Rule:
+    fields = {field for index in mine.new_indices for field in index.fields}
+    return _OK if fields <= theirs.schema.by_id().keys() else _RETRY
+
+
+def _rows_under_new_schema(mine: Append | Update, theirs: Merge | Project) -> Rule:
+    """My rows must not lack what is needed, nor hold nulls where they are forbidden now.
+
+    A merge moves the values of a column that it casts to another field, where mine would be missing.
+    """
+    if not theirs.preserves_nullability:
+        return _RETRY
+    fragments = mine.fragments if isinstance(mine, Append) else mine.new_fragments
+    fields = theirs.schema.by_id()
+    needed = {id_ for id_, field in fields.items() if field.is_leaf and not field.nullable}
+    for fragment in fragments:
+        written = {id_ for file in fragment.files for id_ in file.fields if id_ >= 0}
+        if not needed <= written or (isinstance(theirs, Merge) and not written <= fields.keys()):
+            return _RETRY
+    return _OK
+
+
+def _projected_fields(mine: DataReplacement, theirs: Project) -> Rule:
+    replaced = {field for _, file in mine.replacements for field in file.fields}
+    return _OK if replaced <= theirs.schema.by_id().keys() else _GIVE_UP
+
+
+def _changed_config(operation: UpdateConfig | Overwrite) -> MapUpdate:
+    if isinstance(operation, Overwrite):
+        return MapUpdate(tuple(operation.config_upsert_values.items()))
+    return operation.config or MapUpdate(())
+
+
+def _same_keys(mine: MapUpdate | None, theirs: MapUpdate | None) -> bool:
+    """Whether two changes of one map depend on their order."""
+    if mine is None or theirs is None:
+        return False
+    if mine.replace or theirs.replace:
+        return True
+    return not {key for key, _ in mine.entries}.isdisjoint(key for key, _ in theirs.entries)
+
+
+def _same_config_keys(mine: UpdateConfig | Overwrite, theirs: UpdateConfig | Overwrite) -> Rule:
+    return _GIVE_UP if _same_keys(_changed_config(mine), _changed_config(theirs)) else _OK
+
+
+def _same_metadata(mine: UpdateConfig, theirs: UpdateConfig) -> Rule:
+    conflict = (
+        _same_keys(mine.config, theirs.config)
+        or _same_keys(mine.table_metadata, theirs.table_metadata)
+        or (mine.schema_metadata is not None and theirs.schema_metadata is not None)
+        or not mine.field_metadata.keys().isdisjoint(theirs.field_metadata)
+    )
+    return _GIVE_UP if conflict else _OK
+
+
+def _changes_schema(operation: UpdateConfig) -> bool:
+    return operation.schema_metadata is not None or bool(operation.field_metadata)
+
+
+def _changes_field_metadata(operation: UpdateConfig) -> bool:
+    return bool(operation.field_metadata)
+
+
+def _schema_metadata_replaced(mine: UpdateConfig, theirs: Overwrite | Restore) -> Rule:
+    if _changes_schema(mine):
+        return _GIVE_UP
+    return _same_config_keys(mine, theirs) if isinstance(theirs, Overwrite) else _OK
+
+
+def _same_bases(mine: UpdateBases, theirs: UpdateBases) -> Rule:
+    for one in mine.new_bases:
+        for other in theirs.new_bases:
+            same_id = one.id != 0 and one.id == other.id
+            if same_id or one.path == other.path or (one.name is not None and one.name == other.name):
+                return _GIVE_UP
+    return _OK
+
+
+def _swapped(decide: Callable[[Any, Any], Rule]) -> Callable[[Any, Any], Rule]:
+    return lambda mine, theirs: decide(theirs, mine)
+
+
+def _if_mine(holds: Callable[[Any], bool], rule: Rule) -> Callable[[Any, Any], Rule]:
+    return lambda mine, _: rule if holds(mine) else _OK
+
+
+def _if_theirs(holds: Callable[[Any], bool], rule: Rule) -> Callable[[Any, Any], Rule]:
+    return lambda _, theirs: rule if holds(theirs) else _OK
+
+
+_ALL: Final = (
     *(Append, Delete, Update, Overwrite, CreateIndex, Rewrite, Merge, Project, Restore),
     *(UpdateConfig, DataReplacement, UpdateBases, ReserveFragments),
 )
 
-RULES: Mapping[tuple[type, type], Rule] = {
-    # an append touches nothing that exists, but it was computed from the schema
-    **{(Append, theirs): Rule.COMPATIBLE for theirs in _ANYTHING},
-    (Append, Merge): Rule.RETRY,
-    (Append, Project): Rule.RETRY,
-    (Append, Overwrite): Rule.GIVE_UP,
-    (Append, Restore): Rule.GIVE_UP,
-    # an overwrite replaces everything, whatever it was
-    **{(Overwrite, theirs): Rule.COMPATIBLE for theirs in _ANYTHING},
-    (Overwrite, Overwrite): Rule.RETRY,
-    # an index covers the fragments it names; it is right as long as these and its fields stay as they are
-    **{(CreateIndex, theirs): Rule.COMPATIBLE for theirs in _ANYTHING},
-    (CreateIndex, CreateIndex): Rule.RETRY,
-    (CreateIndex, Rewrite): Rule.RETRY,
-    (CreateIndex, Merge): Rule.RETRY,
-    (CreateIndex, Project): Rule.RETRY,
-    (CreateIndex, DataReplacement): Rule.RETRY,
-    (CreateIndex, Update): Rule.RETRY,
-    (CreateIndex, Overwrite): Rule.GIVE_UP,
-    (CreateIndex, Restore): Rule.GIVE_UP,
+
+def _rules(mine: type, **exceptions: Decision) -> dict[tuple[type, type], Decision]:
+    """Return the rules for one operation of mine: compatible with all but the exceptions, named by theirs."""
+    return {(mine, theirs): exceptions.get(theirs.__name__, _OK) for theirs in _ALL}
+
+
+RULES: Final[Mapping[tuple[type, type], Decision]] = {
+    **_rules(
+        Append,
+        Merge=_rows_under_new_schema,
+        Project=_rows_under_new_schema,
+        Overwrite=_GIVE_UP,
+        Restore=_GIVE_UP,
+    ),
+    # two that change rows of one fragment are told apart by their deletion vectors, when rebasing
+    **_rules(
+        Delete,
+        Rewrite=_same_fragments,
+        DataReplacement=_same_fragments,
+        Merge=_RETRY,
+        Overwrite=_GIVE_UP,
+        Restore=_GIVE_UP,
+    ),
+    **_rules(
+        Update,
+        Rewrite=_same_fragments,
+        DataReplacement=_same_fragments,
+        Merge=_RETRY,
+        Project=_rows_under_new_schema,
+        Overwrite=_GIVE_UP,
+        Restore=_GIVE_UP,
+    ),
+    **_rules(Overwrite, Overwrite=_RETRY, UpdateConfig=_same_config_keys),
+    **_rules(
+        CreateIndex,
+        CreateIndex=_same_index,
+        Rewrite=_index_of_rewritten,
+        DataReplacement=_index_of_replaced,
+        Merge=_index_on_lost_field,
+        Project=_index_on_lost_field,
+        Overwrite=_GIVE_UP,
+        Restore=_GIVE_UP,
+    ),
+    **_rules(
+        Rewrite,
+        Delete=_same_fragments,
+        Update=_same_fragments,
+        Rewrite=_same_fragments,
+        DataReplacement=_same_fragments,
+        CreateIndex=_swapped(_index_of_rewritten),
+        Merge=_RETRY,
+        Overwrite=_GIVE_UP,
+        Restore=_GIVE_UP,
+    ),
+    **_rules(
+        Merge,
+        Append=_RETRY,
+        Delete=_RETRY,
+        Update=_RETRY,
+        Rewrite=_RETRY,
+        Merge=_RETRY,
+        DataReplacement=_RETRY,
+        UpdateConfig=_if_theirs(_changes_schema, _RETRY),
+        Project=_GIVE_UP,
+        Overwrite=_GIVE_UP,
+        Restore=_GIVE_UP,
+    ),
+    **_rules(
+        Project,
+        Merge=_RETRY,
+        Project=_RETRY,
+        UpdateConfig=_if_theirs(_changes_field_metadata, _RETRY),
+        Overwrite=_GIVE_UP,
+        Restore=_GIVE_UP,
+    ),
+    **_rules(Restore, UpdateConfig=_if_theirs(_changes_schema, _GIVE_UP)),
+    **_rules(
+        UpdateConfig,
+        UpdateConfig=_same_metadata,
+        Merge=_if_mine(_changes_schema, _RETRY),
+        Overwrite=_schema_metadata_replaced,
+        Restore=_schema_metadata_replaced,
+    ),
+    **_rules(
+        DataReplacement,
+        Delete=_replaced_in_removed,
+        Update=_replaced_in_updated,
+        Rewrite=_same_fragments,
+        DataReplacement=_replaced_both,
+        CreateIndex=_swapped(_index_of_replaced),
+        Merge=_RETRY,
+        Project=_projected_fields,
+        Overwrite=_GIVE_UP,
+        Restore=_GIVE_UP,
+    ),
+    **_rules(UpdateBases, UpdateBases=_same_bases),
+    **_rules(ReserveFragments, Overwrite=_GIVE_UP, Restore=_GIVE_UP),
 }
-"""(mine, the one that was committed first) to rule."""
+"""(mine, the one that was committed first) to what is to be done."""
 
 
-def check_conflict(mine: Operation, theirs: Operation | None, *, version: int, table: str) -> None:
+def decide(mine: Operation, theirs: Operation | None) -> Rule:
+    """Return what the rules say of my operation and one that was committed first; None: not known."""
+    decision = RULES.get((type(mine), type(theirs)), _GIVE_UP)
+    return decision if isinstance(decision, Rule) else decision(mine, theirs)
+
+
+def check_conflict(
+    mine: Operation, theirs: Operation | None, *, version: int, table: str, stable_row_ids: bool = False
+) -> None:
     """Check one version that was committed since the one my operation was computed from.
 
     Parameters
@@ -76,6 +323,8 @@ def check_conflict(mine: Operation, theirs: Operation | None, *, version: int, t
         ``theirs`` is None when the version does not say what it did.
     version, table
         Of the other commit, for messages.
+    stable_row_ids
+        Whether rows keep their ids when they move, so that indices can follow.
 
     Raises
     ------
@@ -84,33 +333,15 @@ def check_conflict(mine: Operation, theirs: Operation | None, *, version: int, t
     IncompatibleConflictError
         The other change makes mine meaningless, or is not known.
     """
-    rule = RULES.get((type(mine), type(theirs)), Rule.GIVE_UP)
-    if rule is Rule.RETRY and _touch_different_things(mine, theirs):
-        rule = Rule.COMPATIBLE
-    if rule is Rule.COMPATIBLE:
+    rule = decide(mine, theirs)
+    if stable_row_ids and {type(mine), type(theirs)} == {CreateIndex, Rewrite}:
+        rule = _OK
+    if rule is _OK:
         return
     what = f"{table}: version {version} ({_name(theirs)}) was committed before this {_name(mine)}"
-    if rule is Rule.RETRY:
+    if rule is _RETRY:
         raise RetryableConflictError(f"{what}; run it again on the newest version")
     raise IncompatibleConflictError(f"{what} and cannot be combined with it; look at the table first")
-
-
-def _touch_different_things(mine: Operation, theirs: Operation | None) -> bool:
-    if not isinstance(mine, CreateIndex):
-        return False
-    fields = {field for index in mine.new_indices for field in index.fields}
-    match theirs:
-        case CreateIndex():
-            names = {index.name for index in mine.new_indices}
-            return names.isdisjoint(index.name for index in theirs.new_indices)
-        case Update():
-            return fields.isdisjoint(theirs.fields_modified)
-        case DataReplacement():
-            return all(fields.isdisjoint(file.fields) for _, file in theirs.replacements)
-        case Merge() | Project():
-            return fields <= theirs.schema.by_id().keys()
-        case _:
-            return False
 
 
 def _name(operation: Operation | None) -> str:

@@ -1,0 +1,48 @@
+"""How patient a commit is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lance_df.errors import InvalidInputError
+
+_FIRST_WAIT = 0.01
+_LONGEST_WAIT = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """How a commit behaves when other writers are faster.
+
+    Attributes
+    ----------
+    max_retries
+        How often it starts again. With 0, an overwrite demands that the table still is what was read.
+    retry_timeout
+        How long after its begin it still starts again; None for no limit.
+    detached
+        Make a version that is no part of the table's history, and can be reached by its number only.
+    clock_ns, monotonic, sleep, jitter
+        The time of day for the timestamp; the time that passes, and waiting, between attempts; a number
+        below 1 by which the wait is shortened, so that writers do not meet again.
+    """
+
+    max_retries: int = 20
+    retry_timeout: dt.timedelta | None = dt.timedelta(minutes=2)
+    detached: bool = False
+    clock_ns: Callable[[], int] = time.time_ns
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = field(default=random.random)
+
+    def __post_init__(self) -> None:
+        if self.max_retries < 0:
+            raise InvalidInputError(f"max_retries must be 0 or more, not {self.max_retries}")
+
+    def wait(self, attempt: int) -> None:
+        """Wait after an attempt that another writer won; attempts count from 0."""
+        self.sleep(self.jitter() * min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(attempt, 30)))

@@ -1,0 +1,169 @@
+"""Turn a change that was computed from an older version into the same change of the latest one.
+
+The rules have allowed it (:mod:`lance_df.table.commit.conflicts`); what is left is that others deleted other
+rows of the same fragments, or replaced values under a new index. Spec: table format, chapter 7.4, footnote 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lance_df.errors import LanceError, RetryableConflictError
+from lance_df.format.operations import CreateIndex, Delete, Rewrite, Update
+from lance_df.table.base_paths import DELETIONS_DIR
+from lance_df.table.commit.index_upkeep import without_coverage
+from lance_df.table.commit.numbering import existing
+from lance_df.table.deletions import write_deletion_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyroaring import BitMap
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.format.operations import Operation
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+
+class Rebase:
+    """One operation on its way from the version it was computed from to a later one.
+
+    Parameters
+    ----------
+    base
+        The version that it was computed from.
+    latest
+        The version that it is to follow.
+    others
+        What was committed between the two, oldest first.
+    """
+
+    def __init__(self, base: Table, latest: Table, others: Sequence[Operation]) -> None:
+        self._base = base
+        self._latest = latest
+        self._others = others
+        self._written: list[Location] = []
+
+    def apply(self, operation: Operation) -> Operation:
+        """Return the operation on the latest version; it may refer to deletion files written for that.
+
+        Raises
+        ------
+        RetryableConflictError
+            Another commit changed the same rows.
+        """
+        match operation:
+            case Delete():
+                updated, gone = self._fragments(operation.updated_fragments, operation.deleted_fragment_ids)
+                return dataclasses.replace(operation, updated_fragments=updated, deleted_fragment_ids=gone)
+            case Update():
+                updated, gone = self._fragments(operation.updated_fragments, operation.removed_fragment_ids)
+                return dataclasses.replace(operation, updated_fragments=updated, removed_fragment_ids=gone)
+            case CreateIndex():
+                return self._index(operation)
+            case Rewrite():
+                return self._rewrite(operation)
+            case _:
+                return operation
+
+    def undo(self) -> None:
+        """Remove the deletion files that were written, as the commit certainly did not happen."""
+        for file in self._written:
+            with suppress(LanceError):
+                file.remove()
+        self._written.clear()
+
+    def _fragments(
+        self, updated: Sequence[Fragment], removed: Sequence[int]
+    ) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
+        for fragment_id in removed:
+            before, now = self._both(fragment_id)
+            if before.deletion_file != now.deletion_file:
+                raise self._conflict(fragment_id)
+        rebased = [self._fragment(fragment) for fragment in updated]
+        emptied = [each for each in rebased if isinstance(each, int)]
+        return tuple(each for each in rebased if not isinstance(each, int)), (*removed, *emptied)
+
+    def _fragment(self, mine: Fragment) -> Fragment | int:
+        """Return a changed fragment, or its id when nothing of it is left."""
+        before, now = self._both(mine.id)
+        if now == before:
+            return mine
+        if mine.files != before.files:
+            raise self._conflict(mine.id)
+        if now.deletion_file == before.deletion_file:
+            return dataclasses.replace(now, deletion_file=mine.deletion_file)
+        deleted = self._united(mine, before, now)
+        if len(deleted) == self._latest.fragment_rows(now):
+            return mine.id
+        file = write_deletion_file(
+            self._latest.location, deleted, fragment_id=mine.id, read_version=self._latest.version
+        )
+        self._written.append(self._latest.location / DELETIONS_DIR / file.name(mine.id))
+        return dataclasses.replace(now, deletion_file=file)
+
+    def _united(self, mine: Fragment, before: Fragment, now: Fragment) -> BitMap:
+        """Return the rows that others and I deleted.
+
+        Raises
+        ------
+        RetryableConflictError
+            Some of them are the same rows.
+        """
+        known = self._base.deletion_vector(before)
+        wanted = self._base.deletion_vector(mine)
+        deleted = self._latest.deletion_vector(now)
+        if wanted is None or deleted is None:
+            raise self._conflict(mine.id)
+        new = wanted if known is None else wanted - known
+        if not new.isdisjoint(deleted):
+            raise self._conflict(mine.id)
+        return deleted | new
+
+    def _both(self, fragment_id: int) -> tuple[Fragment, Fragment]:
+        """Return a fragment as it was and as it is.
+
+        Raises
+        ------
+        RetryableConflictError
+            It is gone, or others replaced columns of it.
+        InvalidInputError
+            It was not there in the first place.
+        """
+        before = existing(self._base.manifest, fragment_id)
+        position = self._latest.fragments.position(fragment_id)
+        if position is None:
+            raise self._conflict(fragment_id)
+        now = self._latest.fragments[position]
+        # files vanish when their last column is dropped; new ones are new values
+        if not set(now.files) <= set(before.files):
+            raise self._conflict(fragment_id)
+        return before, now
+
+    def _index(self, operation: CreateIndex) -> CreateIndex:
+        """Take from the new index what it says of fragments whose values were replaced meanwhile."""
+        indices = operation.new_indices
+        for other in self._others:
+            if isinstance(other, Update) and other.fields_modified:
+                indices = without_coverage(
+                    indices,
+                    fields=other.fields_modified,
+                    fragment_ids=[fragment.id for fragment in other.updated_fragments],
+                )
+        return dataclasses.replace(operation, new_indices=indices)
+
+    def _rewrite(self, operation: Rewrite) -> Rewrite:
+        """Leave out the indices that are gone."""
+        present = {index.uuid for index in self._latest.manifest_file.read_indices()}
+        rewritten = tuple(index for index in operation.rewritten_indices if index.old_id in present)
+        return dataclasses.replace(operation, rewritten_indices=rewritten)
+
+    def _conflict(self, fragment_id: int) -> RetryableConflictError:
+        return RetryableConflictError(
+            f"{self._latest.uri}: rows of fragment {fragment_id} were changed since version "
+            f"{self._base.version} by commits up to version {self._latest.version}, and cannot be changed "
+            "again as planned; run it again on the newest version"
+        )
