@@ -1,4 +1,4 @@
-"""Tags and branches of a table, with pylance's names; to read them."""
+"""Tags and branches of a table, with pylance's names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import datetime as dt
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from lance_df.errors import InvalidInputError
-from lance_df.table.refs import read_tag
+from lance_df.table.refs import ResolvedRef, VersionRef, read_tag, resolve
+from lance_df.table.refs_write import (
+    create_tag,
+    delete_branch,
+    delete_tag,
+    move_tag,
+    replace_branch_metadata,
+    replace_tag_metadata,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lance_df.table.table import Table
 
 Order = Literal["asc", "desc"]
@@ -71,9 +81,63 @@ class Tags:
         """
         return read_tag(self._table.shared.root, tag).version
 
+    def create(self, tag: str, reference: VersionRef | None = None) -> None:
+        """Give a version a name.
+
+        Parameters
+        ----------
+        tag
+            Letters and digits of ASCII, ``.``, ``-`` and ``_``.
+        reference
+            A version of this branch, a tag, or (branch, version); by default the version of this dataset.
+
+        Raises
+        ------
+        InvalidInputError
+            No tag can be called that.
+        AlreadyExistsError
+            There is a tag of this name, perhaps since a moment.
+        VersionNotFoundError
+            There is no such version.
+        """
+        create_tag(self._table.shared, tag, self._resolve(reference))
+
+    def update(self, tag: str, reference: VersionRef | None = None) -> None:
+        """Let a tag name another version; see `create`.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such tag, or no such version.
+        """
+        move_tag(self._table.shared, tag, self._resolve(reference))
+
+    def delete(self, tag: str) -> None:
+        """Delete a tag, but not the version that it names.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such tag.
+        """
+        delete_tag(self._table.shared, tag)
+
+    def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
+        """Give a tag other metadata.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such tag.
+        """
+        replace_tag_metadata(self._table.shared, tag, metadata)
+
+    def _resolve(self, reference: VersionRef | None) -> ResolvedRef:
+        return resolve_reference(self._table, reference)
+
 
 class Branches:
-    """The branches of a table but main."""
+    """The branches of a table but main. They are made by `LanceDataset.create_branch`."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -96,6 +160,35 @@ class Branches:
         """Return (name, branch) by parent version, the highest first unless ``order`` is ``"asc"``."""
         sign = _sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["parent_version"], item[0]))
+
+    def delete(self, branch: str) -> None:
+        """Delete a branch with all of its versions.
+
+        Raises
+        ------
+        InvalidInputError
+            Other branches or tags need it; or no branch can be called that.
+        VersionNotFoundError
+            There is no such branch.
+        """
+        delete_branch(self._table.shared, branch)
+
+    def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
+        """Give a branch other metadata.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such branch.
+        """
+        replace_branch_metadata(self._table.shared, branch, metadata)
+
+
+def resolve_reference(table: Table, reference: VersionRef | None) -> ResolvedRef:
+    """Turn what a caller named into a branch and a version; None is the version of the table itself."""
+    if reference is None:
+        return ResolvedRef(table.branch, table.version)
+    return resolve(table.shared.root, reference, branch=table.branch)
 
 
 def _sign(order: Order | None) -> int:

@@ -2,8 +2,176 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING, Any, Self
+
 from lance_df.api.base import DatasetBase
+from lance_df.format.operations import UpdateBases
+from lance_df.refs import resolve_reference
+from lance_df.storage import open_location
+from lance_df.table.base_paths_write import DatasetBasePath, checked_bases, moved_bases
+from lance_df.table.clones import create_branch, deep_clone, shallow_clone
+from lance_df.table.table import open_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_df.dataset import LanceDataset
+    from lance_df.table.refs import VersionRef
+    from lance_df.table.table import Table
 
 
 class Clones(DatasetBase):
     """Branches, clones and base paths."""
+
+    def create_branch(
+        self,
+        branch: str,
+        reference: VersionRef | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> LanceDataset:
+        """Start a branch and return it; what is written to it does not show on the branch it was made from.
+
+        Parameters
+        ----------
+        branch
+            Parts of letters, digits, ``.``, ``-`` and ``_``, joined by ``/``.
+        reference
+            Where it starts: a version of this branch, a tag, or (branch, version); by default this version.
+        storage_options
+            To open the branch with; by default those of this dataset.
+
+        Raises
+        ------
+        InvalidInputError
+            No branch can be called that.
+        AlreadyExistsError
+            There is a branch of this name, perhaps since a moment.
+        VersionNotFoundError
+            There is no such version.
+        """
+        made = create_branch(self._at(reference), branch)
+        options = self._storage_options if storage_options is None else storage_options
+        from lance_df.dataset import LanceDataset
+
+        return LanceDataset._of(made, made.uri, options, self._default_scan_options)
+
+    def shallow_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: VersionRef | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Make a table of a version of this one that shares its files, and open it.
+
+        The clone needs the files of this table: cleaning up here does not know of it.
+
+        Parameters
+        ----------
+        target_path
+            The new table.
+        reference
+            A version of this branch, a tag, or (branch, version); by default this version.
+        storage_options
+            Of the new table; by default those of this dataset.
+        **kwargs
+            For `lance_df.dataset`.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is a table already.
+        VersionNotFoundError
+            There is no such version.
+        """
+        options = self._storage_options if storage_options is None else storage_options
+        shallow_clone(self._at(reference), open_location(target_path, options))
+        return _opened(target_path, options, kwargs)
+
+    def deep_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: VersionRef | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Make a table of a version of this one with copies of all its files; see `shallow_clone`."""
+        options = self._storage_options if storage_options is None else storage_options
+        deep_clone(self._at(reference), open_location(target_path, options))
+        return _opened(target_path, options, kwargs)
+
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        """Return the base paths by their ids."""
+        return {
+            base.id: DatasetBasePath(base.path, base.name, base.is_dataset_root, base.id)
+            for base in self._table.manifest.base_paths
+        }
+
+    def add_bases(
+        self,
+        new_bases: Sequence[DatasetBasePath],
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Register base paths, so that `write_dataset` can put data files there.
+
+        Returns
+        -------
+        This dataset, at the version that was made.
+
+        Raises
+        ------
+        InvalidInputError
+            An id, a name or a path is taken.
+        ConflictError
+            Another writer registered the same meanwhile.
+        """
+        bases = checked_bases(new_bases, self._table.manifest.base_paths, self._table.location)
+        self._commit(UpdateBases(bases), properties=transaction_properties)
+        return self
+
+    def rebase_paths(
+        self,
+        moves: Mapping[str, str],
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Tell the table that files which it has outside its root have moved. No file is read or written.
+
+        A table that was copied works as it is; base paths are absolute, and go on naming the former place.
+        When these files were copied as well, this is how the table learns of it. It is one commit to this
+        branch, an update of the base paths that keeps their ids, so that pylance understands it; older
+        versions and other branches keep their paths.
+
+        Parameters
+        ----------
+        moves
+            What base paths begin with, such as ``{"s3://old/tables": "s3://new/tables"}``.
+
+        Returns
+        -------
+        This dataset, at the version that was made.
+
+        Raises
+        ------
+        InvalidInputError
+            A path fits no base path, or the new one is taken.
+        ConflictError
+            Another writer changed the base paths, or wrote to one of them, meanwhile.
+        """
+        bases = moved_bases(self._table.manifest.base_paths, moves, self._table.location)
+        self._commit(UpdateBases(bases), properties=transaction_properties)
+        return self
+
+    def _at(self, reference: VersionRef | None) -> Table:
+        ref = resolve_reference(self._table, reference)
+        if (ref.branch, ref.version) == (self._table.branch, self._table.version):
+            return self._table
+        return open_ref(self._table.shared, ref)
+
+
+def _opened(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, arguments: Mapping[str, Any]
+) -> LanceDataset:
+    from lance_df.dataset import dataset
+
+    return dataset(uri, storage_options=storage_options, **arguments)

@@ -8,7 +8,7 @@ that the manifest was parsed from, answers questions about all of them with arra
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from functools import cached_property
@@ -411,6 +411,21 @@ class FragmentList(Sequence[Fragment]):
         kept += (fragment.to_proto() for fragment in added)
         kept.sort(key=operator.attrgetter("id"))
         return FragmentList(kept, source=self._source)
+
+    def with_bases(self, base_of: Callable[[int | None], int | None]) -> FragmentList:
+        """Return a list whose data and deletion files lie in other base paths, by their former ids."""
+        moved = []
+        for message in self._messages:
+            copy = table_pb2.DataFragment()
+            copy.CopyFrom(message)
+            files = [*copy.files, *([copy.deletion_file] if copy.HasField("deletion_file") else ())]
+            for file in files:
+                base_id = base_of(file.base_id if file.HasField("base_id") else None)
+                file.ClearField("base_id")
+                if base_id is not None:
+                    file.base_id = base_id
+            moved.append(copy)
+        return FragmentList(moved, source=self._source)
 
     def to_proto(self) -> Sequence[table_pb2.DataFragment]:
         """Return the messages, which belong to this list: copy before changing one."""

@@ -127,6 +127,8 @@ def check_tag_name(name: str) -> str:
     InvalidInputError
         It cannot; the message says why.
     """
+    if not isinstance(name, str):
+        raise InvalidInputError(f"a tag name is a text, not {name!r:.60}")
     if not _PART.fullmatch(name) or name.startswith(".") or name.endswith((".", ".lock")) or ".." in name:
         raise InvalidInputError(
             f"{name!r} is no valid tag name: letters, digits, '.', '-' and '_', without '..', "
@@ -143,6 +145,8 @@ def check_branch_name(name: str) -> str:
     InvalidInputError
         It cannot; the message says why.
     """
+    if not isinstance(name, str):
+        raise InvalidInputError(f"a branch name is a text, not {name!r:.60}")
     parts = name.split("/")
     if (
         not all(_PART.fullmatch(part) and part != "." for part in parts)

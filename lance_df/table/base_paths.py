@@ -6,6 +6,8 @@ below it may not leave it.
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 DATA_DIR = "data"
 DELETIONS_DIR = "_deletions"
 INDICES_DIR = "_indices"
+
+_HAS_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*://")
 
 
 class BasePaths:
@@ -51,7 +55,11 @@ class BasePaths:
         CorruptDataError
             There is no such base, or the path leaves it.
         """
-        return self._folder(file.base_id, DATA_DIR).child(file.path)
+        return self.data_folder(file.base_id).child(file.path)
+
+    def data_folder(self, base_id: int | None) -> Location:
+        """Return the folder of the data files of a base path, or of the table itself."""
+        return self._folder(base_id, DATA_DIR)
 
     def deletion_file(self, file: DeletionFile, fragment_id: int) -> Location:
         """Return where the deletion file of a fragment is."""
@@ -80,3 +88,21 @@ class BasePaths:
                     raise CorruptDataError(f"{self._source}: base path {base.id} is {base.path!r}")
                 self._opened[base.id] = self._own.elsewhere(base.path)
             return self._opened[base.id]
+
+
+def path_for(path: str, table: Location, reader: Location) -> str:
+    """Return a base path of a table such that it means the same place from another table, wherever that is.
+
+    Parameters
+    ----------
+    path
+        As manifests have it: a URL, a path of the local file system, or one in the table's own bucket.
+    table, reader
+        Where the path was valid, and where it has to be.
+    """
+    if _HAS_SCHEME.match(path):
+        return path
+    place = table.elsewhere(path)
+    if place.is_local:
+        return os.path.abspath(place.path) if reader.is_local else f"file://{os.path.abspath(place.path)}"
+    return place.uri

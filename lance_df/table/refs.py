@@ -78,6 +78,21 @@ def read_tag(root: Location, name: str) -> Tag:
         ) from err
 
 
+def read_branch(root: Location, name: str) -> Branch:
+    """Return where one branch other than main starts.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is none; the message lists those that exist.
+    """
+    try:
+        file = branch_file(root, name)
+        return Branch.from_json(file.read(), source=file.uri)
+    except (InvalidInputError, NotFoundError) as err:
+        raise VersionNotFoundError(f"{root.uri}: no branch {name!r}; {describe_branches(root)}") from err
+
+
 def describe_branches(root: Location) -> str:
     """Return the names of the branches in words, for messages."""
     return _existing("branches", [MAIN, *_names(root / _BRANCHES)])
@@ -86,6 +101,11 @@ def describe_branches(root: Location) -> str:
 def tag_file(root: Location, tag: str) -> Location:
     """Return the file of a tag."""
     return _ref_file(root / _TAGS, check_tag_name(tag))
+
+
+def branch_file(root: Location, branch: str) -> Location:
+    """Return the file that says where a branch starts."""
+    return _ref_file(root / _BRANCHES, check_branch_name(branch))
 
 
 def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> ResolvedRef:

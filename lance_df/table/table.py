@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lance_df.file.reader import FileReader
-    from lance_df.format.fragments import DataFile
+    from lance_df.format.fragments import DataFile, DeletionFile
     from lance_df.format.manifest import IndexMetadata, Manifest
     from lance_df.format.refs import Branch, Tag
     from lance_df.storage import ByteSource, Location
@@ -111,6 +111,11 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self.uri} version {self.version}>"
+
+    @property
+    def manifest_file(self) -> ManifestFile:
+        """The file that the manifest was read from, with its other sections."""
+        return self._file
 
     @property
     def schema(self) -> Schema:
@@ -301,6 +306,10 @@ class Table:
     def data_file_location(self, file: DataFile) -> Location:
         """Return where a data file is."""
         return self._bases.data_file(file)
+
+    def deletion_file_location(self, file: DeletionFile, fragment_id: int) -> Location:
+        """Return where the deletion file of a fragment is."""
+        return self._bases.deletion_file(file, fragment_id)
 
     def index_location(self, index: IndexMetadata) -> Location:
         """Return the folder in which the files of an index are."""

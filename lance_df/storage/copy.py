@@ -1,0 +1,38 @@
+"""Copy files from one place to another, also between stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.storage.location import translate_errors
+from lance_df.storage.sink import ByteSink
+
+if TYPE_CHECKING:
+    from lance_df.storage.location import Location
+
+_CHUNK_BYTES = 8 * 1024 * 1024
+
+
+def copy_file(source: Location, target: Location) -> None:
+    """Copy a file to a new name, within one remote store by the store itself.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file.
+    StorageError
+        One of the stores failed; what was written is removed, as far as the store lets us.
+    """
+    if not source.is_local and source.fs == target.fs:
+        with translate_errors(source.uri):
+            source.fs.cp_file(source.path, target.path)
+        return
+    content = source.open()
+    sink = ByteSink(target)
+    try:
+        for start in range(0, content.size, _CHUNK_BYTES):
+            sink.write(memoryview(content.read_range(start, min(start + _CHUNK_BYTES, content.size))))
+        sink.close()
+    except BaseException:
+        sink.abort()
+        raise

@@ -1,0 +1,232 @@
+"""Tables that start as a version of another one: branches, shallow clones, deep clones.
+
+A shallow clone is a manifest whose files lie below the source, which becomes one of its base paths; a branch
+is one below the root of its table, with a file that says where it started. A deep clone has copies of all
+files. All keep the number of the version they were made from. Spec: table format, branches and clones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from lance_df.errors import (
+    AlreadyExistsError,
+    CommitStateUnknownError,
+    CorruptDataError,
+    InvalidInputError,
+    LanceError,
+    UnsupportedFeatureError,
+)
+from lance_df.format.feature_flags import FeatureFlag, check_writable
+from lance_df.format.manifest import BasePath
+from lance_df.format.operations import Clone
+from lance_df.format.refs import Branch, check_branch_name
+from lance_df.format.transaction import Transaction
+from lance_df.storage.copy import copy_file
+from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
+from lance_df.table.commit.manifest_bytes import serialize_manifest_file
+from lance_df.table.commit.publish import publish_manifest
+from lance_df.table.commit.state import TableState, library_version, with_flags
+from lance_df.table.parallel import map_reads
+from lance_df.table.refs import ResolvedRef, branch_file, branch_location, list_branches, read_branch
+from lance_df.table.refs_write import TABLE_FOLDERS, create_ref
+from lance_df.table.table import TRANSACTIONS_DIR, open_ref
+from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_df.storage import Location
+    from lance_df.table.external_store import ExternalManifestStore
+    from lance_df.table.table import Table
+
+
+def create_branch(source: Table, name: str) -> Table:
+    """Start a branch at a version of a table, and open it.
+
+    The manifest comes first, then the file that lists the branch: of two writers that use one name at once,
+    the one whose file it is succeeds.
+
+    Raises
+    ------
+    InvalidInputError
+        No branch can be called that.
+    AlreadyExistsError
+        There is a branch of this name, perhaps since a moment.
+    """
+    shared = source.shared
+    root = shared.root
+    _check_free(root, name)
+    location = branch_location(root, name)
+    operation = Clone(True, source.branch, source.version, source.uri, name)
+    file = branch_file(root, name)
+    with _published(_inherited(source, location, branch=name), operation, location, shared.external_store):
+        branch = Branch(
+            parent_version=source.version,
+            parent_branch=source.branch,
+            identifier=(*_identifier(source), (source.version, uuid.uuid4().hex)),
+            created_at=int(time.time()),
+            manifest_size=source.manifest_file.source.size,
+        )
+        if not create_ref(file, branch.to_json()):
+            raise AlreadyExistsError(f"{root.uri}: another writer created a branch {name!r} meanwhile")
+    return open_ref(shared, ResolvedRef(name, source.version))
+
+
+def shallow_clone(source: Table, target: Location) -> None:
+    """Make a table of a version of another one that shares its files.
+
+    Raises
+    ------
+    AlreadyExistsError
+        There is a table at the target.
+    """
+    operation = Clone(True, source.branch, source.version, source.uri, None)
+    with _published(_inherited(source, target, branch=None), operation, target, None):
+        pass
+
+
+def deep_clone(source: Table, target: Location) -> None:
+    """Make a table of a version of another one, with copies of its files.
+
+    Raises
+    ------
+    AlreadyExistsError
+        There is a table at the target.
+    CorruptDataError
+        Two of the files have one name.
+    UnsupportedFeatureError
+        The table has blobs in files of their own.
+    """
+    if source.manifest.writer_feature_flags & FeatureFlag.MANAGED_BLOBS:
+        raise UnsupportedFeatureError(f"{source.uri}: tables with managed blobs cannot be copied")
+    _check_empty(target)
+    files = _files_of(source)
+    copies = [target / name for name in files]
+    state = TableState(
+        dataclasses.replace(
+            source.manifest,
+            branch=None,
+            base_paths=(),
+            fragments=source.fragments.with_bases(lambda _: None),
+        ),
+        tuple(dataclasses.replace(index, base_id=None) for index in source.manifest_file.read_indices()),
+    )
+    operation = Clone(False, source.branch, source.version, source.uri, None)
+    with _removed_on_failure(copies):
+        map_reads(lambda pair: copy_file(*pair), zip(files.values(), copies, strict=True), where=target)
+        with _published(state, operation, target, None):
+            pass
+
+
+def _check_free(root: Location, name: str) -> None:
+    check_branch_name(name)
+    if taken := set(name.split("/")[1:]).intersection(TABLE_FOLDERS):
+        raise InvalidInputError(f"{name!r} is no valid branch name: {taken.pop()!r} is a folder of tables")
+    if name in list_branches(root):
+        raise AlreadyExistsError(f"{root.uri}: there is a branch {name!r} already")
+    if list_versions(branch_location(root, name)).latest is not None:
+        raise AlreadyExistsError(
+            f"{root.uri}: branch {name!r} is being made, or was left unfinished; delete it to start anew"
+        )
+
+
+def _check_empty(target: Location) -> None:
+    if list_versions(target).latest is not None:
+        raise AlreadyExistsError(f"{target.uri}: there is a table already")
+
+
+def _identifier(source: Table) -> tuple[tuple[int, str], ...]:
+    if source.branch is None:
+        return ()
+    return read_branch(source.shared.root, source.branch).identifier
+
+
+def _inherited(source: Table, target: Location, *, branch: str | None) -> TableState:
+    """Return the source's state, for another root: whatever lay below its own root is in a base path."""
+    manifest = source.manifest
+    bases = tuple(
+        dataclasses.replace(base, path=path_for(base.path, source.location, target))
+        for base in manifest.base_paths
+    )
+    base_id = max((base.id for base in bases), default=-1) + 1
+    own = path_for(source.location.uri, source.location, target)
+    base = BasePath(id=base_id, path=own, is_dataset_root=True, name=source.branch)
+    return TableState(
+        dataclasses.replace(
+            manifest,
+            branch=branch,
+            base_paths=(*bases, base),
+            fragments=manifest.fragments.with_bases(lambda old: base_id if old is None else old),
+        ),
+        tuple(
+            index if index.base_id is not None else dataclasses.replace(index, base_id=base_id)
+            for index in source.manifest_file.read_indices()
+        ),
+    )
+
+
+def _files_of(source: Table) -> dict[str, Location]:
+    """Return all files of a version but the manifest: the path below a root, and where each is."""
+    files: dict[str, Location] = {}
+
+    def add(name: str, place: Location) -> None:
+        if files.setdefault(name, place).uri != place.uri:
+            raise CorruptDataError(f"{source.uri}: {files[name].uri} and {place.uri} have one name")
+
+    for fragment in source.fragments:
+        for file in fragment.files:
+            add(f"{DATA_DIR}/{file.path}", source.data_file_location(file))
+        if fragment.deletion_file is not None:
+            place = source.deletion_file_location(fragment.deletion_file, fragment.id)
+            add(f"{DELETIONS_DIR}/{place.name}", place)
+    for index in source.manifest_file.read_indices():
+        folder = source.index_location(index)
+        names = [path for path, _ in index.files] or [entry.name for entry in folder.list()]
+        for name in names:
+            add(f"{INDICES_DIR}/{index.uuid}/{name}", folder.child(name))
+    return files
+
+
+@contextmanager
+def _removed_on_failure(files: list[Location]) -> Iterator[None]:
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        for file in files:
+            with suppress(LanceError):
+                file.remove()
+        raise
+
+
+@contextmanager
+def _published(
+    state: TableState, operation: Clone, target: Location, store: ExternalManifestStore | None
+) -> Iterator[None]:
+    """Publish a state as the first version of a table; it is taken back when what is done with it fails."""
+    _check_empty(target)
+    check_writable(writer=state.manifest.writer_feature_flags, source=operation.ref_path)
+    transaction = Transaction(read_version=operation.ref_version, uuid=str(uuid.uuid4()), operation=operation)
+    with_file = not state.manifest.writer_feature_flags & FeatureFlag.NO_TRANSACTION_FILE
+    manifest = dataclasses.replace(
+        with_flags(state.manifest),
+        timestamp_ns=time.time_ns(),
+        writer_version=library_version(),
+        transaction_file=transaction.file_name if with_file else "",
+    )
+    data = serialize_manifest_file(dataclasses.replace(state, manifest=manifest), transaction)
+    transaction_file = target / TRANSACTIONS_DIR / transaction.file_name
+    manifest_file = target / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
+    with _removed_on_failure([transaction_file]):
+        if with_file:
+            transaction_file.put(transaction.serialize())
+        if not publish_manifest(target, manifest.version, NamingScheme.V2, data, external_store=store):
+            raise AlreadyExistsError(f"{target.uri}: another writer created a table here meanwhile")
+        with _removed_on_failure([manifest_file]):
+            yield
