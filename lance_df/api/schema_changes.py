@@ -2,8 +2,238 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+import pyarrow as pa
+
 from lance_df.api.base import DatasetBase
+from lance_df.api.transforms import open_transform
+from lance_df.errors import InvalidInputError
+from lance_df.format.operations import UpdateConfig
+from lance_df.table.evolution.add_columns import columns_added, null_columns
+from lance_df.table.evolution.alter_columns import Alteration, columns_altered
+from lance_df.table.evolution.drop_columns import columns_dropped
+from lance_df.table.evolution.join import Lookup
+from lance_df.table.evolution.live_rows import read_live
+from lance_df.table.evolution.metadata import field_metadata_update, map_update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_df.dataset import LanceDataset
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.table import Table
+
+
+class AlterColumn(TypedDict, total=False):
+    """What `LanceDataset.alter_columns` takes: ``path``, and what is to change."""
+
+    path: str
+    name: str | None
+    nullable: bool | None
+    data_type: pa.DataType | None
 
 
 class SchemaChanges(DatasetBase):
-    """Change columns, and the metadata of table, schema and fields."""
+    """Change columns, and the metadata of table, schema and fields.
+
+    Every method commits a version and moves this object on to it; when it fails, nothing is left behind.
+    """
+
+    # -- columns --------------------------------------------------------------------------------------------
+
+    def add_columns(
+        self,
+        transforms: Any,
+        read_columns: Sequence[str] | None = None,
+        reader_schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        """Add columns.
+
+        Parameters
+        ----------
+        transforms
+            A dict of names and SQL expressions; a function from a batch to a batch or frame of new columns,
+            which `lance_df.batch_udf` may have wrapped; any Arrow data with a row for each row of the table;
+            or a field, a list of fields or a schema, for columns of nulls, for which no data is written.
+        read_columns
+            What a function is given; all columns by default. May name ``_rowid`` and ``_rowaddr``.
+        reader_schema
+            The schema of an iterable of batches.
+        batch_size
+            Upper bound for the rows that are computed at a time.
+
+        Raises
+        ------
+        InvalidInputError
+            A column exists already or has a reserved name; an expression or a function does not compute one
+            value for each row; a null where the new column allows none.
+        UnsupportedFeatureError
+            A type that the table's file version cannot hold.
+        ConflictError
+            Another commit forbids this one.
+        """
+        schema = _as_schema(transforms)
+        if schema is not None:
+            self._commit(null_columns(self._table, schema))
+            return
+        transform = open_transform(
+            cast("LanceDataset", self),
+            transforms,
+            read_columns=read_columns,
+            reader_schema=reader_schema,
+            batch_size=batch_size,
+        )
+        with columns_added(self._table, transform.schema, transform.rows_of) as operation:
+            transform.check_end()
+            self._commit(operation)
+        transform.committed()
+
+    def drop_columns(self, columns: Sequence[str]) -> None:
+        """Drop columns, or fields of structs (``"a.b"``). Their data stays until the table is compacted.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidInputError
+            Nothing would be left.
+        """
+        if isinstance(columns, str):
+            raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
+        self._commit(columns_dropped(self._table, list(columns)))
+
+    def alter_columns(self, *alterations: AlterColumn) -> None:
+        """Rename columns, make them nullable or not, or give them another type.
+
+        Parameters
+        ----------
+        *alterations
+            Dicts with ``path`` and one or more of ``name``, ``nullable`` and ``data_type``.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidInputError
+            Names clash, a column that must not be null holds nulls, or a value does not fit the new type.
+        UnsupportedFeatureError
+            A cast to another kind of type, or of a column with an index.
+        """
+        known = frozenset(AlterColumn.__annotations__)
+        for alteration in alterations:
+            if (
+                not isinstance(alteration, Mapping)
+                or "path" not in alteration
+                or not alteration.keys() <= known
+            ):
+                raise InvalidInputError(f"an alteration is a dict of {sorted(known)}, not {alteration!r:.80}")
+        with columns_altered(self._table, [Alteration(**each) for each in alterations]) as operation:
+            self._commit(operation)
+
+    def merge(
+        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> None:
+        """Add the columns of other data, whose rows are found by a key; null where there is none.
+
+        Parameters
+        ----------
+        data_obj
+            Any Arrow data; it is held in memory. Of rows with the same key, the last counts.
+        left_on, right_on
+            The key in this table, and in the data; by default the same.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            A key does not exist.
+        InvalidInputError
+            The keys are of different types, or a column exists already.
+        """
+        lookup = open_lookup(data_obj, right_on or left_on, schema)
+        with columns_added(
+            self._table, lookup.schema, lambda fragment: joined(self._table, fragment, left_on, lookup)
+        ) as operation:
+            self._commit(operation)
+
+    # -- maps -----------------------------------------------------------------------------------------------
+
+    def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the configuration of the table and return it; None deletes a key.
+
+        With ``replace`` there is nothing else in it afterwards.
+        """
+        self._commit(UpdateConfig(config=map_update(values, replace=replace)))
+        return dict(self._table.manifest.config)
+
+    def delete_config_keys(self, keys: Sequence[str]) -> None:
+        """Delete keys of the configuration, if they exist."""
+        self._commit(UpdateConfig(config=map_update(dict.fromkeys(keys))))
+
+    def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the metadata of the table and return it; see `update_config`."""
+        self._commit(UpdateConfig(table_metadata=map_update(values, replace=replace)))
+        return dict(self._table.manifest.table_metadata)
+
+    def update_schema_metadata(
+        self,
+        values: Mapping[str, str | None],
+        *,
+        replace: bool = False,
+    ) -> dict[str, str]:
+        """Change the metadata of the schema and return it; see `update_config`."""
+        self._commit(UpdateConfig(schema_metadata=map_update(values, replace=replace)))
+        metadata = self._table.schema.metadata
+        return {key: value.decode("utf-8", "replace") for key, value in metadata.items()}
+
+    def update_field_metadata(
+        self, field_updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
+    ) -> None:
+        """Change the metadata of fields, given by their paths (``"a.b"``); see `update_config`."""
+        self._commit(field_metadata_update(self._table.schema, field_updates, replace=replace))
+
+    def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
+        """Replace the metadata of the schema. Deprecated: use `update_schema_metadata`."""
+        _deprecated("replace_schema_metadata", "update_schema_metadata(…, replace=True)")
+        self.update_schema_metadata(new_metadata, replace=True)
+
+    def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
+        """Replace the metadata of a field. Deprecated: use `update_field_metadata`."""
+        _deprecated("replace_field_metadata", "update_field_metadata(…, replace=True)")
+        self.update_field_metadata({field_name: new_metadata}, replace=True)
+
+
+def open_lookup(data: Any, key: str, schema: pa.Schema | None) -> Lookup:
+    """Read data to join with into memory."""
+    from lance_df.write import _to_batches
+
+    given, batches = _to_batches(data, schema)
+    return Lookup(pa.Table.from_batches(batches, given), key)
+
+
+def joined(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Iterator[pa.RecordBatch]:
+    """Yield what is found for the keys of a fragment."""
+    for (keys,) in read_live(table, fragment, [table.schema.field(key)]):
+        yield lookup.rows(keys)
+
+
+def _alteration(given: Any) -> Alteration:
+    known = AlterColumn.__annotations__.keys()
+    if not isinstance(given, Mapping) or "path" not in given or not given.keys() <= known:
+        raise InvalidInputError(f"an alteration is a dict of {', '.join(known)}, not {given!r:.80}")
+    return Alteration(**given)
+
+
+def _as_schema(transforms: Any) -> pa.Schema | None:
+    if isinstance(transforms, pa.Field):
+        return pa.schema([transforms])
+    if isinstance(transforms, list) and transforms and all(isinstance(each, pa.Field) for each in transforms):
+        return pa.schema(transforms)
+    return transforms if isinstance(transforms, pa.Schema) else None
+
+
+def _deprecated(name: str, instead: str) -> None:
+    warnings.warn(f"{name} is deprecated, as in pylance; use {instead}", DeprecationWarning, stacklevel=3)

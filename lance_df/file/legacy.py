@@ -76,6 +76,12 @@ class LegacyFileReader:
     def column_of(self) -> Mapping[int, int]:
         return self._column_of
 
+    @property
+    def batch_sizes(self) -> npt.NDArray[np.int64]:
+        """The rows of each batch."""
+        sizes: npt.NDArray[np.int64] = np.diff(self._metadata.batch_starts)
+        return sizes
+
     def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
         """Return one array for each field. See `FileReader`."""
         rows = checked_rows(rows, self.num_rows)
@@ -127,7 +133,8 @@ class LegacyFileReader:
 
     def _build(self, field: Field) -> Column:
         for node in field.walk():
-            if node.id not in self._column_of:
+            # structs store nothing, and lose their id when one of their children is cast
+            if node.id not in self._column_of and not node.is_struct:
                 raise InvalidInputError(f"{self.path}: holds no column of field {node.name!r} (id {node.id})")
             if node.logical_type == "map" or (node.children and not (node.is_struct or node.is_list)):
                 raise UnsupportedFeatureError(f"0.1 files have no columns of type {node.logical_type}")

@@ -1,0 +1,154 @@
+"""What `add_columns` and `merge_columns` take: SQL, functions over batches, streams of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError
+from lance_df.scan_options import ScanOptions
+from lance_df.scanner import LanceScanner
+from lance_df.table.evolution.add_columns import SplitStream
+from lance_df.udf import BatchUDF
+
+if TYPE_CHECKING:
+    from lance_df.dataset import LanceDataset
+    from lance_df.format.fragments import Fragment
+
+
+class Transform(Protocol):
+    """Computes new columns, fragment by fragment in the order of the table.
+
+    Attributes
+    ----------
+    schema
+        The new columns.
+    """
+
+    schema: pa.Schema
+
+    def rows_of(self, fragment: Fragment) -> Iterable[pa.RecordBatch]:
+        """Compute one row for each live row of a fragment, in order."""
+        ...
+
+    def check_end(self) -> None:
+        """Check, after the last fragment, that nothing is left over."""
+        ...
+
+    def committed(self) -> None:
+        """Forget what was kept in case of a failure."""
+        ...
+
+
+def open_transform(
+    ds: LanceDataset,
+    transforms: Any,
+    *,
+    read_columns: Sequence[str] | None,
+    reader_schema: pa.Schema | None,
+    batch_size: int | None,
+) -> Transform:
+    """Return the transform for any form that `LanceDataset.add_columns` takes, but schemas.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none of these forms, or a function fails on the first row.
+    """
+    if isinstance(transforms, Mapping) and all(isinstance(text, str) for text in transforms.values()):
+        return _Sql(ds, transforms, batch_size)
+    if isinstance(transforms, BatchUDF):
+        return _Function(ds, transforms, read_columns, batch_size)
+    if callable(transforms):
+        return _Function(ds, BatchUDF(transforms), read_columns, batch_size)
+    return _Stream(ds, transforms, reader_schema)
+
+
+class _Sql:
+    """SQL expressions by the names of the new columns."""
+
+    def __init__(self, ds: LanceDataset, expressions: Mapping[str, str], batch_size: int | None) -> None:
+        if not expressions or not all(isinstance(name, str) for name in expressions):
+            raise InvalidInputError("new columns are a dict of names and SQL expressions, and not empty")
+        self._ds, self._expressions, self._batch_size = ds, expressions, batch_size
+        self.schema = self._scan(()).schema
+
+    def rows_of(self, fragment: Fragment) -> Iterable[pa.RecordBatch]:
+        return self._scan((fragment.id,))
+
+    def _scan(self, fragment_ids: tuple[int, ...]) -> pa.RecordBatchReader:
+        from lance_df.engine.query import scan_with_sql
+
+        return scan_with_sql(
+            self._ds._table,
+            columns=self._expressions,
+            fragment_ids=fragment_ids,
+            batch_size=self._batch_size,
+        )
+
+    def check_end(self) -> None:
+        """Do nothing: a scan ends by itself."""
+
+    def committed(self) -> None:
+        """Do nothing: nothing is kept."""
+
+
+class _Function:
+    """A function over batches of the table."""
+
+    def __init__(
+        self, ds: LanceDataset, udf: BatchUDF, read_columns: Sequence[str] | None, batch_size: int | None
+    ) -> None:
+        self._ds, self._batch_size = ds, batch_size
+        self._columns = None if read_columns is None else tuple(read_columns)
+        self._udf = udf if udf.output_schema is not None else udf.with_schema_of(self._sample())
+        # frames bring a description of themselves, which is not the table's
+        self.schema = self._udf.output_schema.remove_metadata()  # type: ignore[union-attr] # set above
+
+    def _sample(self) -> pa.RecordBatch:
+        batch = next(self._scan(limit=1), None)
+        if batch is None:
+            raise InvalidInputError("the table is empty: the function needs an output_schema")
+        return batch
+
+    def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+        cache = self._udf.cache
+        for number, batch in enumerate(self._scan(fragment_ids=(fragment.id,))):
+            result = None if cache is None else cache.get(fragment.id, number, batch.num_rows)
+            if result is None:
+                result = self._udf.compute(batch)
+                if cache is not None:
+                    cache.put(fragment.id, number, result)
+            yield result
+
+    def _scan(self, **options: Any) -> Iterator[pa.RecordBatch]:
+        asked = ScanOptions(columns=self._columns, batch_size=self._batch_size, **options)
+        return LanceScanner(self._ds, asked).to_batches()
+
+    def check_end(self) -> None:
+        """Do nothing: a scan ends by itself."""
+
+    def committed(self) -> None:
+        if self._udf.cache is not None:
+            self._udf.cache.cleanup()
+
+
+class _Stream:
+    """Values that come from elsewhere, one for each live row of the table."""
+
+    def __init__(self, ds: LanceDataset, data: Any, schema: pa.Schema | None) -> None:
+        from lance_df.write import _to_batches
+
+        self.schema, batches = _to_batches(data, schema)
+        self._split = SplitStream(ds._table, batches)
+
+    def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+        return self._split.rows_of(fragment)
+
+    def check_end(self) -> None:
+        self._split.check_end()
+
+    def committed(self) -> None:
+        """Do nothing: nothing is kept."""

@@ -1,0 +1,1 @@
+"""Change the columns of a table, its metadata, and check that it is whole."""

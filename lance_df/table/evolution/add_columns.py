@@ -1,0 +1,145 @@
+"""Add columns: computed fragment by fragment, from a stream, joined, or of nulls only.
+
+Spec: table format, chapter 11.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.format.operations import Merge
+from lance_df.table.conform import conform, schema_to_write
+from lance_df.table.evolution.column_files import columns_written, data_version
+from lance_df.table.evolution.fields import with_new_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lance_df.format.fragments import DataFile, Fragment
+    from lance_df.format.schema import Schema
+    from lance_df.table.table import Table
+
+
+def null_columns(table: Table, given: pa.Schema) -> Merge:
+    """Return the operation that adds columns without any value; no data is written.
+
+    Raises
+    ------
+    InvalidInputError
+        A column exists already, is not nullable, or has a name that is reserved.
+    UnsupportedFeatureError
+        A type that the format cannot hold, or a table of 0.1 files, which must hold every column.
+    """
+    for field in given:
+        if not field.nullable:
+            raise InvalidInputError(f"column {field.name!r} would be null, but is not nullable")
+    version = data_version(table)
+    new = with_new_fields(table.manifest, given, data_format=version)
+    if version == "0.1":
+        raise UnsupportedFeatureError(f"{table.uri}: 0.1 tables cannot have columns without data")
+    return Merge(tuple(table.fragments), new.schema, preserves_nullability=True)
+
+
+@contextmanager
+def columns_added(
+    table: Table,
+    given: pa.Schema,
+    batches_of: Callable[[Fragment], Iterable[pa.RecordBatch]],
+    *,
+    fragments: Sequence[Fragment] | None = None,
+) -> Iterator[Merge]:
+    """Write new columns, and remove them again when what is done with them fails.
+
+    Parameters
+    ----------
+    given
+        The new columns. A struct that the table has already stands for new fields in it.
+    batches_of
+        Computes the columns of a fragment: one row for each of its live rows, in order.
+    fragments
+        Those to write; all by default. The others stay as they are.
+
+    Yields
+    ------
+    The operation, with all fragments.
+
+    Raises
+    ------
+    InvalidInputError
+        A column exists already or has a name that is reserved; the computation returned something else than
+        was announced.
+    UnsupportedFeatureError
+        A type that the format cannot hold.
+    """
+    new = with_new_fields(table.manifest, given, data_format=data_version(table))
+    chosen = table.fragments if fragments is None else fragments
+    with columns_written(
+        table, chosen, new.part, lambda fragment: conformed(batches_of(fragment), new.part)
+    ) as files:
+        merged = tuple(_with_file(fragment, files) for fragment in table.fragments)
+        yield Merge(merged, new.schema, preserves_nullability=new.are_nullable)
+
+
+def conformed(batches: Iterable[pa.RecordBatch], part: Schema) -> Iterator[list[pa.Array]]:
+    """Bring batches into the shape of what is written.
+
+    Raises
+    ------
+    InvalidInputError
+        Batches of another schema.
+    """
+    for batch in batches:
+        if schema_to_write(batch.schema, part) != part:
+            raise InvalidInputError(
+                f"the columns {', '.join(part.names)} are to be added, got {', '.join(batch.schema.names)}"
+            )
+        yield conform(batch, part)
+
+
+def _with_file(fragment: Fragment, files: dict[int, DataFile]) -> Fragment:
+    file = files.get(fragment.id)
+    return fragment if file is None else dataclasses.replace(fragment, files=(*fragment.files, file))
+
+
+class SplitStream:
+    """Hands a stream of rows to one fragment after the other, each as many as it has live rows."""
+
+    def __init__(self, table: Table, batches: Iterable[pa.RecordBatch]) -> None:
+        self._table = table
+        self._batches = iter(batches)
+        self._rest: pa.RecordBatch | None = None
+
+    def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the next fragment; fewer when the stream ends."""
+        missing = self._table.live_rows(fragment)
+        while missing:
+            batch = self._next()
+            if batch is None:
+                return
+            yield batch.slice(0, missing)
+            if batch.num_rows > missing:
+                self._rest = batch.slice(missing)
+            missing -= min(missing, batch.num_rows)
+
+    def check_end(self) -> None:
+        """Check that nothing is left.
+
+        Raises
+        ------
+        InvalidInputError
+            The stream has more rows than the table.
+        """
+        batch = self._next()
+        while batch is not None:
+            if batch.num_rows:
+                raise InvalidInputError(f"{self._table.uri}: the stream has more rows than the table")
+            batch = self._next()
+
+    def _next(self) -> pa.RecordBatch | None:
+        rest, self._rest = self._rest, None
+        return next(self._batches, None) if rest is None else rest

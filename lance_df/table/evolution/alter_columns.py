@@ -1,0 +1,230 @@
+"""Rename columns, make them nullable or not, give them another type.
+
+Names and nullability are in the schema only. A cast writes the values into new files, under new field ids;
+old files stay as long as some column in them is needed. Spec: table format, chapters 11 and 12.6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.format.operations import Merge, Project
+from lance_df.format.schema import Field, Schema, schema_from_arrow
+from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
+from lance_df.table.evolution.fields import Numbering, check_names, edited, find_field, highest_field_id
+from lance_df.table.evolution.live_rows import has_nulls, read_live
+from lance_df.table.schema_rules import check_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alteration:
+    """What becomes of one column; ``None`` leaves it as it is. ``path`` is names joined by dots."""
+
+    path: str
+    name: str | None = None
+    nullable: bool | None = None
+    data_type: pa.DataType | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is None and self.nullable is None and self.data_type is None:
+            raise InvalidInputError(f"column {self.path!r}: give a name, nullable or data_type")
+
+
+@contextmanager
+def columns_altered(table: Table, alterations: Sequence[Alteration]) -> Iterator[Merge | Project]:
+    """Write what casts need, and remove it again when what is done with it fails.
+
+    Yields
+    ------
+    The operation.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidInputError
+        Names clash, a column that must not be null holds nulls, or a value does not fit the new type.
+    UnsupportedFeatureError
+        A cast between types of different kinds, or of a column that an index is on.
+    """
+    changes: dict[int, Alteration] = {}
+    casts: dict[int, _Cast] = {}
+    for alteration in alterations:
+        way = find_field(table.schema, alteration.path)
+        if any(field.id in casts for field in way) or way[-1].id in changes:
+            raise InvalidInputError(f"column {alteration.path!r} is to be altered twice")
+        changes[way[-1].id] = alteration
+        _check_nulls(table, way, alteration)
+        if alteration.data_type is not None and alteration.data_type != way[-1].arrow_type():
+            casts[way[-1].id] = _checked_cast(table, way, alteration.data_type)
+    schema = edited(table.schema, lambda field: _renamed(field, changes))
+    check_names(schema, before=table.schema)
+    if casts:
+        with _cast(table, schema, casts) as merge:
+            yield merge
+    else:
+        narrowed = any(not field.nullable and old.nullable for old, field in _pairs(table.schema, schema))
+        yield Project(schema, preserves_nullability=not narrowed)
+
+
+def _pairs(left: Schema, right: Schema) -> Iterator[tuple[Field, Field]]:
+    return zip(left.walk(), right.walk(), strict=True)
+
+
+def _check_nulls(table: Table, way: Sequence[Field], alteration: Alteration) -> None:
+    if alteration.nullable is False and way[-1].nullable and has_nulls(table, way):
+        raise InvalidInputError(f"column {alteration.path!r} holds nulls, so it must stay nullable")
+
+
+def _renamed(field: Field, changes: Mapping[int, Alteration]) -> Field:
+    change = changes.get(field.id)
+    if change is None:
+        return field
+    return dataclasses.replace(
+        field,
+        name=field.name if change.name is None else change.name,
+        nullable=field.nullable if change.nullable is None else change.nullable,
+    )
+
+
+# -- casts --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Cast:
+    """A new type, and the id of the field that is written anew as a whole for its sake."""
+
+    data_type: pa.DataType
+    unit: int
+
+
+def _checked_cast(table: Table, way: Sequence[Field], data_type: pa.DataType) -> _Cast:
+    field, path = way[-1], ".".join(each.name for each in way)
+    if not can_cast(field.arrow_type(), data_type):
+        raise UnsupportedFeatureError(
+            f"column {path!r} of type {field.arrow_type()} cannot become {data_type}: casts are between "
+            "integers, floats, times, decimals, or the sizes of text, binary and lists"
+        )
+    unit = _unit(way, data_version(table))
+    ids = {node.id for node in (unit if data_version(table) == "0.1" else field).walk()}
+    names = sorted({index.name for index in table.indices if not ids.isdisjoint(index.fields)})
+    if names:
+        raise UnsupportedFeatureError(
+            f"column {path!r} cannot be cast, as it is indexed; drop its indices first: {', '.join(names)}"
+        )
+    return _Cast(data_type, unit.id)
+
+
+def _unit(way: Sequence[Field], version: str) -> Field:
+    """Return the field that is written anew as a whole.
+
+    From 2.1 on fields of structs lie in files of their own; what is in a list stays together. A struct of
+    2.0 is a column that cannot be in two files. In 0.1 ids cannot be taken out of a file.
+    """
+    if version in ("0.1", "2.0"):
+        return way[0]
+    return next((field for field in way if not field.is_struct or field.is_packed or field.is_blob), way[-1])
+
+
+def can_cast(old: pa.DataType, new: pa.DataType) -> bool:
+    """Return whether a column may be given another type: pylance's rule."""
+    types = pa.types
+    for kind in (types.is_integer, types.is_floating, types.is_temporal, types.is_decimal, types.is_boolean):
+        if kind(old):
+            return bool(kind(new))
+    if types.is_string(old) or types.is_large_string(old):
+        return bool(types.is_string(new) or types.is_large_string(new))
+    if types.is_binary(old) or types.is_large_binary(old):
+        return bool(types.is_binary(new) or types.is_large_binary(new))
+    return _is_list(old) and _is_list(new) and can_cast(old.value_type, new.value_type)
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type)
+    )
+
+
+@contextmanager
+def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast]) -> Iterator[Merge]:
+    """Write columns with other types; ``schema`` is the table's, with the new names."""
+    first_id = highest_field_id(table.manifest) + 1
+    version = data_version(table)
+    with_old_names = _retyped_schema(table.schema, casts, first_id, version)
+    # the names in a file are not read, and values are cast by the names that they have
+    units = {cast.unit for cast in casts.values()}
+    old, new = _parts(table.schema.fields, with_old_names.fields, units)
+    part = Schema(fields=new, metadata=schema.metadata)
+    check_schema(part, version)
+
+    def rows(fragment: Fragment) -> Iterator[list[pa.Array]]:
+        for arrays in read_live(table, fragment, old):
+            yield [_converted(array, field) for array, field in zip(arrays, new, strict=True)]
+
+    altered = _retyped_schema(schema, casts, first_id, version)
+    with columns_written(table, table.fragments, part, rows) as files:
+        yield Merge(
+            tuple(with_columns_of(fragment, files[fragment.id], altered) for fragment in table.fragments),
+            altered,
+            # rows that others append meanwhile hold the old column, and would lose it
+            preserves_nullability=False,
+        )
+
+
+def _retyped_schema(schema: Schema, casts: Mapping[int, _Cast], first_id: int, version: str) -> Schema:
+    numbering = Numbering(first_id)
+    units = {cast.unit for cast in casts.values()} if version == "0.1" else set()
+
+    def retyped(field: Field) -> Field:
+        cast = casts.get(field.id)
+        if cast is not None:
+            return numbering.numbered(_retyped(field, cast.data_type))
+        return numbering.numbered(field) if field.id in units else field
+
+    return edited(schema, retyped)
+
+
+def _retyped(field: Field, data_type: pa.DataType) -> Field:
+    (made,) = schema_from_arrow(pa.schema([pa.field(field.name, data_type, field.nullable)])).fields
+    return dataclasses.replace(made, metadata=field.metadata, primary_key_position=field.primary_key_position)
+
+
+def _parts(
+    old: Sequence[Field], new: Sequence[Field], units: set[int]
+) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """Return the units within their structs, as they are and as they will be."""
+    kept_old, kept_new = [], []
+    for before, after in zip(old, new, strict=True):
+        if before.id in units:
+            kept_old.append(before)
+            kept_new.append(after)
+        elif before.is_struct:
+            below_old, below_new = _parts(before.children, after.children, units)
+            if below_old:
+                kept_old.append(before.with_children(below_old))
+                kept_new.append(after.with_children(below_new))
+    return tuple(kept_old), tuple(kept_new)
+
+
+def _converted(array: pa.Array, field: Field) -> pa.Array:
+    try:
+        return array.cast(field.arrow_type())
+    except pa.ArrowNotImplementedError as err:
+        raise UnsupportedFeatureError(f"column {field.name!r} cannot be cast: {err}") from err
+    except pa.ArrowInvalid as err:
+        raise InvalidInputError(
+            f"column {field.name!r} has values that the new type cannot hold: {err}"
+        ) from err

@@ -1,0 +1,180 @@
+"""Write data files that hold some columns of all rows of a fragment, deleted ones included.
+
+Values are computed for live rows only, as a computation may fail on others. What a deleted row gets nobody
+reads; it repeats the value of a live row near by, which every type and every file version can store.
+Spec: table format, chapter 11.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.arrays import null_array
+from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError, UnsupportedFeatureError
+from lance_df.file.legacy import LegacyFileReader
+from lance_df.file.open_writer import open_writer
+from lance_df.format.fragments import MAX_ROWS, TOMBSTONE
+from lance_df.storage.sink import ByteSink
+from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.fragment_writer import data_file, data_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import DataFile, Fragment
+    from lance_df.format.schema import Schema
+    from lance_df.table.table import Table
+
+Rows: TypeAlias = "Callable[[Fragment], Iterable[Sequence[pa.Array]]]"
+"""Computes the values of a fragment: batches with one array for each field, of storage type.
+
+All of them together have one value for each live row of the fragment, in order.
+"""
+
+
+@contextmanager
+def columns_written(
+    table: Table, fragments: Iterable[Fragment], schema: Schema, rows: Rows
+) -> Iterator[dict[int, DataFile]]:
+    """Write one data file for each fragment, and remove them when what is done with them fails.
+
+    Parameters
+    ----------
+    schema
+        What the files hold, with the table's ids.
+    rows
+        Called for one fragment after the other, in the order given.
+
+    Yields
+    ------
+    The data file of each fragment id.
+
+    Raises
+    ------
+    InvalidInputError
+        Too many or too few rows, or a null where the schema allows none.
+    StorageError
+        The store failed.
+    """
+    written: dict[int, DataFile] = {}
+    try:
+        for fragment in fragments:
+            written[fragment.id] = write_columns(table, fragment, schema, rows(fragment))
+        yield written
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        for file in written.values():
+            with suppress(LanceError):
+                (table.location / DATA_DIR / file.path).remove()
+        raise
+
+
+def write_columns(
+    table: Table, fragment: Fragment, schema: Schema, batches: Iterable[Sequence[pa.Array]]
+) -> DataFile:
+    """Write columns of one fragment; see :func:`columns_written`."""
+    name, version = data_file_name(), data_version(table)
+    rows_per_group = _rows_per_group(table, fragment) if version == "0.1" else 0
+    sink = ByteSink(table.location / DATA_DIR / name)
+    writer = open_writer(sink, schema, version=version, rows_per_group=rows_per_group)
+    try:
+        for arrays in _with_deleted_rows(table, fragment, schema, batches):
+            writer.write_batch(arrays)
+        return data_file(name, writer.finish())
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def with_columns_of(fragment: Fragment, new: DataFile, schema: Schema) -> Fragment:
+    """Put a file beside those of a fragment: they lose the columns that it has.
+
+    Files that hold nothing of the schema any more are left out.
+    """
+    needed = schema.by_id().keys()
+    files = []
+    for file in fragment.files:
+        ids = tuple(TOMBSTONE if field_id in new.fields else field_id for field_id in file.fields)
+        if not needed.isdisjoint(ids):
+            files.append(file if ids == file.fields else dataclasses.replace(file, fields=ids))
+    return dataclasses.replace(fragment, files=(*files, new))
+
+
+def data_version(table: Table) -> str:
+    """Return the version of new data files: the table's; of an old table without one, that of its files."""
+    if table.manifest.data_format is not None:
+        return table.manifest.data_format
+    return next((file.version for fragment in table.fragments for file in fragment.files), "0.1")
+
+
+def _rows_per_group(table: Table, fragment: Fragment) -> int:
+    """Return the rows of a batch of the 0.1 files of a fragment: pylance reads files side by side, by batch.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The batches are of different sizes.
+    """
+    for file in fragment.files:
+        reader = table.open_data_file(fragment, file)
+        if isinstance(reader, LegacyFileReader):
+            sizes = reader.batch_sizes
+            if len(sizes) and (sizes[:-1] != sizes[0]).any():
+                raise UnsupportedFeatureError(
+                    f"{reader.path}: its batches are of different sizes, so no file can be put beside it"
+                )
+            return int(sizes[0]) if len(sizes) else 1024
+    return 1024
+
+
+def _with_deleted_rows(
+    table: Table, fragment: Fragment, schema: Schema, batches: Iterable[Sequence[pa.Array]]
+) -> Iterator[list[pa.Array]]:
+    """Put rows between those of the batches, so that all physical rows of the fragment are there."""
+    num_rows = table.fragment_rows(fragment)
+    vector = table.deletion_vector(fragment)
+    live = _live(num_rows, [] if vector is None else vector.to_array())
+    done = 0
+    for arrays in batches:
+        size = len(arrays[0])
+        if done + size > len(live):
+            raise InvalidInputError(
+                f"{table.uri}: more values than the {len(live)} rows of fragment {fragment.id}"
+            )
+        places = live[done : done + size]
+        first = int(live[done - 1]) + 1 if done else 0
+        done += size
+        if size:
+            stop = num_rows if done == len(live) else int(places[-1]) + 1
+            yield _spread(arrays, places, first, stop)
+    if done < len(live):
+        raise InvalidInputError(
+            f"{table.uri}: {done} values for the {len(live)} rows of fragment {fragment.id}"
+        )
+    if not len(live) and num_rows:
+        yield [null_array(field.arrow_type(), min(num_rows, MAX_ROWS)) for field in schema.fields]
+
+
+def _live(num_rows: int, deleted: Sequence[int]) -> npt.NDArray[np.int64]:
+    kept = np.ones(num_rows, np.bool_)
+    kept[np.asarray(deleted, np.int64)] = False
+    return np.flatnonzero(kept)
+
+
+def _spread(
+    arrays: Sequence[pa.Array], places: npt.NDArray[np.int64], first: int, stop: int
+) -> list[pa.Array]:
+    """Return values for the rows from ``first`` to ``stop``; each has that of the next of ``places``."""
+    if stop - first == len(places):
+        return list(arrays)
+    sources = np.searchsorted(places, np.arange(first, stop))
+    indices = pa.array(np.minimum(sources, len(places) - 1))
+    return [array.take(indices) for array in arrays]

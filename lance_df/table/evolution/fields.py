@@ -1,0 +1,212 @@
+"""Find fields by path, change schemas, and give ids to new fields.
+
+Spec: table format, chapter 11.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.format.schema import Field, Schema, schema_from_arrow
+from lance_df.table.schema_rules import check_schema
+from lance_df.table.system_columns import SYSTEM_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+    from lance_df.format.manifest import Manifest
+
+# a name, or one in backquotes, in which a backquote is written twice
+_STEP = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def parse_path(path: str) -> tuple[str, ...]:
+    """Split ``a.b.c`` into names; names with dots stand in backquotes.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no path.
+    """
+    if not isinstance(path, str):
+        raise InvalidInputError(f"the path of a column is text, not {type(path).__name__}")
+    names, position = [], 0
+    while step := _STEP.match(path, position):
+        names.append(step[2] or step[1].replace("``", "`"))
+        position = step.end()
+        if position == len(path):
+            return tuple(names)
+        if path[position] != ".":
+            break
+        position += 1
+    raise InvalidInputError(f"{path!r} is no path of a column")
+
+
+def find_field(schema: Schema, path: str) -> tuple[Field, ...]:
+    """Return the fields on the way to a column, from the top level down to itself.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidInputError
+        It is no path.
+    """
+    names = parse_path(path)
+    way: list[Field] = []
+    children: Sequence[Field] = schema.fields
+    for name in names:
+        found = next((field for field in children if field.name == name), None)
+        if found is None:
+            known = ", ".join(repr(field.name) for field in children) or "none"
+            where = f" in {'.'.join(field.name for field in way)!r}" if way else ""
+            raise ColumnNotFoundError(f"no column {path!r}; the columns{where} are {known}")
+        way.append(found)
+        children = found.children
+    return tuple(way)
+
+
+def edited(schema: Schema, edit: Callable[[Field], Field | None]) -> Schema:
+    """Return the schema with every field replaced by what ``edit`` makes of it, children first.
+
+    A field for which it returns None is left out.
+    """
+
+    def visit(fields: Iterable[Field]) -> tuple[Field, ...]:
+        made = (edit(field.with_children(visit(field.children))) for field in fields)
+        return tuple(field for field in made if field is not None)
+
+    return dataclasses.replace(schema, fields=visit(schema.fields))
+
+
+def check_names(schema: Schema, *, before: Schema) -> None:
+    """Check the names of a schema whose fields were renamed.
+
+    Raises
+    ------
+    InvalidInputError
+        Two columns share a name, or a new name is empty, reserved, or of a column and has a dot.
+    """
+    _check_siblings(schema.fields, "")
+    for name in set(schema.names).difference(before.names):
+        if name in SYSTEM_COLUMNS:
+            raise InvalidInputError(f"column name {name!r} is reserved")
+        if "." in name:
+            raise InvalidInputError(f"column {name!r} has a dot in its name; use a struct field instead")
+
+
+def _check_siblings(fields: Sequence[Field], within: str) -> None:
+    names = [field.name for field in fields]
+    for name in names:
+        if not name or "\0" in name:
+            raise InvalidInputError(f"{within + name!r} is no name of a column")
+        if names.count(name) > 1:
+            raise InvalidInputError(f"two columns are called {within + name!r}")
+    for field in fields:
+        _check_siblings(field.children, f"{within}{field.name}.")
+
+
+def highest_field_id(manifest: Manifest) -> int:
+    """Return the highest field id that is taken: by the schema, by a data file, or for good."""
+    in_files = (max(file.fields, default=-1) for m in manifest.fragments.to_proto() for file in m.files)
+    mark = -1 if manifest.max_allocated_field_id is None else manifest.max_allocated_field_id
+    return max(manifest.schema.max_field_id, mark, max(in_files, default=-1))
+
+
+class Numbering:
+    """Gives out field ids."""
+
+    def __init__(self, first: int) -> None:
+        self._next = first
+
+    def numbered(self, field: Field) -> Field:
+        """Return the field with new ids for itself and all below, depth first."""
+        own, self._next = self._next, self._next + 1
+        return dataclasses.replace(
+            field, id=own, children=tuple(self.numbered(child) for child in field.children)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewFields:
+    """Fields that are added to a schema.
+
+    Attributes
+    ----------
+    schema
+        The whole schema with them.
+    part
+        They alone, in the order they were given in; new fields of structs stand in their structs.
+    """
+
+    schema: Schema
+    part: Schema
+
+    @property
+    def are_nullable(self) -> bool:
+        """Whether rows of writers that do not know the fields may go without them."""
+        return all(field.nullable for field in self.part.walk())
+
+
+def with_new_fields(manifest: Manifest, given: pa.Schema, *, data_format: str) -> NewFields:
+    """Add columns, and from 2.1 on fields of structs, to a schema.
+
+    Parameters
+    ----------
+    given
+        The new columns. A struct that the table has already stands for the new fields in it. The metadata of
+        the schema is added to the table's.
+    data_format
+        File version of the new data.
+
+    Raises
+    ------
+    InvalidInputError
+        A column exists already, or has a name that is reserved.
+    UnsupportedFeatureError
+        A type that the format cannot hold.
+    """
+    schema = manifest.schema
+    numbering = Numbering(highest_field_id(manifest) + 1)
+    fields, part = _merged(schema.fields, schema_from_arrow(given).fields, numbering, "", data_format)
+    check_schema(Schema(fields=part), data_format)
+    metadata = {key.decode(): value for key, value in (given.metadata or {}).items()}
+    return NewFields(
+        Schema(fields=fields, metadata={**schema.metadata, **metadata}),
+        Schema(fields=part, metadata=schema.metadata),
+    )
+
+
+def _merged(
+    old: Sequence[Field], new: Sequence[Field], numbering: Numbering, within: str, data_format: str
+) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """Return all fields of one level, and those of them that are new or hold new ones."""
+    fields = {field.name: field for field in old}
+    part: list[Field] = []
+    names = [field.name for field in new]
+    for field in new:
+        path = within + field.name
+        if names.count(field.name) > 1:
+            raise InvalidInputError(f"two new columns are called {path!r}")
+        before = fields.get(field.name)
+        if before is None:
+            numbered = numbering.numbered(field)
+            fields[field.name] = numbered
+            part.append(numbered)
+            continue
+        if not (before.is_struct and field.is_struct) or before.is_packed or before.is_blob:
+            raise InvalidInputError(f"there is a column {path!r} already")
+        if data_format in ("0.1", "2.0"):
+            raise UnsupportedFeatureError(
+                f"column {path!r} is a struct: files of version {data_format} cannot get new fields in it"
+            )
+        children, new_children = _merged(before.children, field.children, numbering, f"{path}.", data_format)
+        fields[field.name] = before.with_children(children)
+        part.append(before.with_children(new_children))
+    return tuple(fields.values()), tuple(part)

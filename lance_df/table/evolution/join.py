@@ -1,0 +1,77 @@
+"""Add columns by a join: rows of other data are found by a key."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
+
+
+class Lookup:
+    """Rows by key. Of rows with the same key the last counts; a null key is a key like others.
+
+    Attributes
+    ----------
+    schema
+        The columns but the key; nullable, as keys may be missing.
+    """
+
+    def __init__(self, table: pa.Table, key: str) -> None:
+        """Index a table in memory.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            It has no such column.
+        InvalidInputError
+            Its keys cannot be compared, or it has no other columns.
+        """
+        if table.schema.names.count(key) != 1:
+            raise ColumnNotFoundError(
+                f"no column {key!r} to join on; the columns are {', '.join(map(repr, table.schema.names))}"
+            )
+        others = table.drop_columns([key]).combine_chunks()
+        if not others.num_columns:
+            raise InvalidInputError(f"the data to join has no columns but {key!r}")
+        self._keys = table.column(key)
+        self._known = _last_of_each(self._keys, key)
+        self._values = others
+        self.schema = pa.schema([field.with_nullable(True) for field in others.schema])
+
+    def find(self, keys: pa.Array) -> pa.Array:
+        """Return the row number of each key, null where there is none.
+
+        Raises
+        ------
+        InvalidInputError
+            The keys are of another type.
+        """
+        if keys.type != self._keys.type:
+            raise InvalidInputError(
+                f"the keys are of type {keys.type}, those of the data to join of {self._keys.type}"
+            )
+        positions = pc.index_in(keys, value_set=self._known[0])
+        return self._known[1].take(positions)
+
+    def rows(self, keys: pa.Array) -> pa.RecordBatch:
+        """Return the values of each key, null where there is none."""
+        found = self._values.take(self.find(keys))
+        return pa.RecordBatch.from_arrays([_array(column) for column in found.columns], schema=self.schema)
+
+
+def _last_of_each(keys: pa.ChunkedArray, name: str) -> tuple[pa.Array, pa.Array]:
+    """Return each key once, and the number of the last row that has it."""
+    numbers = pa.array(np.arange(len(keys), dtype=np.int64))
+    try:
+        grouped = pa.table({"key": keys, "row": numbers}).group_by("key").aggregate([("row", "max")])
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as err:
+        raise InvalidInputError(f"rows cannot be joined by column {name!r} of type {keys.type}") from err
+    grouped = grouped.combine_chunks()
+    return _array(grouped.column("key")), _array(grouped.column("row_max"))
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

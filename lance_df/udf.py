@@ -1,0 +1,136 @@
+"""Functions that compute new columns from batches of a table, with pylance's names."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError, StorageError
+
+BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
+
+__all__ = ["BatchUDF", "BatchUDFCheckpoint", "batch_udf"]
+
+
+class BatchUDF:
+    """A function from a batch of a table to a batch of new columns. Made by `batch_udf`.
+
+    Calling it calls the function as it was written.
+    """
+
+    def __init__(
+        self,
+        func: BatchFunction,
+        output_schema: pa.Schema | None = None,
+        checkpoint_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.func = func
+        self.output_schema = output_schema
+        self.cache = None if checkpoint_file is None else BatchUDFCheckpoint(checkpoint_file)
+
+    def __call__(self, batch: pa.RecordBatch) -> Any:
+        return self.func(batch)
+
+    def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the new columns of a batch.
+
+        Raises
+        ------
+        InvalidInputError
+            The function returned no batch or frame, another number of rows, or another schema than the one
+            that was announced.
+        """
+        result = _as_batch(self.func(batch))
+        if result.num_rows != batch.num_rows:
+            raise InvalidInputError(
+                f"the function returned {result.num_rows} rows for a batch of {batch.num_rows}"
+            )
+        if self.output_schema is not None and not result.schema.equals(self.output_schema):
+            raise InvalidInputError(
+                f"the function returned the schema {_one_line(result.schema)}, "
+                f"not {_one_line(self.output_schema)}"
+            )
+        return result
+
+    def with_schema_of(self, sample: pa.RecordBatch) -> Self:
+        """Return the function with an output schema: its own, or else that of a first result."""
+        if self.output_schema is None:
+            self.output_schema = _as_batch(self.func(sample)).schema
+        return self
+
+
+def batch_udf(
+    output_schema: pa.Schema | None = None,
+    checkpoint_file: str | os.PathLike[str] | None = None,
+) -> Callable[[BatchFunction], BatchUDF]:
+    """Make a function usable by `LanceDataset.add_columns`: it gets batches and returns batches or frames.
+
+    Parameters
+    ----------
+    output_schema
+        Of the batches it returns; without it the function is called once to find out.
+    checkpoint_file
+        Results are kept in this file until the columns are committed, so that a call that failed can be
+        repeated without computing them again.
+    """
+    return lambda func: BatchUDF(func, output_schema, checkpoint_file)
+
+
+class BatchUDFCheckpoint:
+    """Results of a function by fragment and batch, in an SQLite file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open or create the file.
+
+        Raises
+        ------
+        StorageError
+            It cannot be used.
+        """
+        self.path = Path(path)
+        self._run("CREATE TABLE IF NOT EXISTS results (fragment INT, batch INT, rows INT, data BLOB)")
+
+    def get(self, fragment: int, batch: int, rows: int) -> pa.RecordBatch | None:
+        """Return the result for a batch, if there is one for as many rows."""
+        found = self._run(
+            "SELECT data FROM results WHERE fragment = ? AND batch = ? AND rows = ?", fragment, batch, rows
+        )
+        return pa.ipc.open_stream(found[0]).read_next_batch() if found else None
+
+    def put(self, fragment: int, batch: int, result: pa.RecordBatch) -> None:
+        """Keep the result for a batch."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, result.schema) as writer:
+            writer.write_batch(result)
+        data = sink.getvalue().to_pybytes()
+        self._run("INSERT INTO results VALUES (?, ?, ?, ?)", fragment, batch, result.num_rows, data)
+
+    def cleanup(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
+
+    def _run(self, statement: str, *values: int | bytes) -> tuple[bytes, ...] | None:
+        try:
+            with closing(sqlite3.connect(self.path)) as connection, connection:
+                row: tuple[bytes, ...] | None = connection.execute(statement, values).fetchone()
+                return row
+        except sqlite3.Error as err:
+            raise StorageError(f"{self.path}: the checkpoint file cannot be used: {err}") from err
+
+
+def _as_batch(result: Any) -> pa.RecordBatch:
+    if isinstance(result, pa.RecordBatch):
+        return result
+    if type(result).__module__.partition(".")[0] == "pandas" and type(result).__name__ == "DataFrame":
+        return pa.RecordBatch.from_pandas(result)
+    raise InvalidInputError(f"the function returned a {type(result).__name__}, not a RecordBatch or frame")
+
+
+def _one_line(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
