@@ -123,15 +123,7 @@ class SchemaChanges(DatasetBase):
         UnsupportedFeatureError
             A cast to another kind of type, or of a column with an index.
         """
-        known = frozenset(AlterColumn.__annotations__)
-        for alteration in alterations:
-            if (
-                not isinstance(alteration, Mapping)
-                or "path" not in alteration
-                or not alteration.keys() <= known
-            ):
-                raise InvalidInputError(f"an alteration is a dict of {sorted(known)}, not {alteration!r:.80}")
-        with columns_altered(self._table, [Alteration(**each) for each in alterations]) as operation:
+        with columns_altered(self._table, [_alteration(each) for each in alterations]) as operation:
             self._commit(operation)
 
     def merge(
