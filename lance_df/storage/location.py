@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import posixpath
 import re
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -22,6 +19,7 @@ from lance_df.errors import (
     MissingDependencyError,
     NotFoundError,
 )
+from lance_df.storage.local_files import replace
 from lance_df.storage.source import ByteSource, MappedSource, RemoteSource
 from lance_df.storage.translate import translate_errors as translate_errors
 
@@ -181,7 +179,7 @@ class Location:
         """Write a file whole, replacing one that exists."""
         with translate_errors(self.uri):
             if self.is_local:
-                _write_durably(Path(self.path), data)
+                replace(self.path, data)
             else:
                 self.fs.pipe_file(self.path, data)
 
@@ -244,7 +242,7 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         return Location(path, path, LocalFileSystem())
     scheme = text.split("://", 1)[0].lower()
     try:
-        fs, path = fsspec.core.url_to_fs(text, **dict(storage_options or {}))
+        fs, path = fsspec.core.url_to_fs(text, **_options(scheme, storage_options))
     except ImportError as err:
         extra = _EXTRAS.get(scheme)
         hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
@@ -262,20 +260,8 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     return Location(f"{scheme}://{path.lstrip('/')}" if scheme != "memory" else f"memory://{path}", path, fs)
 
 
-def _write_durably(path: Path, data: bytes) -> None:
-    """Write beside the target, fsync, then rename over it: readers see the old or the new file, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=".tmp_", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as err:
-        try:
-            os.unlink(temporary)
-        except OSError as gone:
-            if gone.errno != errno.ENOENT:
-                raise gone from err
-        raise
+def _options(scheme: str, storage_options: Mapping[str, Any] | None) -> dict[str, Any]:
+    options = dict(storage_options or {})
+    if scheme in _EXTRAS:
+        options["use_listings_cache"] = False  # other writers make the cached ones wrong
+    return options

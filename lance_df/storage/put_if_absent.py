@@ -1,123 +1,142 @@
 """Create a file only if its name is free: what commits of many writers to one table rest on.
 
 Each kind of store has its own primitive. fsspec's generic exclusive mode looks first and writes then, so
-races have several winners; a store without a primitive of its own is refused.
+races have several winners; a store without a primitive of its own, or behind a wrapper, is refused.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
+import inspect
+import random
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
-from lance_df.errors import StorageError, UnsupportedFeatureError
-from lance_df.storage.location import translate_errors
+import fsspec.asyn
+
+from lance_df.errors import (
+    CommitStateUnknownError,
+    MissingDependencyError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lance_df.storage.local_files import create_if_absent
+from lance_df.storage.translate import http_status, translate_errors, was_refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fsspec import AbstractFileSystem
+
     from lance_df.storage.location import Location
 
 _memory_lock = threading.Lock()
-# stores whose fsspec filesystem turns mode="create" of `pipe_file` into a conditional request
-_CONDITIONAL_REQUESTS = frozenset({"s3", "s3a", "gs", "gcs"})
-_LOST_RACE_CODES = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
-_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_TAKEN = 412
+_BUSY = 409  # S3: another conditional request for this name is on its way
+_ATTEMPTS_WHILE_BUSY = 6
 
 
 def put_if_absent(location: Location, data: bytes) -> bool:
-    """Write a file whole, unless one of this name exists.
+    """Write a file whole and durably, unless one of this name exists.
 
     Returns
     -------
-    Whether the file was written by this call. A false answer after an unreliable connection can also mean
-    that an earlier attempt of this very call arrived: compare the content.
+    Whether the file was written by this call. On remote stores a false answer can also mean that an earlier
+    attempt of this very call arrived while its answer got lost: compare the content.
 
     Raises
     ------
+    CommitStateUnknownError
+        The store failed so that the file may have been written, or may still be.
+    StorageError, NotFoundError
+        The store refused; the file was not written. (Not found: the bucket.)
     UnsupportedFeatureError
         The store has no way to do so that holds against other writers.
-    StorageError
-        The store failed; whether the file was written is not known.
     """
-    protocols = {location.fs.protocol} if isinstance(location.fs.protocol, str) else set(location.fs.protocol)
-    with translate_errors(location.uri):
-        if location.is_local:
-            return _link_if_absent(location.path, data)
-        if "memory" in protocols:
-            return _put_in_memory(location, data)
-        if protocols & _CONDITIONAL_REQUESTS:
-            return _put_conditionally(location, data)
-    raise UnsupportedFeatureError(
-        f"{location.uri}: this store cannot create a file only if it is absent, so tables in it cannot be "
-        "written safely; use a local path, memory://, s3:// or gs://"
-    )
-
-
-def _link_if_absent(path: str, data: bytes) -> bool:
-    """Write beside the target, sync, then link: the link fails if the name is taken."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=".tmp_", dir=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+    if location.is_local:
+        with translate_errors(location.uri):
+            return create_if_absent(location.path, data)
+    put = _primitive(location.fs)
+    if put is None:
+        raise UnsupportedFeatureError(
+            f"{location.uri}: this store cannot create a file only if it is absent, so commits to it could "
+            "overwrite each other; use a local path, memory://, s3://, gs:// or az:// as it is, or pass an "
+            "external manifest store as external_store"
+        )
+    for attempt in range(_ATTEMPTS_WHILE_BUSY):
         try:
-            os.link(temporary, path)
+            put(location.fs, location.path, data)
         except FileExistsError:
             return False
-        except OSError as err:
-            if err.errno in _NO_HARD_LINKS:
-                raise StorageError(
-                    f"{path}: the file system has no hard links, which a commit needs"
-                ) from err
+        except (MissingDependencyError, UnsupportedFeatureError):
             raise
-    finally:
-        os.unlink(temporary)
-    sync_folder(folder)
-    return True
+        except Exception as err:  # noqa: BLE001 - the libraries' errors share no base
+            if http_status(err) == _TAKEN:
+                return False
+            if http_status(err) != _BUSY:
+                raise _failure(location, err) from None
+        else:
+            return True
+        time.sleep(random.uniform(0, 0.02 * 2**attempt))
+    raise StorageError(f"{location.uri}: other writers have kept this name busy")
 
 
-def sync_folder(folder: str) -> None:
-    """Make the names in a local folder durable."""
-    if os.name == "nt":  # folders cannot be opened there
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _failure(location: Location, err: Exception) -> StorageError | NotFoundError | CommitStateUnknownError:
+    """Return what a failed request means, without the text of the store, which may hold credentials."""
+    if not was_refused(err):
+        return CommitStateUnknownError(
+            f"{location.uri}: the store failed while this file was written ({type(err).__name__}); "
+            "it may be there or not"
+        )
+    if isinstance(err, FileNotFoundError) or http_status(err) == 404:
+        return NotFoundError(f"{location.uri}: no such bucket")
+    return StorageError(f"{location.uri}: the store refused ({type(err).__name__})")
 
 
-def _put_in_memory(location: Location, data: bytes) -> bool:
-    with _memory_lock:
-        if location.fs.exists(location.path):
-            return False
-        location.fs.pipe_file(location.path, data)
-        return True
-
-
-def _put_conditionally(location: Location, data: bytes) -> bool:
-    try:
-        location.fs.pipe_file(location.path, data, mode="create")
-    except FileExistsError:
-        return False
-    except Exception as err:
-        if _error_code(err) in _LOST_RACE_CODES:
-            return False
-        raise
-    return True
-
-
-def _error_code(error: BaseException | None) -> str | None:
-    """Return the store's code for a failed request, wherever its client library put it."""
-    while error is not None:
-        response = getattr(error, "response", None)
-        if isinstance(response, dict):
-            return str(response.get("Error", {}).get("Code"))
-        if (code := getattr(error, "code", None)) is not None:
-            return str(code)
-        error = error.__cause__
+def _primitive(fs: AbstractFileSystem) -> Callable[[Any, str, bytes], None] | None:
+    """Return how a filesystem creates a file only if it is absent, if it does."""
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    if "memory" in protocols:
+        return _put_in_memory
+    if protocols & {"s3", "s3a"} and hasattr(fs, "get_s3"):
+        return _put_s3
+    if protocols & {"gs", "gcs"} and "mode" in inspect.signature(fs._pipe_file).parameters:
+        return _put_gcs
+    if protocols & {"az", "abfs"} and "overwrite" in inspect.signature(fs._pipe_file).parameters:
+        return _put_azure
     return None
+
+
+def _put_in_memory(fs: AbstractFileSystem, path: str, data: bytes) -> None:
+    with _memory_lock:
+        if fs.exists(path):
+            raise FileExistsError(path)
+        fs.pipe_file(path, data)
+
+
+def _put_s3(fs: Any, path: str, data: bytes) -> None:
+    """Send one conditional request, past the retries of s3fs, which hide that an answer was lost."""
+    bucket, key, _ = fs.split_path(path)
+
+    async def put() -> None:
+        await fs.set_session()
+        client = await fs.get_s3(bucket)
+        if "IfNoneMatch" not in client.meta.service_model.operation_model("PutObject").input_shape.members:
+            raise MissingDependencyError("s3:// needs a newer botocore to commit: pip install -U s3fs")
+        arguments = fs._get_s3_method_kwargs(
+            client.put_object, Bucket=bucket, Key=key, Body=data, IfNoneMatch="*"
+        )
+        await client.put_object(**arguments)
+
+    fsspec.asyn.sync(fs.loop, put)
+    fs.invalidate_cache(path)
+
+
+def _put_gcs(fs: Any, path: str, data: bytes) -> None:
+    # of one part, so that the request that makes the file carries the precondition itself
+    fs.pipe_file(path, data, mode="create", chunksize=max(len(data) + 1, 1 << 26))
+
+
+def _put_azure(fs: Any, path: str, data: bytes) -> None:
+    fs.pipe_file(path, data, overwrite=False)

@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import StorageError
-from lance_df.storage.location import translate_errors
+from lance_df.storage.local_files import make_folders, sync_folder
+from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:
-    from lance_df.errors import StorageError
-from lance_df.storage.location import Location
+    from lance_df.storage.location import Location
 
 
 class ByteSink:
@@ -50,6 +50,7 @@ class ByteSink:
             if self.location.is_local:
                 self._file.flush()
                 os.fsync(self._file.fileno())
+                sync_folder(os.path.dirname(self.location.path))
             self._file.close()
 
     def abort(self) -> None:
@@ -66,7 +67,7 @@ class ByteSink:
 
 def _create(path: str) -> Any:
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_folders(os.path.dirname(path))
         return open(path, "xb")
     except (FileNotFoundError, NotADirectoryError) as err:
         # of a file that is being made these say: the place is impossible

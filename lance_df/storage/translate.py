@@ -6,6 +6,9 @@ import os
 
 from lance_df.errors import LanceError, NotFoundError, StorageError
 
+# client errors that are no refusal: a time-out, and what the server may answer to a repeated request
+_NO_REFUSALS = frozenset({408, 409, 412, 425, 429})
+
 
 class translate_errors:  # noqa: N801 - reads as a statement where it is used
     """Turn whatever a store raises into our errors, without repeating its text (it may hold credentials).
@@ -30,3 +33,33 @@ class translate_errors:  # noqa: N801 - reads as a statement where it is used
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else type(error).__name__
         raise StorageError(f"{self._uri}: {reason}") from None
+
+
+def http_status(error: BaseException | None) -> int | None:
+    """Return the HTTP status that a failed request was answered with, wherever its library put it."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        if isinstance(response, dict):  # botocore
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        else:
+            status = getattr(error, "status_code", None) or getattr(error, "code", None)
+        if str(status).isdecimal():
+            return int(str(status))
+        error = error.__cause__
+    return None
+
+
+def was_refused(error: BaseException) -> bool:
+    """Whether the store answered a write with a refusal, so that nothing was written.
+
+    Not so when the request was repeated after an attempt without an answer: that one may have arrived.
+    """
+    if isinstance(error, FileNotFoundError | PermissionError):
+        return True
+    if isinstance(error, OSError) and str(error).startswith("Forbidden"):  # gcsfs tells it in words only
+        return True
+    response = getattr(error, "response", None)
+    if isinstance(response, dict) and response.get("ResponseMetadata", {}).get("RetryAttempts"):
+        return False
+    status = http_status(error)
+    return status is not None and 400 <= status < 500 and status not in _NO_REFUSALS

@@ -1,0 +1,135 @@
+"""Durable files of a local filesystem: written whole, under a name that appears at once or not at all."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+import uuid
+from contextlib import suppress
+
+from lance_df.errors import CommitStateUnknownError, StorageError
+
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+
+
+def create_if_absent(path: str, data: bytes) -> bool:
+    """Write a file, unless the name is taken; return whether it was free.
+
+    Raises
+    ------
+    OSError
+        The file was not made.
+    CommitStateUnknownError
+        It was, but may not survive a crash of the machine.
+    """
+    temporary = _write_beside(path, data)
+    try:
+        is_ours = _link_if_absent(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):  # it was renamed
+            os.unlink(temporary)
+    if is_ours:
+        try:
+            sync_folder(os.path.dirname(path))
+        except OSError as err:
+            raise CommitStateUnknownError(f"{path}: was written, but its folder cannot be synced") from err
+    return is_ours
+
+
+def replace(path: str, data: bytes) -> None:
+    """Write a file, over one of the same name: readers see the old or the new one, whole."""
+    temporary = _write_beside(path, data)
+    try:
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    sync_folder(os.path.dirname(path))
+
+
+def make_folders(folder: str) -> None:
+    """Make a folder, and those above it, durably."""
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    if not missing:
+        return
+    try:
+        os.makedirs(missing[0], exist_ok=True)
+    except FileExistsError as err:  # a file
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from err
+    for made in missing:
+        sync_folder(os.path.dirname(made))
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in a local folder durable."""
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_beside(path: str, data: bytes) -> str:
+    """Write a temporary file next to a name and return its own, when it is durable."""
+    folder = os.path.dirname(path)
+    make_folders(folder)
+    temporary = os.path.join(folder, f".tmp_{uuid.uuid4().hex}")
+    with open(temporary, "xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    return temporary
+
+
+def _link_if_absent(temporary: str, path: str) -> bool:
+    try:
+        os.link(temporary, path)
+    except OSError as err:
+        # on network filesystems the link may have been made although the answer says otherwise
+        if os.stat(temporary).st_nlink > 1:
+            return True
+        if isinstance(err, FileExistsError):
+            return False
+        if err.errno in _NO_HARD_LINKS:
+            return _rename_if_absent(temporary, path)
+        raise
+    return True
+
+
+def _rename_if_absent(temporary: str, path: str) -> bool:
+    """Do what a link does where there are none."""
+    try:
+        if os.name == "nt":
+            os.rename(temporary, path)  # does not replace there
+        else:
+            _rename_no_replace(temporary, path)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _rename_no_replace(source: str, target: str) -> None:
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if not sys.platform.startswith("linux") or function is None:
+        raise StorageError(f"{target}: the file system has no hard links, which a commit needs")
+    if function(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE):
+        number = ctypes.get_errno()
+        if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise StorageError(
+                f"{target}: the file system has neither hard links nor renames that do not replace; "
+                "a commit needs one of them"
+            )
+        raise OSError(number, os.strerror(number))
