@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lance_df.errors import InvalidInputError
 from lance_df.format.manifest import BasePath
 from lance_df.table.base_paths import DATA_DIR, BasePaths, path_for
+from lance_df.table.commit.apply_metadata import check_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,6 +89,9 @@ def checked_bases(
                 name=each.name,
             )
         )
+    ids = [base.id for base in bases if base.id or base in registered]
+    if len(set(ids)) < len(ids):
+        raise InvalidInputError(f"two base paths have one id; those in use are {sorted(set(ids))}")
     check_distinct(bases)
     return tuple(bases[len(registered) :])
 
@@ -97,16 +101,6 @@ def numbered_bases(bases: Sequence[BasePath]) -> tuple[BasePath, ...]:
     taken = {base.id for base in bases}
     free = (number for number in range(1, len(bases) + 1) if number not in taken)
     return tuple(base if base.id else dataclasses.replace(base, id=next(free)) for base in bases)
-
-
-def check_distinct(bases: Sequence[BasePath]) -> None:
-    """Raise `InvalidInputError` if two base paths share an id, a name or a path."""
-    for attribute in ("id", "name", "path"):
-        values = [getattr(base, attribute) for base in bases]
-        known = [value for value in values if value]  # 0 and None: not given out, has no name
-        twice = next((value for value in known if known.count(value) > 1), None)
-        if twice is not None:
-            raise InvalidInputError(f"two base paths have the {attribute} {twice!r}")
 
 
 def choose_targets(
@@ -152,7 +146,7 @@ def moved_bases(bases: Sequence[BasePath], moves: Mapping[str, str], table: Loca
     Raises
     ------
     InvalidInputError
-        A beginning fits no base path, or a new path is taken or impossible.
+        A beginning fits no base path, or a new path is impossible.
     """
     if not moves:
         raise InvalidInputError("no path to move is given")
@@ -174,8 +168,6 @@ def moved_bases(bases: Sequence[BasePath], moves: Mapping[str, str], table: Loca
         known = ", ".join(repr(base.path) for base in bases) or "none"
         wanted = prefixes[unused.pop()][0]
         raise InvalidInputError(f"{table.uri}: no base path begins with {wanted!r}; there are: {known}")
-    ids = {base.id for base in moved}
-    check_distinct([*moved, *(base for base in bases if base.id not in ids)])
     return tuple(moved)
 
 

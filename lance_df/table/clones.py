@@ -28,9 +28,8 @@ from lance_df.format.refs import Branch, check_branch_name
 from lance_df.format.transaction import Transaction
 from lance_df.storage.copy import copy_file
 from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
-from lance_df.table.commit.manifest_bytes import serialize_manifest_file
-from lance_df.table.commit.publish import publish_manifest
-from lance_df.table.commit.state import TableState, library_version, with_flags
+from lance_df.table.commit.loop import publish_first_version
+from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import ResolvedRef, branch_file, branch_location, list_branches, read_branch
 from lance_df.table.refs_write import TABLE_FOLDERS, create_ref
@@ -38,7 +37,7 @@ from lance_df.table.table import TRANSACTIONS_DIR, open_ref
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lance_df.storage import Location
     from lance_df.table.external_store import ExternalManifestStore
@@ -64,14 +63,21 @@ def create_branch(source: Table, name: str) -> Table:
     location = branch_location(root, name)
     operation = Clone(True, source.branch, source.version, source.uri, name)
     file = branch_file(root, name)
-    with _published(_inherited(source, location, branch=name), operation, location, shared.external_store):
-        branch = Branch(
-            parent_version=source.version,
-            parent_branch=source.branch,
-            identifier=(*_identifier(source), (source.version, uuid.uuid4().hex)),
-            created_at=int(time.time()),
-            manifest_size=source.manifest_file.source.size,
-        )
+    branch = Branch(
+        parent_version=source.version,
+        parent_branch=source.branch,
+        identifier=(*_identifier(source), (source.version, uuid.uuid4().hex)),
+        created_at=int(time.time()),
+        manifest_size=source.manifest_file.source.size,
+    )
+    transaction = _publish(
+        _inherited(source, location, branch=name), operation, location, shared.external_store
+    )
+    made = [
+        location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version),
+        location / TRANSACTIONS_DIR / transaction.file_name,
+    ]
+    with _removed_if_refused(made):
         if not create_ref(file, branch.to_json()):
             raise AlreadyExistsError(f"{root.uri}: another writer created a branch {name!r} meanwhile")
     return open_ref(shared, ResolvedRef(name, source.version))
@@ -86,8 +92,7 @@ def shallow_clone(source: Table, target: Location) -> None:
         There is a table at the target.
     """
     operation = Clone(True, source.branch, source.version, source.uri, None)
-    with _published(_inherited(source, target, branch=None), operation, target, None):
-        pass
+    _publish(_inherited(source, target, branch=None), operation, target)
 
 
 def deep_clone(source: Table, target: Location) -> None:
@@ -104,7 +109,8 @@ def deep_clone(source: Table, target: Location) -> None:
     """
     if source.manifest.writer_feature_flags & FeatureFlag.MANAGED_BLOBS:
         raise UnsupportedFeatureError(f"{source.uri}: tables with managed blobs cannot be copied")
-    _check_empty(target)
+    if list_versions(target).latest is not None:
+        raise AlreadyExistsError(f"{target.uri}: there is a table already")
     files = _files_of(source)
     copies = [target / name for name in files]
     state = TableState(
@@ -117,10 +123,13 @@ def deep_clone(source: Table, target: Location) -> None:
         tuple(dataclasses.replace(index, base_id=None) for index in source.manifest_file.read_indices()),
     )
     operation = Clone(False, source.branch, source.version, source.uri, None)
-    with _removed_on_failure(copies):
+    try:
         map_reads(lambda pair: copy_file(*pair), zip(files.values(), copies, strict=True), where=target)
-        with _published(state, operation, target, None):
-            pass
+    except BaseException:
+        _remove(copies)
+        raise
+    with _removed_if_refused(copies):
+        _publish(state, operation, target)
 
 
 def _check_free(root: Location, name: str) -> None:
@@ -133,11 +142,6 @@ def _check_free(root: Location, name: str) -> None:
         raise AlreadyExistsError(
             f"{root.uri}: branch {name!r} is being made, or was left unfinished; delete it to start anew"
         )
-
-
-def _check_empty(target: Location) -> None:
-    if list_versions(target).latest is not None:
-        raise AlreadyExistsError(f"{target.uri}: there is a table already")
 
 
 def _identifier(source: Table) -> tuple[tuple[int, str], ...]:
@@ -193,40 +197,29 @@ def _files_of(source: Table) -> dict[str, Location]:
 
 
 @contextmanager
-def _removed_on_failure(files: list[Location]) -> Iterator[None]:
+def _removed_if_refused(files: list[Location]) -> Iterator[None]:
+    """Remove files when what needs them certainly did not happen; an interrupt does not say so."""
     try:
         yield
     except CommitStateUnknownError:
         raise
-    except BaseException:
-        for file in files:
-            with suppress(LanceError):
-                file.remove()
+    except LanceError:
+        _remove(files)
         raise
 
 
-@contextmanager
-def _published(
-    state: TableState, operation: Clone, target: Location, store: ExternalManifestStore | None
-) -> Iterator[None]:
-    """Publish a state as the first version of a table; it is taken back when what is done with it fails."""
-    _check_empty(target)
-    check_writable(writer=state.manifest.writer_feature_flags, source=operation.ref_path)
+def _remove(files: Iterable[Location]) -> None:
+    for file in files:
+        with suppress(LanceError):
+            file.remove()
+
+
+def _publish(
+    state: TableState, operation: Clone, target: Location, store: ExternalManifestStore | None = None
+) -> Transaction:
+    """Make a state the first version of a table, with the feature flags that it needs."""
+    manifest = with_flags(state.manifest)
+    check_writable(writer=manifest.writer_feature_flags, source=operation.ref_path)
     transaction = Transaction(read_version=operation.ref_version, uuid=str(uuid.uuid4()), operation=operation)
-    with_file = not state.manifest.writer_feature_flags & FeatureFlag.NO_TRANSACTION_FILE
-    manifest = dataclasses.replace(
-        with_flags(state.manifest),
-        timestamp_ns=time.time_ns(),
-        writer_version=library_version(),
-        transaction_file=transaction.file_name if with_file else "",
-    )
-    data = serialize_manifest_file(dataclasses.replace(state, manifest=manifest), transaction)
-    transaction_file = target / TRANSACTIONS_DIR / transaction.file_name
-    manifest_file = target / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
-    with _removed_on_failure([transaction_file]):
-        if with_file:
-            transaction_file.put(transaction.serialize())
-        if not publish_manifest(target, manifest.version, NamingScheme.V2, data, external_store=store):
-            raise AlreadyExistsError(f"{target.uri}: another writer created a table here meanwhile")
-        with _removed_on_failure([manifest_file]):
-            yield
+    publish_first_version(target, TableState(manifest, state.indices), transaction, external_store=store)
+    return transaction

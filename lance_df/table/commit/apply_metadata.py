@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from lance_df.format.manifest import BasePath
     from lance_df.format.operations import MapUpdate, UpdateBases, UpdateConfig
     from lance_df.format.schema import Field, Schema
     from lance_df.table.commit.state import TableState
@@ -40,26 +41,30 @@ def apply_update_config(state: TableState, operation: UpdateConfig) -> TableStat
 
 
 def apply_update_bases(state: TableState, operation: UpdateBases) -> TableState:
-    """Add base paths; those with the id 0 get the next free one, from 1.
+    """Add base paths; those with the id 0 get the next free one, from 1. One with a known id replaces it.
 
     Raises
     ------
     InvalidInputError
-        An id, a name or a path is taken.
+        Two base paths would have one name or path.
     """
-    bases = list(state.manifest.base_paths)
+    bases = {base.id: base for base in state.manifest.base_paths}
     for base in operation.new_bases:
-        new = base if base.id else dataclasses.replace(base, id=max((b.id for b in bases), default=0) + 1)
-        for other in bases:
-            same_name = new.name is not None and new.name == other.name
-            if new.id == other.id or new.path == other.path or same_name:
-                raise InvalidInputError(
-                    f"base path {new.name or new.path!r} cannot be added: its id, name or path is that of "
-                    f"base path {other.id} ({other.name or other.path!r})"
-                )
-        bases.append(new)
-    changed = dataclasses.replace(state.manifest, base_paths=tuple(bases))
+        base_id = base.id or max(bases, default=0) + 1
+        bases[base_id] = dataclasses.replace(base, id=base_id)
+    check_distinct(bases.values())
+    changed = dataclasses.replace(state.manifest, base_paths=tuple(bases.values()))
     return state.followed_by(changed, state.indices)
+
+
+def check_distinct(bases: Iterable[BasePath]) -> None:
+    """Raise `InvalidInputError` if two base paths have one name or one path."""
+    seen: dict[tuple[str, str], BasePath] = {}
+    for base in bases:
+        for key in (("path", base.path), *((("name", base.name),) if base.name else ())):
+            other = seen.setdefault(key, base)
+            if other is not base:
+                raise InvalidInputError(f"two base paths have the {key[0]} {key[1]!r}")
 
 
 def _updated(

@@ -188,6 +188,25 @@ def _same_bases(mine: UpdateBases, theirs: UpdateBases) -> Rule:
     return _OK
 
 
+def _files_in_moved_bases(mine: Operation, theirs: UpdateBases) -> Rule:
+    """My new data files lie where their base path was; whether somebody moves them there is not known."""
+    return _RETRY if _written_bases(mine) & {base.id for base in theirs.new_bases} else _OK
+
+
+def _written_bases(operation: Operation) -> set[int]:
+    """Return the ids of the base paths in which an operation has new data files."""
+    match operation:
+        case Append(fragments) | Overwrite(fragments) | Update(new_fragments=fragments):
+            files = [file for fragment in fragments for file in fragment.files]
+        case Rewrite(groups):
+            files = [file for group in groups for fragment in group.new_fragments for file in fragment.files]
+        case DataReplacement(replacements):
+            files = [file for _, file in replacements]
+        case _:
+            files = []
+    return {file.base_id for file in files if file.base_id is not None}
+
+
 def _swapped(decide: Callable[[Any, Any], Rule]) -> Callable[[Any, Any], Rule]:
     return lambda mine, theirs: decide(theirs, mine)
 
@@ -214,6 +233,7 @@ def _rules(mine: type, **exceptions: Decision) -> dict[tuple[type, type], Decisi
 RULES: Final[Mapping[tuple[type, type], Decision]] = {
     **_rules(
         Append,
+        UpdateBases=_files_in_moved_bases,
         Merge=_rows_under_new_schema,
         Project=_rows_under_new_schema,
         Overwrite=_GIVE_UP,
@@ -230,6 +250,7 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
     ),
     **_rules(
         Update,
+        UpdateBases=_files_in_moved_bases,
         Rewrite=_same_fragments,
         DataReplacement=_same_fragments,
         Merge=_RETRY,
@@ -237,7 +258,7 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
         Overwrite=_GIVE_UP,
         Restore=_GIVE_UP,
     ),
-    **_rules(Overwrite, Overwrite=_RETRY, UpdateConfig=_same_config_keys),
+    **_rules(Overwrite, Overwrite=_RETRY, UpdateConfig=_same_config_keys, UpdateBases=_files_in_moved_bases),
     **_rules(
         CreateIndex,
         CreateIndex=_same_index,
@@ -250,6 +271,7 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
     ),
     **_rules(
         Rewrite,
+        UpdateBases=_files_in_moved_bases,
         Delete=_same_fragments,
         Update=_same_fragments,
         Rewrite=_same_fragments,
@@ -290,6 +312,7 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
     ),
     **_rules(
         DataReplacement,
+        UpdateBases=_files_in_moved_bases,
         Delete=_replaced_in_removed,
         Update=_replaced_in_updated,
         Rewrite=_same_fragments,
@@ -300,7 +323,13 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
         Overwrite=_GIVE_UP,
         Restore=_GIVE_UP,
     ),
-    **_rules(UpdateBases, UpdateBases=_same_bases),
+    **_rules(
+        UpdateBases,
+        UpdateBases=_same_bases,
+        **dict.fromkeys(
+            ("Append", "Update", "Overwrite", "Rewrite", "DataReplacement"), _swapped(_files_in_moved_bases)
+        ),
+    ),
     **_rules(ReserveFragments, Overwrite=_GIVE_UP, Restore=_GIVE_UP),
 }
 """(mine, the one that was committed first) to what is to be done."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from lance_df.table.manifest_io import ManifestFile
 
 TRANSACTIONS_DIR = "_transactions"
+FIRST_VERSION = 1
 _HINT = "latest_version_hint.json"
 _MANIFEST_SUFFIX = ".manifest"
 
@@ -86,15 +87,44 @@ def create_table(
     """
     if not isinstance(transaction.operation, Overwrite):
         raise TypeError("tables are created by an overwrite")
+    publish_first_version(
+        table,
+        create(transaction.operation, data_format=data_format, stable_row_ids=stable_row_ids),
+        transaction,
+        scheme=scheme,
+        external_store=external_store,
+        options=options,
+    )
+    return FIRST_VERSION
+
+
+def publish_first_version(
+    table: Location,
+    state: TableState,
+    transaction: Transaction,
+    *,
+    scheme: NamingScheme = NamingScheme.V2,
+    external_store: ExternalManifestStore | None = None,
+    options: CommitOptions | None = None,
+) -> None:
+    """Publish the version that a table or branch starts with; that of a clone keeps its number.
+
+    Raises
+    ------
+    AlreadyExistsError
+        There is a table already, or another writer made one meanwhile.
+    CommitStateUnknownError
+        The store failed in a way that leaves open whether the table was made. Nothing may be deleted.
+    StorageError
+        The store failed; the table was not made.
+    """
     committer = _Committer(table, transaction, external_store, options or CommitOptions())
     with suppress(DatasetNotFoundError):
         committer.history.latest_version()
         raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")
-    state = create(transaction.operation, data_format=data_format, stable_row_ids=stable_row_ids)
     with committer.tidied():
         if not committer.publish(state, transaction, scheme):
             raise AlreadyExistsError(f"{table.uri}: another writer created a table here meanwhile")
-    return state.manifest.version
 
 
 def commit(
