@@ -1,0 +1,334 @@
+"""Remove versions that are no longer wanted, and the files that no other version needs.
+
+Nothing is removed that a version which stays, a tag, a branch, another table that is known to build on this
+one, or a commit under way may need. Files go first and manifests last: at worst a crash leaves versions
+that cannot be read, and the next clean-up removes these; files that cannot be removed keep all manifests.
+Spec: table format, chapter 13.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lance_df.errors import InvalidInputError, LanceError, NotFoundError, VersionNotFoundError
+from lance_df.format.operations import Restore
+from lance_df.format.transaction import Transaction
+from lance_df.storage.listing import scan_folder
+from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
+from lance_df.table.commit.loop import TRANSACTIONS_DIR
+from lance_df.table.external_store import store_key
+from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE, CleanupPolicy
+from lance_df.table.maintenance.cleanup_result import (
+    Candidate,
+    CleanupCandidateFile,
+    CleanupExplanation,
+    CleanupReferencedBranch,
+    CleanupStats,
+    FileKind,
+    Tally,
+)
+from lance_df.table.maintenance.needed_files import Bases, FileNames, tables_around, versions_at
+from lance_df.table.maintenance.removal import Remover
+from lance_df.table.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
+
+if TYPE_CHECKING:
+    from lance_df.storage import Location
+    from lance_df.storage.listing import ListedFile
+    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.table import Table
+
+_TEMPORARY = ".tmp"
+_CHUNK = 1000
+
+
+def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) -> CleanupStats:
+    """Remove old versions of a table, or of a branch.
+
+    Parameters
+    ----------
+    table
+        Versions from this one on stay in any case, as does the newest one.
+    now
+        Seconds since the epoch; the present by default.
+
+    Raises
+    ------
+    InvalidInputError
+        A version to be removed has a tag, and the policy does not pass over that. Nothing was removed.
+    CorruptDataError
+        A manifest cannot be read, so that it is not known what it needs. Nothing was removed.
+    StorageError
+        The store failed; what is left is a table, and old versions that may be incomplete.
+    """
+    survey = _survey(table, policy, time.time() if now is None else now)
+    tally = Tally()
+    remover = Remover(table.location, policy, tally)
+    for chunk in _chunks(survey.candidates()):
+        survey.see_new_versions()
+        remover.remove(each for each in chunk if not survey.is_needed(each))
+    if not tally.num_failed:
+        _remove_manifests(survey, remover)
+    return tally.stats()
+
+
+def explain_cleanup(
+    table: Table, policy: CleanupPolicy, *, max_files: int = 0, now: float | None = None
+) -> CleanupExplanation:
+    """Return what :func:`cleanup` would do, and do nothing.
+
+    Parameters
+    ----------
+    max_files
+        How many files to name.
+
+    Raises
+    ------
+    InvalidInputError, CorruptDataError, StorageError
+        As :func:`cleanup`.
+    """
+    survey = _survey(table, policy, time.time() if now is None else now)
+    tally, named, num_files = Tally(), [], 0
+    prefix = len(table.location.path.rstrip("/")) + 1
+    for each in (*survey.candidates(), *survey.manifests):
+        tally.add(each)
+        num_files += 1
+        if num_files <= max_files:
+            path = each.location.path[prefix:]
+            named.append(CleanupCandidateFile(path, each.kind, each.size_bytes, each.is_unverified))
+    branches = [
+        CleanupReferencedBranch(name, branch.parent_version)
+        for name, branch in table.branches().items()
+        if branch.parent_branch == table.branch
+    ]
+    return CleanupExplanation(
+        read_version=table.version,
+        stats=tally.stats(),
+        candidate_files=named,
+        candidate_files_truncated=0 < max_files < num_files,
+        candidate_file_limit=max_files,
+        referenced_branches=branches,
+    )
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What is needed and what is not.
+
+    Attributes
+    ----------
+    needed, unneeded
+        Files that a version which stays needs; and files of versions that go. One may be in both.
+    manifests
+        Of the versions that go, ascending.
+    last_seen
+        The highest version whose files are known.
+    """
+
+    table: Table
+    policy: CleanupPolicy
+    now: float
+    bases: Bases
+    needed: FileNames = field(default_factory=FileNames)
+    unneeded: FileNames = field(default_factory=FileNames)
+    manifests: list[Candidate] = field(default_factory=list)
+    last_seen: int = 0
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield the files that are not needed, but for manifests."""
+        folders: tuple[tuple[str, FileKind, set[str], set[str], tuple[str, ...]], ...] = (
+            (DATA_DIR, "data", self.needed.data, self.unneeded.data, (".lance",)),
+            (DELETIONS_DIR, "deletion", self.needed.deletions, self.unneeded.deletions, (".arrow", ".bin")),
+            (
+                TRANSACTIONS_DIR,
+                "transaction",
+                self.needed.transactions,
+                self.unneeded.transactions,
+                (".txn",),
+            ),
+        )
+        yield from self._index_files()
+        for name, kind, needed, unneeded, suffixes in folders:
+            folder = self.table.location / name
+            for file in scan_folder(folder):
+                if file.is_directory or file.name in needed:
+                    continue
+                if file.name.startswith(_TEMPORARY):
+                    yield from self._unverified(folder, file, "temporary", file.name)
+                elif file.name.endswith(suffixes):
+                    yield from self._candidate(folder, file, kind, file.name, unneeded)
+        versions = self.table.location / VERSIONS_DIR
+        for file in scan_folder(versions):
+            if file.name.startswith(_TEMPORARY):
+                yield from self._unverified(versions, file, "temporary", file.name)
+
+    def is_needed(self, candidate: Candidate) -> bool:
+        """Whether a version that was made since then needs a file."""
+        match candidate.kind:
+            case "data":
+                return candidate.name in self.needed.data
+            case "deletion":
+                return candidate.name in self.needed.deletions
+            case "index":
+                return candidate.name in self.needed.indices
+            case "transaction":
+                return candidate.name in self.needed.transactions
+            case _:
+                return False
+
+    def see_new_versions(self) -> None:
+        """Take note of what versions need that were made meanwhile."""
+        history = self.table.history
+        for version in range(self.last_seen + 1, history.latest_version() + 1):
+            with suppress(NotFoundError):
+                file = history.open(version)
+                self.needed.add_version(file, self.bases.of(file.manifest, self.table.location))
+            self.last_seen = version
+
+    def see_commits_under_way(self, restored: set[int]) -> None:
+        """Take note of what transactions need that are not part of a version yet."""
+        folder = self.table.location / TRANSACTIONS_DIR
+        for file in scan_folder(folder):
+            known = file.name in self.needed.transactions or file.name in self.unneeded.transactions
+            if known or not file.name.endswith(".txn") or self._is_abandoned(file):
+                continue
+            with suppress(LanceError):  # such as when it is just being written
+                data = (folder / file.name).read()
+                operation = Transaction.parse(data, source=file.name).operation
+                self.needed.add_operation(operation)
+                if isinstance(operation, Restore):
+                    restored.add(operation.version)
+
+    def _index_files(self) -> Iterator[Candidate]:
+        indices = self.table.location / INDICES_DIR
+        for folder in scan_folder(indices):
+            if not folder.is_directory or folder.name in self.needed.indices:
+                continue
+            for file in scan_folder(indices / folder.name):
+                place = indices / folder.name
+                yield from self._candidate(place, file, "index", folder.name, self.unneeded.indices)
+
+    def _candidate(
+        self, folder: Location, file: ListedFile, kind: FileKind, name: str, unneeded: set[str]
+    ) -> Iterator[Candidate]:
+        if name in unneeded:
+            yield Candidate(kind, name, folder / file.name, file.size, is_unverified=False)
+        else:
+            yield from self._unverified(folder, file, kind, name)
+
+    def _unverified(
+        self, folder: Location, file: ListedFile, kind: FileKind, name: str
+    ) -> Iterator[Candidate]:
+        if not file.is_directory and self._is_abandoned(file):
+            yield Candidate(kind, name, folder / file.name, file.size, is_unverified=True)
+
+    def _is_abandoned(self, file: ListedFile) -> bool:
+        """Whether a file that no version refers to belongs to no commit that is under way."""
+        if self.policy.delete_unverified:
+            return True
+        return file.modified is not None and file.modified < self.now - UNVERIFIED_AGE.total_seconds()
+
+
+def _survey(table: Table, policy: CleanupPolicy, now: float) -> _Survey:
+    survey = _Survey(table, policy, now, Bases(table.location))
+    # Tables that build on this one come first: what is added there later was read from versions that stay.
+    for place in tables_around(table):
+        for file in versions_at(place):
+            survey.needed.add_version(file, survey.bases.of(file.manifest, place))
+    goes = _sort_versions(survey)
+    restored: set[int] = set()
+    survey.see_commits_under_way(restored)
+    for version in restored & goes.keys():
+        del goes[version]
+        file = table.history.open(version)
+        survey.needed.add_version(file, survey.bases.of(file.manifest, table.location))
+    survey.manifests = [goes[version] for version in sorted(goes)]
+    return survey
+
+
+def _sort_versions(survey: _Survey) -> dict[int, Candidate]:
+    """Take note of what every version needs, and return the manifests of those that go."""
+    table, policy = survey.table, survey.policy
+    listed = _listed_versions(table.location)
+    numbers = table.history.numbers()
+    first_retained = policy.first_retained(numbers)
+    survey.last_seen = numbers[-1]
+    tags, starts = _named_versions(table)
+    goes: dict[int, Candidate] = {}
+    for file in _own_versions(table, listed, numbers):
+        version = file.manifest.version
+        entry = listed.get(version)
+        committed = _time_of(file, entry)
+        is_old = (
+            entry is not None
+            and committed is not None
+            and version < min(survey.last_seen, table.version)
+            and policy.covers(version, committed=committed, now=survey.now, first_retained=first_retained)
+        )
+        if is_old and version in tags and policy.error_if_tagged:
+            raise InvalidInputError(
+                f"{table.uri}: version {version}, which is to be removed, has the tag {tags[version]!r}; "
+                "delete the tag, or pass error_if_tagged_old_versions=False to keep such versions"
+            )
+        bases = survey.bases.of(file.manifest, table.location)
+        if entry is not None and is_old and version not in tags and version not in starts:
+            place = table.location / VERSIONS_DIR / entry.name
+            goes[version] = Candidate("manifest", entry.name, place, entry.size, is_unverified=False)
+            survey.unneeded.add_version(file, bases)
+        else:
+            survey.needed.add_version(file, bases)
+    return goes
+
+
+def _own_versions(table: Table, listed: Collection[int], numbers: list[int]) -> Iterator[ManifestFile]:
+    yield from versions_at(table.location)
+    if table.shared.external_store is None:
+        return
+    for version in range(numbers[0], numbers[-1] + 1):
+        # of some versions only the external store knows where the manifest is
+        if version not in listed:
+            with suppress(VersionNotFoundError):
+                yield table.history.open(version)
+
+
+def _listed_versions(table: Location) -> dict[int, ListedFile]:
+    """Return the files of attached versions."""
+    found = {}
+    for file in scan_folder(table / VERSIONS_DIR):
+        parsed = parse_manifest_name(file.name)
+        if parsed is not None and not parsed[0] & DETACHED:
+            found[parsed[0]] = file
+    return found
+
+
+def _named_versions(table: Table) -> tuple[dict[int, str], set[int]]:
+    """Return the versions of this branch that have a tag, with it, and those that branches start from."""
+    tags = {tag.version: name for name, tag in table.tags().items() if tag.branch == table.branch}
+    branches = table.branches().values()
+    starts = {branch.parent_version for branch in branches if branch.parent_branch == table.branch}
+    return tags, starts
+
+
+def _time_of(file: ManifestFile, entry: ListedFile | None) -> float | None:
+    if file.manifest.timestamp_ns is not None:
+        return file.manifest.timestamp_ns / 1e9
+    return None if entry is None else entry.modified
+
+
+def _remove_manifests(survey: _Survey, remover: Remover) -> None:
+    """Remove versions, from the oldest on. What an external store knows of one goes before its file."""
+    store, key = survey.table.shared.external_store, store_key(survey.table.location)
+    for chunk in _chunks(iter(survey.manifests)):
+        if store is not None:
+            for version in (parsed[0] for each in chunk if (parsed := parse_manifest_name(each.name))):
+                store.delete(key, version)
+        remover.remove(chunk)
+
+
+def _chunks(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
+    while chunk := list(islice(candidates, _CHUNK)):
+        yield chunk

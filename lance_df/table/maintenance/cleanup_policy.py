@@ -1,0 +1,78 @@
+"""Which versions a clean-up may remove, and how fast it goes about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from lance_df.errors import InvalidInputError
+
+DEFAULT_AGE = dt.timedelta(days=14)
+# Files that no version refers to may belong to a commit that is under way; for longer than this, none is.
+UNVERIFIED_AGE = dt.timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPolicy:
+    """What to remove. A version goes if it meets every condition that is given.
+
+    Attributes
+    ----------
+    older_than
+        Age by the time of the commit. Two weeks if no condition is given at all.
+    retain_versions
+        So many of the newest versions stay.
+    versions
+        Only these.
+    delete_unverified
+        Remove files that no version refers to also when they are new: right only while nobody writes.
+    error_if_tagged
+        Refuse if a version to be removed has a tag; otherwise it stays.
+    delete_rate_limit
+        Files a second; ``None`` for no limit.
+    delete_concurrency
+        Requests at once, on stores that are not local.
+
+    Raises
+    ------
+    InvalidInputError
+        A value out of range.
+    """
+
+    older_than: dt.timedelta | None = None
+    retain_versions: int | None = None
+    versions: frozenset[int] | None = None
+    delete_unverified: bool = False
+    error_if_tagged: bool = True
+    delete_rate_limit: int | None = None
+    delete_concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.older_than is None and self.retain_versions is None and self.versions is None:
+            object.__setattr__(self, "older_than", DEFAULT_AGE)
+        if self.older_than is not None and (
+            not isinstance(self.older_than, dt.timedelta) or self.older_than < dt.timedelta(0)
+        ):
+            raise InvalidInputError(f"older_than must be a timedelta of 0 or more, got {self.older_than!r}")
+        for name in ("retain_versions", "delete_rate_limit", "delete_concurrency"):
+            value = getattr(self, name)
+            if value is not None and (not _is_integer(value) or value < 1):
+                raise InvalidInputError(f"{name} must be a positive integer, got {value!r}")
+        if self.versions is not None and not (self.versions and all(map(_is_integer, self.versions))):
+            raise InvalidInputError("versions must be some version numbers")
+
+    def first_retained(self, versions: list[int]) -> int | None:
+        """Return the oldest of ascending versions that `retain_versions` keeps; None if it keeps none."""
+        return None if self.retain_versions is None else versions[-self.retain_versions :][0]
+
+    def covers(self, version: int, *, committed: float, now: float, first_retained: int | None) -> bool:
+        """Whether a version is one to be removed. Times are in seconds since the epoch."""
+        return (
+            (self.older_than is None or committed < now - self.older_than.total_seconds())
+            and (first_retained is None or version < first_retained)
+            and (self.versions is None or version in self.versions)
+        )
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,77 @@
+"""Remove many files: at a bounded rate, several at once on remote stores, counting what fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from lance_df.errors import StorageError
+from lance_df.table.base_paths import INDICES_DIR
+
+if TYPE_CHECKING:
+    from lance_df.storage import Location
+    from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
+    from lance_df.table.maintenance.cleanup_result import Candidate, Tally
+
+_REQUESTS_AT_ONCE = 16
+
+
+class Remover:
+    """Removes files of one table.
+
+    Parameters
+    ----------
+    tally
+        Counts what was removed, and what the store refused to.
+    """
+
+    def __init__(self, table: Location, policy: CleanupPolicy, tally: Tally) -> None:
+        self._table = table
+        self._concurrency = 1 if table.is_local else policy.delete_concurrency or _REQUESTS_AT_ONCE
+        self._pace = _Pace(policy.delete_rate_limit)
+        self._tally = tally
+
+    def remove(self, candidates: Iterable[Candidate]) -> None:
+        """Remove files. One that is gone already counts as removed."""
+        files = list(candidates)
+        if self._concurrency == 1:
+            results = [self._try_remove(each) for each in files]
+        else:
+            with ThreadPoolExecutor(self._concurrency) as pool:
+                results = list(pool.map(self._try_remove, files))
+        for each, is_removed in zip(files, results, strict=True):
+            if is_removed:
+                self._tally.add(each)
+            else:
+                self._tally.num_failed += 1
+        for name in {each.name for each in files if each.kind == "index"}:
+            (self._table / INDICES_DIR / name).remove_empty_folder()
+
+    def _try_remove(self, candidate: Candidate) -> bool:
+        self._pace.wait()
+        try:
+            candidate.location.remove()
+        except StorageError:
+            return False
+        return True
+
+
+class _Pace:
+    """Lets so many callers a second pass."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._interval = 0.0 if limit is None else 1 / limit
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        if not self._interval:
+            return
+        with self._lock:
+            now = time.monotonic()
+            turn = max(now, self._next)
+            self._next = turn + self._interval
+        time.sleep(turn - now)
