@@ -159,7 +159,7 @@ class Clones(DatasetBase):
             Another writer changed the base paths, or wrote to one of them, meanwhile.
         """
         bases = moved_bases(self._table.manifest.base_paths, moves, self._table.location)
-        self._commit(UpdateBases(bases), properties=transaction_properties)
+        self._commit(UpdateBases((), moved_bases=bases), properties=transaction_properties)
         return self
 
     def _at(self, reference: VersionRef | None) -> Table:

@@ -128,7 +128,8 @@ def operation_to_proto(  # noqa: C901 - one case for each operation
                 message.data_replacement.replacements.add(fragment_id=fragment_id, new_file=file.to_proto())
         case ops.UpdateBases():
             message.update_bases.SetInParent()
-            message.update_bases.new_bases.extend(base.to_proto() for base in operation.new_bases)
+            bases = (*operation.new_bases, *operation.moved_bases)
+            message.update_bases.new_bases.extend(base.to_proto() for base in bases)
         case ops.Rewrite():
             _set_rewrite(operation, message.rewrite)
         case ops.Update():

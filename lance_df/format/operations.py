@@ -174,9 +174,13 @@ class Clone:
 
 @dataclass(frozen=True, slots=True)
 class UpdateBases:
-    """New base paths; an id of 0 means that the commit chooses one."""
+    """New base paths, where an id of 0 means that the commit chooses one, and such as have moved.
+
+    A transaction does not tell the two apart: read back, all are new ones.
+    """
 
     new_bases: tuple[BasePath, ...]
+    moved_bases: tuple[BasePath, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,24 +76,17 @@ def checked_bases(
     InvalidInputError
         An id, a name or a path is taken or impossible.
     """
-    bases = list(registered)
+    new = []
+    taken = {base.id for base in registered}
     for each in given:
         base_id = each.id or 0
-        if not 0 <= base_id <= _MAX_ID:
-            raise InvalidInputError(f"the id of base path {each.path} is {base_id}, beyond 32 bits")
-        bases.append(
-            BasePath(
-                id=base_id,
-                path=path_for(each.path, table, table),
-                is_dataset_root=each.is_dataset_root,
-                name=each.name,
-            )
-        )
-    ids = [base.id for base in bases if base.id or base in registered]
-    if len(set(ids)) < len(ids):
-        raise InvalidInputError(f"two base paths have one id; those in use are {sorted(set(ids))}")
-    check_distinct(bases)
-    return tuple(bases[len(registered) :])
+        if not 0 <= base_id <= _MAX_ID or (base_id and base_id in taken):
+            raise InvalidInputError(f"base path {each.path} cannot have the id {base_id}; in use: {sorted(taken)}")
+        taken.add(base_id)
+        path = path_for(each.path, table, table)
+        new.append(BasePath(id=base_id, path=path, is_dataset_root=each.is_dataset_root, name=each.name))
+    check_distinct(registered, new)
+    return tuple(new)
 
 
 def numbered_bases(bases: Sequence[BasePath]) -> tuple[BasePath, ...]:

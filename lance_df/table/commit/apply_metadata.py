@@ -41,30 +41,40 @@ def apply_update_config(state: TableState, operation: UpdateConfig) -> TableStat
 
 
 def apply_update_bases(state: TableState, operation: UpdateBases) -> TableState:
-    """Add base paths; those with the id 0 get the next free one, from 1. One with a known id replaces it.
+    """Add base paths, and put those that have moved in the place of the former ones of the same ids.
+
+    Those that are new and have the id 0 get the next free one, from 1.
 
     Raises
     ------
     InvalidInputError
-        Two base paths would have one name or path.
+        An id, a name or a path is taken, or there is no base path of an id that is said to have moved.
     """
     bases = {base.id: base for base in state.manifest.base_paths}
+    changed = {base.id: base for base in operation.moved_bases}
+    if missing := changed.keys() - bases.keys():
+        raise InvalidInputError(f"there is no base path {min(missing)} that could have moved")
     for base in operation.new_bases:
-        base_id = base.id or max(bases, default=0) + 1
-        bases[base_id] = dataclasses.replace(base, id=base_id)
-    check_distinct(bases.values())
-    changed = dataclasses.replace(state.manifest, base_paths=tuple(bases.values()))
-    return state.followed_by(changed, state.indices)
+        base_id = base.id or max((*bases, *changed), default=0) + 1
+        if base_id in bases or base_id in changed:
+            raise InvalidInputError(f"there is a base path {base_id} already")
+        changed[base_id] = dataclasses.replace(base, id=base_id)
+    check_distinct((base for base in bases.values() if base.id not in changed), changed.values())
+    manifest = dataclasses.replace(state.manifest, base_paths=tuple({**bases, **changed}.values()))
+    return state.followed_by(manifest, state.indices)
 
 
-def check_distinct(bases: Iterable[BasePath]) -> None:
-    """Raise `InvalidInputError` if two base paths have one name or one path."""
-    seen: dict[tuple[str, str], BasePath] = {}
-    for base in bases:
-        for key in (("path", base.path), *((("name", base.name),) if base.name else ())):
-            other = seen.setdefault(key, base)
-            if other is not base:
-                raise InvalidInputError(f"two base paths have the {key[0]} {key[1]!r}")
+def check_distinct(old: Iterable[BasePath], new: Iterable[BasePath]) -> None:
+    """Raise `InvalidInputError` if one of the new base paths has the name or the path of another one."""
+
+    def keys(base: BasePath) -> set[tuple[str, str]]:
+        return {("path", base.path), *((("name", base.name),) if base.name else ())}
+
+    seen = {key for base in old for key in keys(base)}
+    for base in new:
+        for what, text in keys(base) & seen:
+            raise InvalidInputError(f"two base paths would have the {what} {text!r}")
+        seen |= keys(base)
 
 
 def _updated(

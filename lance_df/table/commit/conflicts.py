@@ -180,7 +180,7 @@ def _schema_metadata_replaced(mine: UpdateConfig, theirs: Overwrite | Restore) -
 
 
 def _same_bases(mine: UpdateBases, theirs: UpdateBases) -> Rule:
-    for one in mine.new_bases:
+    for one in (*mine.new_bases, *mine.moved_bases):
         for other in theirs.new_bases:
             same_id = one.id != 0 and one.id == other.id
             if same_id or one.path == other.path or (one.name is not None and one.name == other.name):
@@ -190,7 +190,8 @@ def _same_bases(mine: UpdateBases, theirs: UpdateBases) -> Rule:
 
 def _files_in_moved_bases(mine: Operation, theirs: UpdateBases) -> Rule:
     """My new data files lie where their base path was; whether somebody moves them there is not known."""
-    return _RETRY if _written_bases(mine) & {base.id for base in theirs.new_bases} else _OK
+    moved = {base.id for base in (*theirs.new_bases, *theirs.moved_bases)}
+    return _OK if _written_bases(mine).isdisjoint(moved) else _RETRY
 
 
 def _written_bases(operation: Operation) -> set[int]:
