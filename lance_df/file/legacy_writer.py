@@ -168,6 +168,8 @@ class LegacyFileWriter:
     def _write_schema(self) -> int:
         schema = self._schema.with_dictionaries(self._keys.values)
         check_dictionaries(schema)
+        if not self._sink.position:
+            self._sink.write(b"\0")  # position 0 stands for no schema
         content, fields = place_dictionaries(schema.fields, self._sink.position)
         self._sink.write(content)
         return self._write_block(serialize_embedded_schema(dataclasses.replace(schema, fields=fields)))
