@@ -118,6 +118,11 @@ class Table:
         return self._file
 
     @property
+    def file(self) -> ManifestFile:
+        """The manifest file."""
+        return self._file
+
+    @property
     def schema(self) -> Schema:
         """The fields, with their ids."""
         return self.manifest.schema
