@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import pyarrow.compute as pc
 
 from lance_df.api.base import DatasetBase
+from lance_df.api.merge_insert import MergeInsertBuilder
+from lance_df.api.row_filters import check_addressable, checked_filter, matching_rows, retry_options
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.update import row_update
-from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Field, Schema
     from lance_df.scan_options import Filter
     from lance_df.table.changes.retry import Change
-    from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
 _TIMEOUT = dt.timedelta(seconds=30)
@@ -77,7 +77,7 @@ class RowChanges(DatasetBase):
         ConflictError
             Other writers changed the table in a way that forbids this.
         """
-        where = _checked_filter(predicate, "predicate")
+        where = checked_filter(predicate, "predicate")
 
         @contextmanager
         def compute(table: Table) -> Iterator[Change[int]]:
@@ -85,7 +85,7 @@ class RowChanges(DatasetBase):
             with deletion(table, rows, predicate=str(predicate)) as change:
                 yield change
 
-        options = _retry_options(conflict_retries, retry_timeout)
+        options = retry_options(conflict_retries, retry_timeout)
         self._table, num_rows = commit_with_retries(self._table, compute, options)
         return {"num_deleted_rows": num_rows}
 
@@ -123,14 +123,14 @@ class RowChanges(DatasetBase):
         """
         expressions = _checked_updates(updates)
         if where is not None:
-            _checked_filter(where, "where")
+            checked_filter(where, "where")
 
         @contextmanager
         def compute(table: Table) -> Iterator[Change[int]]:
             with row_update(table, list(expressions), _new_values(table, expressions, where)) as change:
                 yield change
 
-        options = _retry_options(conflict_retries, retry_timeout)
+        options = retry_options(conflict_retries, retry_timeout)
         self._table, num_rows = commit_with_retries(self._table, compute, options)
         return {"num_rows_updated": num_rows}
 
@@ -144,6 +144,23 @@ class RowChanges(DatasetBase):
 
         self._table, _ = commit_with_retries(self._table, compute, RetryOptions())
 
+    def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
+        """Return a builder that merges rows into the table by their keys.
+
+        Parameters
+        ----------
+        on
+            The key columns; by default the unenforced primary key of the schema.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidInputError
+            There is neither a key here nor in the schema.
+        """
+        return MergeInsertBuilder(self, on)
+
     def insert(
         self, data: Any, *, mode: Literal["create", "append", "overwrite"] = "append", **kwargs: Any
     ) -> None:
@@ -151,31 +168,6 @@ class RowChanges(DatasetBase):
         from lance_df.write import write_dataset
 
         self._table = write_dataset(data, self, mode=mode, **kwargs)._table  # type: ignore[arg-type]
-
-
-def matching_rows(
-    table: Table, where: Filter, *, fragment_ids: tuple[int, ...] | None = None
-) -> Iterator[Addresses]:
-    """Yield the addresses of the rows for which a filter is true; ``None`` for all rows.
-
-    Raises
-    ------
-    InvalidInputError, ColumnNotFoundError
-        The filter is wrong.
-    """
-    from lance_df.engine.query import scan_with_sql
-
-    check_addressable(table)
-    reader = scan_with_sql(
-        table,
-        columns=[ROW_ADDRESS],
-        filter=where if isinstance(where, str) else None,
-        condition=where if isinstance(where, pc.Expression) else None,
-        fragment_ids=fragment_ids,
-    )
-    with reader:
-        for batch in reader:
-            yield batch.column(0).to_numpy()
 
 
 def _new_values(table: Table, updates: Mapping[str, str], where: Filter) -> Iterator[pa.RecordBatch]:
@@ -204,20 +196,6 @@ def _updatable(schema: Schema, name: str) -> Field:
     return schema.field(name)
 
 
-def check_addressable(table: Table) -> None:
-    """Check that no column hides where rows are.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The table has a column of a reserved name.
-    """
-    if ROW_ADDRESS in table.schema.names:
-        raise UnsupportedFeatureError(
-            f"{table.uri}: a column is called {ROW_ADDRESS!r}; rename it before rows are changed"
-        )
-
-
 def _checked_updates(updates: Any) -> dict[str, str]:
     if not isinstance(updates, Mapping) or not updates:
         raise InvalidInputError(f"updates are a dict of columns and SQL expressions, not {updates!r:.60}")
@@ -225,17 +203,3 @@ def _checked_updates(updates: Any) -> dict[str, str]:
         if not isinstance(text, str):
             raise InvalidInputError(f"columns and expressions of an update are text, not {text!r:.60}")
     return dict(updates)
-
-
-def _checked_filter(where: Any, name: str) -> str | pc.Expression:
-    if not isinstance(where, str | pc.Expression):
-        raise InvalidInputError(f"{name} is an SQL or pyarrow expression, not {where!r:.60}")
-    return where
-
-
-def _retry_options(retries: Any, timeout: Any) -> RetryOptions:
-    if not isinstance(retries, int) or not isinstance(timeout, dt.timedelta):
-        raise InvalidInputError(
-            f"conflict_retries is an integer and retry_timeout a timedelta, not {retries!r} and {timeout!r}"
-        )
-    return RetryOptions(retries=retries, timeout=timeout.total_seconds())

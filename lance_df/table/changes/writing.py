@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lance_df.table.evolution.column_files import data_version
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.schema_rules import check_schema
 
@@ -36,7 +37,7 @@ def rows_written(
     UnsupportedFeatureError
         A column that cannot be written.
     """
-    version = table.manifest.data_format or "0.1"
+    version = data_version(table)
     check_schema(schema, version)
     with fragments_written(
         table.location, schema, batches, version=version, limits=FileLimits()

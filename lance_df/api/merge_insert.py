@@ -1,0 +1,300 @@
+"""`MergeInsertBuilder`: merge rows into a table by their keys, with pylance's names."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.api.row_filters import check_addressable, matching_rows, retry_options
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.format.transaction import Transaction
+from lance_df.table.changes.merge import (
+    MergeClauses,
+    MergeStatistics,
+    PairCondition,
+    WhenMatched,
+    WriteMode,
+    merge,
+)
+from lance_df.table.changes.retry import RetryOptions, commit_with_retries
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.api.base import DatasetBase
+    from lance_df.format.schema import Schema
+    from lance_df.table.changes.retry import Change
+    from lance_df.table.table import Table
+
+_SOURCE, _TARGET = "source", "target"
+
+
+class MergeResult(TypedDict):
+    """What `MergeInsertBuilder.execute` returns."""
+
+    num_inserted_rows: int
+    num_updated_rows: int
+    num_deleted_rows: int
+
+
+class MergeInsertBuilder:
+    """Collects what a merge does to rows that match and to rows that do not. Made by `merge_insert`.
+
+    Rows match when their keys are equal; a key with a null matches nothing. Methods that set something return
+    the builder.
+    """
+
+    def __init__(self, dataset: DatasetBase, on: str | Iterable[str] | None) -> None:
+        self._dataset = dataset
+        self._clauses = MergeClauses(on=_keys(dataset._table.schema, on))
+        self._retry = RetryOptions()
+        self._condition: str | None = None
+        self._unmatched: str | None = None
+
+    def when_matched_update_all(self, condition: str | None = None) -> Self:
+        """Give rows of the table that match the values of the source.
+
+        Parameters
+        ----------
+        condition
+            An SQL expression over ``source.…`` and ``target.…``: which matches are updated. The others stay
+            as they are, and still count as matches.
+        """
+        self._condition = _text(condition, "condition")
+        return self._with(when_matched=WhenMatched.UPDATE)
+
+    def when_matched_delete(self) -> Self:
+        """Delete rows of the table that match."""
+        return self._with(when_matched=WhenMatched.DELETE)
+
+    def when_matched_fail(self) -> Self:
+        """Fail if any row matches."""
+        return self._with(when_matched=WhenMatched.FAIL)
+
+    def when_not_matched_insert_all(self) -> Self:
+        """Insert rows of the source that match none of the table."""
+        return self._with(insert=True)
+
+    def when_not_matched_by_source_delete(self, expr: str | None = None) -> Self:
+        """Delete rows of the table that match none of the source.
+
+        Parameters
+        ----------
+        expr
+            An SQL expression over the columns of the table: only rows for which it is true are deleted.
+        """
+        self._unmatched = _text(expr, "expr")
+        if self._unmatched is not None:
+            from lance_df.engine.query import explain_with_sql
+
+            explain_with_sql(self._dataset._table, columns=[], filter=self._unmatched)
+        return self._with(delete_unmatched=True)
+
+    def conflict_retries(self, max_retries: int) -> Self:
+        """Set how often the merge is computed again after conflicts; 10 times by default."""
+        timeout = dt.timedelta(seconds=self._retry.timeout)
+        self._retry = retry_options(max_retries, timeout)
+        return self
+
+    def retry_timeout(self, timeout: dt.timedelta) -> Self:
+        """Set for how long the merge is computed again after conflicts; 30 seconds by default."""
+        self._retry = retry_options(self._retry.retries, timeout)
+        return self
+
+    def use_index(self, use_index: bool) -> Self:
+        """Set whether indices and statistics may be used to find the keys; they are by default."""
+        return self._with(use_statistics=bool(use_index))
+
+    def write_mode(self, mode: str) -> Self:
+        """Set how updated rows are written.
+
+        Parameters
+        ----------
+        mode
+            ``"rewrite_rows"``: as new rows. ``"rewrite_columns"``: as new files of the columns that the
+            source brings, for the fragments concerned; only for merges that update and do nothing else, with
+            a source that lacks columns. ``"auto"``: as new rows.
+        """
+        if mode not in list(WriteMode):
+            raise InvalidInputError(
+                f"write mode {mode!r} is unknown; use {', '.join(repr(each.value) for each in WriteMode)}"
+            )
+        return self._with(write_mode=WriteMode(mode))
+
+    def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
+        """Merge rows, and move the dataset on to the version that this makes.
+
+        Parameters
+        ----------
+        data_obj
+            The source: any data that `write_dataset` takes. It is held in memory.
+        schema
+            Of the data, where that does not say.
+
+        Returns
+        -------
+        ``{"num_inserted_rows": …, "num_updated_rows": …, "num_deleted_rows": …}``.
+
+        Raises
+        ------
+        InvalidInputError
+            Data that does not fit the table, several rows of the source for one of the table, a match
+            although that is to fail, or a wrong expression.
+        ConflictError
+            Other writers changed the table in a way that forbids this.
+        """
+        compute = self._compute(data_obj, schema)
+        self._dataset._table, statistics = commit_with_retries(self._dataset._table, compute, self._retry)
+        return _result(statistics)
+
+    def execute_uncommitted(
+        self, data_obj: Any, *, schema: pa.Schema | None = None
+    ) -> tuple[Transaction, MergeResult]:
+        """Write the files of a merge, and return the transaction to commit, and how many rows it changes."""
+        table = self._dataset._table
+        with self._compute(data_obj, schema)(table) as change:
+            transaction = Transaction(
+                read_version=table.version, uuid=str(uuid.uuid4()), operation=change.operation
+            )
+        return transaction, _result(change.result)
+
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """Return what the merge does, as text. Reads and writes nothing."""
+        table = self._dataset._table
+        names = table.schema.names if schema is None else schema.names
+        clauses = self._clauses
+        lines = [
+            f"MergeInsert: on=[{', '.join(clauses.on)}], when_matched={clauses.when_matched.name.lower()}, "
+            f"condition={self._condition}, when_not_matched={'insert' if clauses.insert else 'keep'}, "
+            f"when_not_matched_by_source={self._by_source_text()}, write_mode={clauses.write_mode}",
+            f"  source: [{', '.join(names)}]",
+            f"  LanceScan: uri={table.uri}, version={table.version}, columns=[{', '.join(clauses.on)}]",
+        ]
+        if verbose:
+            lines.append(f"  fragments: {len(table.fragments)}, use_index={clauses.use_statistics}")
+        return "\n".join(lines)
+
+    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+        """Compute the merge without committing it, and return the plan with the numbers of rows."""
+        with suppress(_NotWantedError), self._compute(data_obj, schema)(self._dataset._table) as change:
+            statistics = change.result
+            raise _NotWantedError  # which removes what was written
+        counts = ", ".join(f"{name}={count}" for name, count in _result(statistics).items())
+        return f"{self.explain_plan()}\n  {counts}"
+
+    def data_storage_version(self, version: str) -> Self:
+        """Check that the table has this file version: new files always have that of their table."""
+        own = self._dataset._table.manifest.data_format
+        if version != own:
+            raise UnsupportedFeatureError(f"the table is of file version {own}, and so are all its new files")
+        return self
+
+    def mark_sstables_as_compacted(self, sstables: object) -> Self:  # noqa: ARG002 - pylance's name
+        """Refuse: there is no MemWAL here."""
+        raise UnsupportedFeatureError("MemWAL is not supported")
+
+    def _with(self, **changes: Any) -> Self:
+        self._clauses = replace(self._clauses, **changes)
+        return self
+
+    def _by_source_text(self) -> str:
+        if not self._clauses.delete_unmatched:
+            return "keep"
+        return "delete" if self._unmatched is None else f"delete where {self._unmatched}"
+
+    def _compute(
+        self, data: Any, schema: pa.Schema | None
+    ) -> Callable[[Table], AbstractContextManager[Change[MergeStatistics]]]:
+        from lance_df.write import _to_batches
+
+        if self._clauses.does_nothing:
+            raise InvalidInputError("the merge is not told to change anything: add a when_… clause")
+        data_schema, batches = _to_batches(data, schema)
+        rows = pa.Table.from_batches(list(batches), data_schema)
+        where, condition = self._unmatched, self._condition
+
+        def compute(table: Table) -> AbstractContextManager[Change[MergeStatistics]]:
+            check_addressable(table)
+            clauses = replace(
+                self._clauses,
+                condition=None
+                if condition is None
+                else _pair_condition(condition, rows.schema, table.schema),
+                unmatched=None if where is None else lambda current: matching_rows(current, where),
+            )
+            return merge(table, rows, clauses)
+
+        return compute
+
+
+class _NotWantedError(Exception):
+    """Ends a merge that is computed for its numbers only."""
+
+
+def _keys(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ...]:
+    if on is None or not (names := [on] if isinstance(on, str) else list(on)):
+        keyed = [field for field in schema.fields if field.primary_key_position is not None]
+        names = [
+            field.name for field in sorted(keyed, key=lambda field: (field.primary_key_position, field.id))
+        ]
+        if not names:
+            raise InvalidInputError("a merge needs keys: name columns, or give the schema a primary key")
+    return tuple(dict.fromkeys(_key(schema, name) for name in names))
+
+
+def _key(schema: Schema, name: Any) -> str:
+    """Return the column of a name, which may differ in case, as in pylance."""
+    alike = [each for each in schema.names if isinstance(name, str) and each.lower() == name.lower()]
+    if name in alike:
+        return str(name)
+    if len(alike) != 1:
+        raise ColumnNotFoundError(f"no key column {name!r}; the columns are {', '.join(schema.names)}")
+    return alike[0]
+
+
+def _text(expression: Any, name: str) -> str | None:
+    if expression is not None and not isinstance(expression, str):
+        raise InvalidInputError(f"{name} is an SQL expression, not {expression!r:.60}")
+    return expression
+
+
+def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCondition:
+    """Return a condition over ``source.…`` and ``target.…``; names that only one side has may stand alone."""
+    mentioned = condition.lower()
+
+    def evaluate(ours: pa.RecordBatch, theirs: pa.Table) -> npt.NDArray[np.bool_]:
+        from lance_df.engine.query import compute_columns
+
+        sides = {_SOURCE: pa.Table.from_batches([ours]), _TARGET: theirs}
+        columns: dict[str, Any] = {}
+        for side, other in ((_SOURCE, _TARGET), (_TARGET, _SOURCE)):
+            rows = sides[side]
+            columns[side] = rows.to_struct_array()
+            alone = [name for name in rows.schema.names if name not in sides[other].schema.names]
+            columns |= {name: rows.column(name) for name in alone if name not in (_SOURCE, _TARGET)}
+        (fulfilled,) = compute_columns(pa.table(columns), {"fulfilled": condition}).columns
+        if not pa.types.is_boolean(fulfilled.type):
+            raise InvalidInputError(f"the condition {condition!r} is of type {fulfilled.type}, not boolean")
+        kept: npt.NDArray[np.bool_] = fulfilled.fill_null(False).to_numpy()
+        return kept
+
+    def named(names: list[str]) -> tuple[str, ...]:
+        # at least one, as rows without columns have no number
+        return tuple(name for name in names if name.lower() in mentioned) or (names[0],)
+
+    return PairCondition(named(source.names), named(target.names), evaluate)
+
+
+def _result(statistics: MergeStatistics) -> MergeResult:
+    return {
+        "num_inserted_rows": statistics.num_inserted,
+        "num_updated_rows": statistics.num_updated,
+        "num_deleted_rows": statistics.num_deleted,
+    }

@@ -1,0 +1,132 @@
+"""Update some columns of rows in place: a new data file with these columns for each fragment concerned.
+
+Spec: table format, 11 and 12.3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.format.operations import Update, UpdateMode
+from lance_df.format.row_ids import serialize_versions, versions_of
+from lance_df.format.schema import Schema
+from lance_df.table.changes.merge_rows import completed
+from lance_df.table.deletions import deleted_offsets
+from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
+from lance_df.table.evolution.live_rows import read_live
+from lance_df.table.row_ids import split_addresses
+from lance_df.table.schema_rules import check_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.changes.matching import Matches
+    from lance_df.table.changes.merge_rows import Source
+    from lance_df.table.table import Table
+
+
+@contextmanager
+def columns_patched(
+    table: Table, source: Source, matches: Matches, *, keys: tuple[str, ...]
+) -> Iterator[Update]:
+    """Write the new values of the columns that the source brings, but the keys.
+
+    Parameters
+    ----------
+    matches
+        The rows to update, each once, in the order of the table.
+
+    Raises
+    ------
+    InvalidInputError
+        A null in a column that must not hold any.
+    UnsupportedFeatureError
+        A column that cannot be written.
+    """
+    brought = {field.id for field in source.schema.fields if field.name not in keys}
+    schema = Schema(
+        fields=tuple(field for field in table.schema.fields if field.id in brought),
+        metadata=table.schema.metadata,
+    )
+    check_schema(schema, data_version(table))
+    patches = {patch.fragment.id: patch for patch in _patches(table, source, matches, schema)}
+
+    def rows(fragment: Fragment) -> Iterator[list[pa.Array]]:
+        return patches[fragment.id].batches()
+
+    with columns_written(table, [patch.fragment for patch in patches.values()], schema, rows) as files:
+        yield Update(
+            removed_fragment_ids=(),
+            updated_fragments=tuple(
+                with_columns_of(patch.stamped(), files[fragment_id], table.schema)
+                for fragment_id, patch in patches.items()
+            ),
+            new_fragments=(),
+            fields_modified=tuple(sorted(schema.by_id())),
+            mode=UpdateMode.REWRITE_COLUMNS,
+        )
+
+
+def _patches(table: Table, source: Source, matches: Matches, schema: Schema) -> Iterator[_Patch]:
+    fragment_ids, offsets = split_addresses(matches.addresses)
+    starts = np.flatnonzero(np.diff(fragment_ids, prepend=-1))
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(matches)], strict=True):
+        fragment = table.fragment(int(fragment_ids[start]))
+        yield _Patch(table, source, schema, fragment, offsets[start:stop], matches.rows[start:stop])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Patch:
+    """The rows of one fragment to update: their offsets, ascending, and the rows of the source they get."""
+
+    table: Table
+    source: Source
+    schema: Schema
+    fragment: Fragment
+    offsets: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+
+    def batches(self) -> Iterator[list[pa.Array]]:
+        """Yield the new values of all live rows."""
+        deleted = self.table.deletion_vector(self.fragment)
+        gone = np.empty(0, np.int64) if deleted is None else deleted_offsets(deleted)
+        places = self.offsets - np.searchsorted(gone, self.offsets)
+        start = 0
+        for arrays in read_live(self.table, self.fragment, self.schema.fields):
+            stop = start + len(arrays[0])
+            first, last = np.searchsorted(places, (start, stop))
+            yield self._patched(arrays, places[first:last] - start, self.rows[first:last])
+            start = stop
+
+    def _patched(
+        self, arrays: list[pa.Array], places: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    ) -> list[pa.Array]:
+        if not len(places):
+            return arrays
+        old = pa.RecordBatch.from_arrays(
+            [array.take(pa.array(places)) for array in arrays], self.schema.names
+        )
+        new = completed(self.source.take(rows), self.source.schema, self.schema, old)
+        order = np.arange(len(arrays[0]))
+        order[places] = len(arrays[0]) + np.arange(len(places))
+        return [
+            pa.concat_arrays([before, after]).take(pa.array(order))
+            for before, after in zip(arrays, new.columns, strict=True)
+        ]
+
+    def stamped(self) -> Fragment:
+        """Return the fragment, with rows marked as updated where it records that."""
+        if not self.table.uses_stable_row_ids:
+            return self.fragment
+        versions = self.table.row_version_sequences(self.fragment)[1].to_numpy()
+        # the commit puts its version where these differ from what they were
+        versions[self.offsets] = self.table.version + 1
+        return dataclasses.replace(self.fragment, last_updated_at=serialize_versions(versions_of(versions)))

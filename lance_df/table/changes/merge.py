@@ -1,0 +1,273 @@
+"""Merge-insert: update, delete and insert rows by their keys, in one commit.
+
+Observed with pylance 14: a key with a null matches nothing; rows of the source without a match are inserted
+even if they repeat each other; two rows of the source that match one row of the table, and fulfil the
+condition, are an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.format.operations import Update
+from lance_df.table.changes.column_patch import columns_patched
+from lance_df.table.changes.key_values import is_comparable
+from lance_df.table.changes.matching import Matches, find_matches
+from lance_df.table.changes.merge_rows import Source, check_insertable, inserted_rows, updated_rows
+from lance_df.table.changes.moved_rows import row_ids_at, with_row_ids
+from lance_df.table.changes.removal import rows_removed
+from lance_df.table.changes.retry import Change
+from lance_df.table.changes.row_set import RowSet
+from lance_df.table.changes.writing import rows_written
+from lance_df.table.take import take_addresses
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.table import Table
+
+_BATCH_ROWS = 64 * 1024
+
+
+class WhenMatched(Enum):
+    """What happens to a row of the table that has the key of a row of the source."""
+
+    KEEP = auto()
+    UPDATE = auto()
+    DELETE = auto()
+    FAIL = auto()
+
+
+class WriteMode(StrEnum):
+    """How updated rows are written: as new rows, or as new files of the columns that the source brings."""
+
+    AUTO = "auto"
+    REWRITE_ROWS = "rewrite_rows"
+    REWRITE_COLUMNS = "rewrite_columns"
+
+
+@dataclass(frozen=True, slots=True)
+class PairCondition:
+    """A condition on a row of the source and a row of the table.
+
+    Attributes
+    ----------
+    source_columns, target_columns
+        The columns that it may read.
+    evaluate
+        Given these of some pairs, says for which it is true.
+    """
+
+    source_columns: tuple[str, ...]
+    target_columns: tuple[str, ...]
+    evaluate: Callable[[pa.RecordBatch, pa.Table], npt.NDArray[np.bool_]]
+
+
+RowCondition: TypeAlias = "Callable[[Table], Iterable[Addresses]]"
+"""Yields the addresses of the rows for which a condition is true."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClauses:
+    """What a merge does.
+
+    Attributes
+    ----------
+    on
+        The key columns.
+    condition
+        Which matches are updated; ``None`` for all of them.
+    insert
+        Whether rows of the source without a match are inserted.
+    delete_unmatched
+        Whether rows of the table without a match are deleted; only those of ``unmatched`` unless that is
+        ``None``.
+    use_statistics
+        Whether indices and statistics may tell where the keys are not.
+    """
+
+    on: tuple[str, ...]
+    when_matched: WhenMatched = WhenMatched.KEEP
+    condition: PairCondition | None = None
+    insert: bool = False
+    delete_unmatched: bool = False
+    unmatched: RowCondition | None = None
+    write_mode: WriteMode = WriteMode.AUTO
+    use_statistics: bool = True
+
+    def rewrites_columns(self, source: Source, table: Table) -> bool:
+        """Whether new files for some columns are written, and not new rows.
+
+        Raises
+        ------
+        InvalidInputError
+            They are asked for, but cannot say what the merge does.
+        """
+        if self.write_mode is not WriteMode.REWRITE_COLUMNS:
+            return False
+        obstacles = {
+            "rows are inserted": self.insert,
+            "rows are deleted": self.delete_unmatched,
+            "matches are not updated": self.when_matched is not WhenMatched.UPDATE,
+            "the rows to merge have all columns": len(source.schema.fields) == len(table.schema.fields),
+            "the rows to merge have no column but the keys": len(source.schema.fields) == len(self.on),
+            "files of version 0.1 cannot give up a column": table.manifest.data_format in (None, "0.1"),
+        }
+        for obstacle, is_there in obstacles.items():
+            if is_there:
+                raise InvalidInputError(f"write mode 'rewrite_columns' is not possible: {obstacle}")
+        return True
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether no clause changes anything."""
+        matters = self.when_matched in (WhenMatched.UPDATE, WhenMatched.DELETE)
+        return not (matters or self.insert or self.delete_unmatched)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStatistics:
+    """How many rows a merge inserted, updated and deleted."""
+
+    num_inserted: int
+    num_updated: int
+    num_deleted: int
+
+
+@contextmanager
+def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Change[MergeStatistics]]:
+    """Compute a merge.
+
+    Parameters
+    ----------
+    rows
+        The source: held in memory, as is 16 bytes for each match. Rows of the table are read in batches.
+
+    Raises
+    ------
+    InvalidInputError
+        Rows that do not fit the table, a null in a column that must not hold any, several rows of the source
+        for one of the table, or a match where that is to fail.
+    UnsupportedFeatureError
+        Keys of nested types, or columns that cannot be written.
+    """
+    source = Source.of(rows, table.schema)
+    if clauses.insert:
+        check_insertable(source, table.schema)
+    keys = _keys(source, clauses.on)
+    matches = find_matches(table, clauses.on, keys, use_statistics=clauses.use_statistics)
+    chosen = _chosen(table, source, matches, clauses)
+    if clauses.rewrites_columns(source, table):
+        with columns_patched(table, source, chosen, keys=clauses.on) as operation:
+            yield Change(operation, MergeStatistics(0, len(chosen), 0))
+        return
+    inserted = _without_match(source, matches) if clauses.insert else np.empty(0, np.int64)
+    removed = RowSet.of([chosen.addresses])
+    updated = chosen if clauses.when_matched is WhenMatched.UPDATE else Matches.none()
+    if clauses.delete_unmatched:
+        removed = removed.union(_unmatched(table, matches, clauses))
+    with _written(table, source, updated, inserted) as fragments, rows_removed(table, removed) as removal:
+        operation = Update(
+            removal.removed_fragment_ids,
+            removal.updated_fragments,
+            fragments,
+            fields_for_preserving_frag_bitmap=tuple(sorted(table.schema.by_id())),
+        )
+        num_deleted = removal.num_rows - len(updated)
+        yield Change(operation, MergeStatistics(len(inserted), len(updated), num_deleted))
+
+
+def _keys(source: Source, on: tuple[str, ...]) -> list[pa.Array]:
+    """Return the key columns of the source, one array each."""
+    missing = [name for name in on if name not in source.rows.schema.names]
+    if missing:
+        raise InvalidInputError(f"the rows to merge have no key column {missing[0]!r}")
+    keys = []
+    for name in on:
+        column = source.rows.column(name)
+        if not is_comparable(column.type):
+            raise UnsupportedFeatureError(
+                f"key column {name!r} is of type {column.type}, which cannot be a key"
+            )
+        try:
+            keys.append(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type))
+        except pa.ArrowInvalid as err:
+            raise InvalidInputError(f"the keys {name!r} to merge are too large for one array: {err}") from err
+    return keys
+
+
+def _chosen(table: Table, source: Source, matches: Matches, clauses: MergeClauses) -> Matches:
+    """Return the matches to update or delete."""
+    if clauses.when_matched is WhenMatched.KEEP:
+        return Matches.none()
+    if clauses.when_matched is WhenMatched.FAIL:
+        if len(matches):
+            raise InvalidInputError(
+                f"the table has a row with the key {_key_text(source, clauses.on, matches.rows[0])} already, "
+                "and matches are to fail"
+            )
+        return matches
+    chosen = matches if clauses.condition is None else _fulfilling(table, source, matches, clauses.condition)
+    # matches are in the order of the table
+    twice = np.flatnonzero(chosen.addresses[1:] == chosen.addresses[:-1])
+    if len(twice):
+        raise InvalidInputError(
+            f"several rows to merge have the key {_key_text(source, clauses.on, chosen.rows[twice[0]])}, "
+            "and match one row of the table; it must be clear which of them counts"
+        )
+    return chosen
+
+
+def _key_text(source: Source, on: tuple[str, ...], number: np.int64) -> str:
+    return ", ".join(f"{name} = {source.rows.column(name)[int(number)].as_py()!r:.60}" for name in on)
+
+
+def _fulfilling(table: Table, source: Source, matches: Matches, condition: PairCondition) -> Matches:
+    kept = [np.empty(0, np.bool_)]
+    # evaluated for no row, too: a condition that is wrong always is
+    for start in range(0, max(len(matches), 1), _BATCH_ROWS):
+        part = matches.slice(start, start + _BATCH_ROWS)
+        ours = source.take(part.rows).select(condition.source_columns)
+        theirs = take_addresses(table, part.addresses, columns=condition.target_columns)
+        kept.append(condition.evaluate(ours, theirs))
+    return matches.where(np.concatenate(kept))
+
+
+def _without_match(source: Source, matches: Matches) -> npt.NDArray[np.int64]:
+    unmatched = np.ones(source.rows.num_rows, np.bool_)
+    unmatched[matches.rows] = False
+    return np.flatnonzero(unmatched)
+
+
+def _unmatched(table: Table, matches: Matches, clauses: MergeClauses) -> RowSet:
+    rows = RowSet.all_of(table) if clauses.unmatched is None else RowSet.of(clauses.unmatched(table))
+    return rows.without(RowSet.of([matches.addresses]))
+
+
+@contextmanager
+def _written(
+    table: Table, source: Source, updated: Matches, inserted: npt.NDArray[np.int64]
+) -> Iterator[tuple[Fragment, ...]]:
+    """Write updated rows, then inserted ones."""
+    if source.is_whole(table.schema) and not table.uses_stable_row_ids:
+        # where nothing depends on the order, that of the source costs least
+        numbers = np.sort(np.concatenate([updated.rows, inserted]), kind="stable")
+        batches: Iterator[pa.RecordBatch] = inserted_rows(table, source, numbers)
+    else:
+        batches = chain(updated_rows(table, source, updated), inserted_rows(table, source, inserted))
+    with rows_written(table, table.schema, batches) as fragments:
+        if table.uses_stable_row_ids:
+            yield with_row_ids(fragments, row_ids_at(table, updated.addresses))
+        else:
+            yield fragments

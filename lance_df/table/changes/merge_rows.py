@@ -1,0 +1,157 @@
+"""The rows that a merge writes: those to merge, completed by what they leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.arrays import null_array
+from lance_df.errors import InvalidInputError
+from lance_df.format.schema import Schema
+from lance_df.table.conform import conform, schema_to_write
+from lance_df.table.take import take_addresses
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.format.schema import Field
+    from lance_df.table.changes.matching import Matches
+    from lance_df.table.table import Table
+
+_BATCH_ROWS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows to merge into a table.
+
+    Attributes
+    ----------
+    rows
+        In memory.
+    schema
+        The part of the table's schema that they bring, in the order of the table.
+    """
+
+    rows: pa.Table
+    schema: Schema
+
+    @classmethod
+    def of(cls, rows: pa.Table, table: Schema) -> Source:
+        """Match rows with the columns of a table, of which they may leave out some.
+
+        Raises
+        ------
+        InvalidInputError
+            A column that the table does not have, or another type.
+        """
+        given = Schema(
+            fields=tuple(field for field in table.fields if field.name in rows.schema.names),
+            metadata=table.metadata,
+        )
+        return cls(rows, schema_to_write(rows.schema, given))
+
+    def is_whole(self, table: Schema) -> bool:
+        """Whether nothing is left out."""
+        return self.schema.fields == table.fields
+
+    def take(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        """Return rows by number, with storage types."""
+        if len(numbers) and bool((np.diff(numbers) == 1).all()):
+            chosen = self.rows.slice(int(numbers[0]), len(numbers))
+        else:
+            chosen = self.rows.take(pa.array(numbers))
+        (batch,) = chosen.combine_chunks().to_batches() or [_empty(self.rows.schema)]
+        return pa.RecordBatch.from_arrays(conform(batch, self.schema), self.schema.names)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.RecordBatch]:
+    """Yield the new form of rows of the table: what the source does not bring stays."""
+    others = [field.name for field in table.schema.fields if _is_incomplete(field, source.schema)]
+    for start in range(0, len(matches), _BATCH_ROWS):
+        part = matches.slice(start, start + _BATCH_ROWS)
+        batch = source.take(part.rows)
+        old = take_addresses(table, part.addresses, columns=others) if others else None
+        yield completed(batch, source.schema, table.schema, old)
+
+
+def inserted_rows(table: Table, source: Source, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of the source: what it does not bring is null."""
+    for start in range(0, len(numbers), _BATCH_ROWS):
+        batch = source.take(numbers[start : start + _BATCH_ROWS])
+        yield completed(batch, source.schema, table.schema, None)
+
+
+def check_insertable(source: Source, table: Schema) -> None:
+    """Check that what the source leaves out may be null.
+
+    Raises
+    ------
+    InvalidInputError
+        It may not.
+    """
+    schema_to_write(source.rows.schema, table)
+
+
+def _is_incomplete(field: Field, given: Schema) -> bool:
+    return not any(each == field for each in given.fields)
+
+
+def completed(
+    batch: pa.RecordBatch, given: Schema, wanted: Schema, old: pa.RecordBatch | pa.Table | None
+) -> pa.RecordBatch:
+    """Return rows with all fields that are wanted.
+
+    Parameters
+    ----------
+    batch, given
+        What is brought, of storage types.
+    old
+        The values before, of the fields that are not brought whole; without it they are null.
+
+    Raises
+    ------
+    InvalidInputError
+        Items of lists leave out fields.
+    """
+    brought = {field.id: (field, batch.column(field.name)) for field in given.fields}
+    arrays = []
+    for field in wanted.fields:
+        before = old.column(field.name) if old is not None and field.name in old.schema.names else None
+        if isinstance(before, pa.ChunkedArray):
+            before = pa.concat_arrays(before.chunks) if before.num_chunks != 1 else before.chunk(0)
+        arrays.append(_complete(field, brought.get(field.id), before, batch.num_rows))
+    return pa.RecordBatch.from_arrays(arrays, wanted.names)
+
+
+def _complete(
+    field: Field, brought: tuple[Field, pa.Array] | None, old: pa.Array | None, num_rows: int
+) -> pa.Array:
+    """Return the values of a field: those that were brought, else the old ones, else nulls."""
+    if brought is None:
+        return null_array(field.arrow_type(), num_rows) if old is None else old
+    part, array = brought
+    if part == field:
+        return array
+    if not field.is_struct:
+        raise InvalidInputError(f"the items of column {field.name!r} leave out fields; bring them whole")
+    given = {child.id: (child, values) for child, values in zip(part.children, _children(array), strict=True)}
+    before = [None] * len(field.children) if old is None else old.flatten()
+    children = [
+        _complete(child, given.get(child.id), values, num_rows)
+        for child, values in zip(field.children, before, strict=True)
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(field.arrow_type()), mask=mask)
+
+
+def _children(array: pa.StructArray) -> list[pa.Array]:
+    return [array.field(number) for number in range(array.type.num_fields)]
