@@ -32,13 +32,21 @@ if TYPE_CHECKING:
     from lance_df import file, fragment
     from lance_df.dataset import LanceDataset, dataset, write_dataset
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
-    from lance_df.fragment import LanceFragment
+    from lance_df.fragment import FragmentMetadata, LanceFragment
+    from lance_df.operations import Index, IndexFile, LanceOperation, Transaction
+    from lance_df.udf import batch_udf
 
 _HOMES = {
+    "FragmentMetadata": "lance_df.fragment",
+    "Index": "lance_df.operations",
+    "IndexFile": "lance_df.operations",
     "LanceDataset": "lance_df.dataset",
     "LanceFragment": "lance_df.fragment",
+    "LanceOperation": "lance_df.operations",
     "ScanReport": "lance_df.engine",
     "SessionContext": "lance_df.engine",
+    "Transaction": "lance_df.operations",
+    "batch_udf": "lance_df.udf",
     "connect": "lance_df.engine",
     "dataset": "lance_df.dataset",
     "enable": "lance_df.engine",
@@ -55,19 +63,25 @@ __all__ = [
     "ConflictError",
     "CorruptDataError",
     "DatasetNotFoundError",
+    "FragmentMetadata",
     "IncompatibleConflictError",
+    "Index",
+    "IndexFile",
     "InvalidInputError",
     "LanceDataset",
     "LanceError",
     "LanceFragment",
+    "LanceOperation",
     "MissingDependencyError",
     "NotFoundError",
     "RetryableConflictError",
     "ScanReport",
     "SessionContext",
     "StorageError",
+    "Transaction",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
+    "batch_udf",
     "connect",
     "dataset",
     "enable",

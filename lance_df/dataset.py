@@ -20,9 +20,11 @@ from lance_df.api.schema_changes import SchemaChanges
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.arrow_types import show_table, shown_schema
 from lance_df.fragment import LanceFragment
+from lance_df.operations import LanceOperation, Transaction
 from lance_df.refs import Branches, Tags
 from lance_df.scan_options import ColumnOrdering, Columns, Filter, ScannerBuilder
 from lance_df.scanner import LanceScanner
+from lance_df.schema import LanceSchema
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.open import open_table
 from lance_df.table.take import take_addresses, take_offsets, take_row_ids
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from lance_df.format.schema import Schema
-    from lance_df.format.transaction import Transaction
     from lance_df.table.indices.describe import IndexInformation
     from lance_df.table.refs import VersionRef
     from lance_df.table.table import Table
@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ColumnOrdering",
     "LanceDataset",
+    "LanceOperation",
     "LanceScanner",
     "ScannerBuilder",
+    "Transaction",
     "dataset",
     "write_dataset",
 ]
@@ -201,9 +203,9 @@ class LanceDataset(
         return shown_schema(self._table.arrow_schema)
 
     @property
-    def lance_schema(self) -> Schema:
+    def lance_schema(self) -> LanceSchema:
         """The schema with its field ids."""
-        return self._table.schema
+        return LanceSchema(self._table.schema)
 
     @property
     def data_storage_version(self) -> str:
@@ -277,10 +279,6 @@ class LanceDataset(
     def checkout_latest(self) -> None:
         """Move this object to the newest version of its branch."""
         self._table = self._table.latest()
-
-    def read_transaction(self, version: int) -> Transaction | None:
-        """Return the transaction that made a version, if it is recorded."""
-        return self._table.transaction(version)
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -448,17 +446,6 @@ class LanceDataset(
     def has_index(self) -> bool:
         """Whether there is any index."""
         return bool(self.list_indices())
-
-    def validate(self) -> None:
-        """Read everything once.
-
-        Raises
-        ------
-        CorruptDataError
-            Some file is damaged.
-        """
-        for _ in self.scanner(include_deleted_rows=True, with_row_id=True).to_batches():
-            pass
 
     # -- what the base class has and this has not -----------------------------------------------------------
 

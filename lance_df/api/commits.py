@@ -2,8 +2,274 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
 from lance_df.api.base import DatasetBase
+from lance_df.api.operation_models import from_transaction, overwrite_model, to_model
+from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.format import operations as ops
+from lance_df.format.feature_flags import FeatureFlag
+from lance_df.format.transaction import Transaction as TransactionModel
+from lance_df.operations import LanceOperation, Transaction
+from lance_df.storage import open_location
+from lance_df.table.base_paths_write import checked_bases
+from lance_df.table.commit.loop import CommitOptions, commit, create_table
+from lance_df.table.evolution.staged import check_staged, staged_version
+from lance_df.table.evolution.validate import validate_table
+from lance_df.table.open import open_table
+from lance_df.table.versions import NamingScheme
+
+if TYPE_CHECKING:
+    from lance_df.dataset import LanceDataset
+    from lance_df.table.table import Table
+
+_COMMIT_MESSAGE = "__lance_commit_message"
+_TIMEOUT = dt.timedelta(minutes=30)
+
+
+class BulkCommitResult(TypedDict):
+    """The table after `LanceDataset.commit_batch`, and the transaction that was committed."""
+
+    dataset: LanceDataset
+    merged: Transaction
 
 
 class Commits(DatasetBase):
     """Commit what others computed, go back to older versions, check a table."""
+
+    @staticmethod
+    def commit(
+        base_uri: str | os.PathLike[str] | LanceDataset,
+        operation: LanceOperation.BaseOperation | Transaction,
+        read_version: int | None = None,
+        commit_lock: object = None,
+        storage_options: Mapping[str, Any] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = 20,
+        *,
+        commit_message: str | None = None,
+        enable_stable_row_ids: bool | None = None,
+        commit_timeout: dt.timedelta | None = _TIMEOUT,
+    ) -> LanceDataset:
+        """Make a version of what was computed elsewhere, by one process or by many.
+
+        Parameters
+        ----------
+        base_uri
+            The table, or a dataset. An overwrite creates a table that does not exist.
+        operation
+            What to do, or a transaction of it, which is never applied twice.
+        read_version
+            The version that the operation was computed from. An overwrite or a restore may go without, then it
+            goes on top of whatever is there.
+        commit_lock
+            Has no effect: commits rely on the store, and refuse one that cannot tell who was first.
+        enable_v2_manifest_paths, enable_stable_row_ids
+            For new tables only.
+        detached
+            Make a version beside the history of the table. It can be opened by its number only.
+        max_retries, commit_timeout
+            How patient the commit is when others are faster; a timeout of None is no limit.
+        commit_message
+            Kept with the version.
+
+        Raises
+        ------
+        InvalidInputError
+            The operation contradicts the table, or an argument is wrong.
+        ConflictError
+            Another commit since the read version forbids this one.
+        DatasetNotFoundError, VersionNotFoundError
+            There is no such table, or not the version that was read.
+        """
+        del commit_lock
+        if isinstance(operation, Transaction):
+            if commit_message is not None:
+                raise InvalidInputError("the message of a transaction belongs into its properties")
+            transaction = operation
+        else:
+            transaction = _transaction(operation, read_version, commit_message)
+        options = CommitOptions(
+            max_retries=max_retries, commit_timeout=commit_timeout, detached=bool(detached)
+        )
+        uri, table, storage_options = _opened(base_uri, storage_options)
+        if table is None:
+            made = _create(
+                uri,
+                transaction,
+                storage_options,
+                NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2,
+                stable_row_ids=bool(enable_stable_row_ids),
+            )
+        else:
+            made = _commit(table, transaction, options)
+        from lance_df.dataset import LanceDataset
+
+        return LanceDataset._of(made, uri, storage_options, None)
+
+    @staticmethod
+    def commit_batch(
+        dest: str | os.PathLike[str] | LanceDataset,
+        transactions: Sequence[Transaction],
+        commit_lock: object = None,
+        storage_options: Mapping[str, Any] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = 20,
+        commit_timeout: dt.timedelta | None = _TIMEOUT,
+    ) -> BulkCommitResult:
+        """Append what several transactions append, in one version; see `commit`.
+
+        Raises
+        ------
+        InvalidInputError
+            There are no transactions.
+        UnsupportedFeatureError
+            One is no append.
+        """
+        fragments = []
+        for transaction in transactions:
+            if not isinstance(transaction.operation, LanceOperation.Append):
+                raise UnsupportedFeatureError("only appends can be committed together")
+            fragments += transaction.operation.fragments
+        if not transactions:
+            raise InvalidInputError("there are no transactions to commit")
+        merged = Transaction(
+            min(transaction.read_version for transaction in transactions), LanceOperation.Append(fragments)
+        )
+        made = Commits.commit(
+            dest,
+            merged,
+            None,
+            commit_lock,
+            storage_options,
+            enable_v2_manifest_paths,
+            detached,
+            max_retries,
+            commit_timeout=commit_timeout,
+        )
+        return BulkCommitResult(dataset=made, merged=merged)
+
+    def restore(self) -> None:
+        """Make this version the newest one: a new version with its content."""
+        self._commit(ops.Restore(self._table.version))
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """Return the transaction that made a version, if it is recorded.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version.
+        CorruptDataError
+            The transaction is damaged, or its file is missing.
+        """
+        found = self._table.transaction(version)
+        return None if found is None else from_transaction(found)
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """Return the transactions of the newest versions up to this one, the newest first."""
+        versions = [
+            info["version"] for info in self._table.versions() if info["version"] <= self._table.version
+        ]
+        return [self.read_transaction(version) for version in versions[: -recent_transactions - 1 : -1]]
+
+    def validate(self) -> None:
+        """Check that the table is whole: the manifest in itself, every file it names, and all rows.
+
+        Raises
+        ------
+        CorruptDataError
+            Something is missing, damaged or contradicts something else; the message names the file.
+        """
+        validate_table(self._table)
+
+
+def _transaction(
+    operation: LanceOperation.BaseOperation, read_version: int | None, message: str | None
+) -> Transaction:
+    if not isinstance(operation, LanceOperation.BaseOperation):
+        raise InvalidInputError(f"an operation or a transaction is committed, not {type(operation).__name__}")
+    if read_version is None and not isinstance(operation, LanceOperation.Overwrite | LanceOperation.Restore):
+        raise InvalidInputError("read_version is needed for all operations but overwrite and restore")
+    properties = {} if message is None else {_COMMIT_MESSAGE: message}
+    return Transaction(read_version or 0, operation, str(uuid.uuid4()), properties)
+
+
+def _opened(
+    base: str | os.PathLike[str] | LanceDataset, storage_options: Mapping[str, Any] | None
+) -> tuple[str, Table | None, Mapping[str, Any] | None]:
+    """Return where the table is, its newest version if there is one, and how it was reached."""
+    if isinstance(base, DatasetBase):
+        return base._uri, base._table.latest(), storage_options or base._storage_options
+    if not isinstance(base, str | os.PathLike):
+        raise InvalidInputError(f"base_uri is a path, a URL or a dataset, not {type(base).__name__}")
+    try:
+        return os.fspath(base), open_table(base, storage_options=storage_options), storage_options
+    except DatasetNotFoundError:
+        return os.fspath(base), None, storage_options
+
+
+def _create(
+    uri: str,
+    transaction: Transaction,
+    storage_options: Mapping[str, Any] | None,
+    scheme: NamingScheme,
+    *,
+    stable_row_ids: bool,
+) -> Table:
+    operation = transaction.operation
+    if not isinstance(operation, LanceOperation.Overwrite):
+        raise DatasetNotFoundError(f"{uri}: there is no table, and only an overwrite makes one")
+    location = open_location(uri, storage_options)
+    model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), location))
+    version = staged_version(model) or "2.2"
+    check_staged(model, schema=None, data_format=version, mixed=False)
+    create_table(
+        location,
+        _model(transaction, model, read_version=0),
+        data_format=version,
+        stable_row_ids=stable_row_ids,
+        scheme=scheme,
+    )
+    return open_table(uri, version=1, storage_options=storage_options)
+
+
+def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> Table:
+    operation = transaction.operation
+    anew = isinstance(operation, LanceOperation.Overwrite | LanceOperation.Restore)
+    read_version = transaction.read_version or (table.version if anew else 0)
+    if isinstance(operation, LanceOperation.Overwrite) and operation.initial_bases:
+        raise InvalidInputError(f"{table.uri}: initial bases are for new tables; use add_bases")
+    read = table if read_version == table.version else table.checkout((table.branch, read_version))
+    model = to_model(operation, read)
+    data_format = staged_version(model) if isinstance(model, ops.Overwrite) else None
+    check_staged(
+        model,
+        schema=read.schema,
+        data_format=data_format or read.manifest.data_format,
+        mixed=bool(read.manifest.writer_feature_flags & FeatureFlag.MIXED_FILE_VERSIONS),
+    )
+    version = commit(
+        table.location,
+        _model(transaction, model, read_version=read_version),
+        read=read.file,
+        data_format=data_format,
+        external_store=table.shared.external_store,
+        options=options,
+    )
+    return table.checkout((table.branch, version))
+
+
+def _model(transaction: Transaction, operation: ops.Operation, *, read_version: int) -> TransactionModel:
+    return TransactionModel(
+        read_version=read_version,
+        uuid=transaction.uuid,
+        operation=operation,
+        properties=transaction.transaction_properties or {},
+    )

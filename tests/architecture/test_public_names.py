@@ -7,8 +7,11 @@ import inspect
 import lance_df
 from lance_df import errors
 
-FUNCTIONS = {"connect", "dataset", "enable", "register", "register_udfs", "write_dataset"}
-CLASSES = {"LanceDataset", "LanceFragment", "ScanReport", "SessionContext"}
+FUNCTIONS = {"batch_udf", "connect", "dataset", "enable", "register", "register_udfs", "write_dataset"}
+CLASSES = {
+    *("FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment", "LanceOperation"),
+    *("ScanReport", "SessionContext", "Transaction"),
+}
 MODULES = {"file", "fragment", "optimize"}
 
 

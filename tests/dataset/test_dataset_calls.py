@@ -80,7 +80,7 @@ def test_it_says_what_pylance_says(ours: LanceDataset, theirs: lance.LanceDatase
     assert ours.config() == theirs.config() == {"a": "b"}
     assert list(ours.fragment_ids()) == list(theirs.fragment_ids())
     assert ours.count_rows() == len(ours) == len(theirs) == 99
-    assert [field.name for field in ours.lance_schema.fields] == ours.schema.names
+    assert [field.name() for field in ours.lance_schema.fields()] == ours.schema.names
     for mine, other in zip(ours.versions(), theirs.versions(), strict=True):
         assert (mine["version"], mine["metadata"]) == (other["version"], other["metadata"])
         assert abs(mine["timestamp"] - other["timestamp"]) < dt.timedelta(microseconds=2)

@@ -1,0 +1,119 @@
+"""Schemas with field ids, with pylance's names."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError
+from lance_df.format.schema import Field, Schema, schema_from_arrow
+
+__all__ = ["LanceField", "LanceSchema"]
+
+
+class LanceField:
+    """One field of a schema."""
+
+    __slots__ = ("_field",)
+
+    def __init__(self, field: Field) -> None:
+        self._field = field
+
+    def __repr__(self) -> str:
+        return (
+            f"LanceField(id={self._field.id}, name={self._field.name!r}, type={self._field.logical_type!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LanceField) and self._field == other._field
+
+    def __hash__(self) -> int:
+        return hash(self._field)
+
+    def id(self) -> int:
+        """Return the id, which ties the field to data files."""
+        return self._field.id
+
+    def name(self) -> str:
+        """Return the name, without those of the fields around it."""
+        return self._field.name
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata of the field."""
+        return {key: value.decode("utf-8", "replace") for key, value in self._field.metadata.items()}
+
+    def children(self) -> list[LanceField]:
+        """Return the fields of a struct, the items of a list, the entries of a map."""
+        return [LanceField(child) for child in self._field.children]
+
+    def to_arrow(self) -> pa.Field:
+        """Return the Arrow field, of storage type."""
+        return self._field.to_arrow()
+
+    def is_unenforced_primary_key(self) -> bool:
+        """Return whether rows are meant to be unique by this field."""
+        return self._field.primary_key_position is not None
+
+    def unenforced_primary_key_position(self) -> int | None:
+        """Return the place of the field in the primary key."""
+        return self._field.primary_key_position
+
+
+class LanceSchema:
+    """A schema with its field ids."""
+
+    __slots__ = ("_schema",)
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def __repr__(self) -> str:
+        return f"LanceSchema({self.fields()!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LanceSchema) and self._schema == other._schema
+
+    def __hash__(self) -> int:
+        return hash(self._schema)
+
+    def fields(self) -> list[LanceField]:
+        """Return the columns."""
+        return [LanceField(field) for field in self._schema.fields]
+
+    def field(self, name: str) -> LanceField | None:
+        """Return the column called ``name``, or None."""
+        return next((LanceField(field) for field in self._schema.fields if field.name == name), None)
+
+    def field_case_insensitive(self, name: str) -> LanceField | None:
+        """Return the column called ``name``, or else one whose name differs by case only, or None."""
+        exact = self.field(name)
+        matches = (f for f in self._schema.fields if f.name.casefold() == name.casefold())
+        return exact or next((LanceField(field) for field in matches), None)
+
+    def unenforced_primary_key(self) -> list[LanceField]:
+        """Return the fields by which rows are meant to be unique, in the order of the key."""
+        keys = [field for field in self._schema.walk() if field.primary_key_position is not None]
+        return [
+            LanceField(field) for field in sorted(keys, key=lambda f: (f.primary_key_position or 0, f.id))
+        ]
+
+    def to_pyarrow(self) -> pa.Schema:
+        """Return the Arrow schema, of storage types."""
+        return self._schema.to_arrow()
+
+    @classmethod
+    def from_pyarrow(cls, schema: pa.Schema) -> Self:
+        """Return a schema whose fields are numbered from 0, depth first.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no Arrow schema.
+        UnsupportedFeatureError
+            A type that the format cannot hold.
+        """
+        if not isinstance(schema, pa.Schema):
+            raise InvalidInputError(f"a pyarrow schema is needed, not {type(schema).__name__}")
+        return cls(schema_from_arrow(schema))

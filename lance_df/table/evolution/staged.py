@@ -1,0 +1,121 @@
+"""Check operations that others computed, before they are committed: mistakes that would show much later.
+
+A data file whose columns are not those that the manifest tells is read as nulls or as other columns, and no
+reader notices. Spec: table format, chapter 17.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lance_df.errors import InvalidInputError
+from lance_df.format import operations as ops
+from lance_df.format.fragments import TOMBSTONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_df.format.fragments import DataFile, Fragment
+    from lance_df.format.schema import Schema
+
+
+def staged_version(operation: ops.Overwrite) -> str | None:
+    """Return the version of the data files of an overwrite; None when it has none.
+
+    Raises
+    ------
+    InvalidInputError
+        They are of several versions.
+    """
+    versions = {file.version for fragment in operation.fragments for file in fragment.files}
+    if len(versions) > 1:
+        raise InvalidInputError(
+            f"the data files are of versions {', '.join(sorted(versions))}; one is possible"
+        )
+    return next(iter(versions), None)
+
+
+def check_staged(
+    operation: ops.Operation, *, schema: Schema | None, data_format: str | None, mixed: bool
+) -> None:
+    """Check the fragments and files that an operation brings.
+
+    Parameters
+    ----------
+    schema
+        Of the table, where the operation does not bring one.
+    data_format
+        The file version of the table; None if it is not known.
+    mixed
+        Whether the table takes files of other versions.
+
+    Raises
+    ------
+    InvalidInputError
+        A file has a wrong path, version or list of columns; a new fragment has no files, has deleted rows, or
+        columns that the schema does not know.
+    """
+    expected = None if mixed else data_format
+    match operation:
+        case ops.Append(fragments):
+            _check_new(fragments, schema, expected)
+        case ops.Overwrite(fragments, own):
+            _check_new(fragments, own, expected)
+        case ops.Merge(fragments):
+            _check_files(fragments, expected)
+        case ops.Delete(updated):
+            _check_files(updated, expected)
+        case ops.Update():
+            _check_files(operation.updated_fragments, expected)
+            _check_new(operation.new_fragments, schema, expected)
+        case ops.Rewrite(groups):
+            for group in groups:
+                _check_new(group.new_fragments, schema, expected)
+        case ops.DataReplacement(replacements):
+            for fragment_id, file in replacements:
+                _check_file(file, f"fragment {fragment_id}", expected)
+        case _:
+            pass
+
+
+def _check_new(fragments: Iterable[Fragment], schema: Schema | None, version: str | None) -> None:
+    fragments = tuple(fragments)
+    _check_files(fragments, version)
+    known = set() if schema is None else schema.by_id().keys()
+    for number, fragment in enumerate(fragments):
+        if not fragment.files or not fragment.physical_rows:
+            raise InvalidInputError(f"new fragment {number} has no data files or no rows")
+        if fragment.deletion_file is not None:
+            raise InvalidInputError(
+                f"new fragment {number} has a deletion file, which would not be found under its new id"
+            )
+        ids = {field_id for file in fragment.files for field_id in file.fields}
+        unknown = sorted(field_id for field_id in ids - known if field_id >= 0)
+        if schema is not None and unknown:
+            raise InvalidInputError(
+                f"new fragment {number} has fields that the schema does not have: {unknown}"
+            )
+
+
+def _check_files(fragments: Iterable[Fragment], version: str | None) -> None:
+    for fragment in fragments:
+        where = f"fragment {fragment.id}"
+        for file in fragment.files:
+            _check_file(file, where, version)
+        counts = Counter(i for file in fragment.files for i in file.fields if i != TOMBSTONE)
+        twice = [field_id for field_id, count in counts.items() if count > 1]
+        if twice:
+            raise InvalidInputError(f"{where}: two data files hold field {twice[0]}")
+
+
+def _check_file(file: DataFile, where: str, version: str | None) -> None:
+    name = f"{where}: data file {file.path!r}"
+    if not file.path or "/" in file.path or "\\" in file.path or file.path in (".", ".."):
+        raise InvalidInputError(f"{name}: the path is not the name of a file in the folder of data files")
+    if version is not None and file.version != version:
+        raise InvalidInputError(f"{name} is of version {file.version}, the table has {version}")
+    if file.version != "0.1" and len(file.fields) != len(file.column_indices):
+        raise InvalidInputError(
+            f"{name} lists {len(file.fields)} fields, but {len(file.column_indices)} column indices"
+        )
