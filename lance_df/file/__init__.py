@@ -1,5 +1,6 @@
 """One `.lance` file: container, pages, statistics; readers and writers. Bytes stop here."""
 
 from lance_df.file.api import LanceFileReader
+from lance_df.file.api_writer import LanceFileWriter
 
-__all__ = ["LanceFileReader"]
+__all__ = ["LanceFileReader", "LanceFileWriter"]

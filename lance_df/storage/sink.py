@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ByteSink:
-    """Writes a new file; nobody may know its name before :meth:`close` returns.
+    """Writes a new file; nobody may know its name before :meth:`close` returns, unless it replaces one.
 
     Attributes
     ----------
@@ -23,8 +25,15 @@ class ByteSink:
         Bytes written so far.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, *, replaces: bool = False) -> None:
         """Create the file, and on a local filesystem the folders above it.
+
+        Parameters
+        ----------
+        location
+            Where the file will be.
+        replaces
+            Whether there may be one; it stays until :meth:`close` puts the new one in its place.
 
         Raises
         ------
@@ -33,10 +42,14 @@ class ByteSink:
         """
         self.location = location
         self.position = 0
+        self._path = location.path
+        if replaces and location.is_local:
+            folder = os.path.dirname(location.path)
+            self._path = os.path.join(folder, f".tmp_{uuid.uuid4().hex}")
         with translate_errors(location.uri):
-            self._file: Any = (
-                _create(location.path) if location.is_local else location.fs.open(location.path, "wb")
-            )
+            self._file: Any = _create(self._path) if location.is_local else location.fs.open(self._path, "wb")
+        # object stores show nothing of a file that is not closed; a file in memory is there at once
+        self._keeps_former = replaces and not location.is_local and not isinstance(self._file, io.BytesIO)
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes."""
@@ -50,6 +63,8 @@ class ByteSink:
             if self.location.is_local:
                 self._file.flush()
                 os.fsync(self._file.fileno())
+                if self._path != self.location.path:
+                    os.replace(self._path, self.location.path)
                 sync_folder(os.path.dirname(self.location.path))
             self._file.close()
 
@@ -61,8 +76,10 @@ class ByteSink:
             else:
                 self._file.discard()
                 self._file.closed = True  # or what is left of it is uploaded when it is collected
+        if self._keeps_former:
+            return
         with suppress(Exception):
-            self.location.fs.rm_file(self.location.path)
+            self.location.fs.rm_file(self._path)
 
 
 def _create(path: str) -> Any:
@@ -71,4 +88,4 @@ def _create(path: str) -> Any:
         return open(path, "xb")
     except (FileNotFoundError, NotADirectoryError) as err:
         # of a file that is being made these say: the place is impossible
-        raise StorageError(f"{path}: cannot be created here") from err
+        raise StorageError(f"{os.path.dirname(path)}: no file can be created here") from err

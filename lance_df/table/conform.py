@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
 from lance_df.errors import InvalidInputError
+from lance_df.file.conform import conform_array
 from lance_df.format.schema import Schema, schema_from_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
     from lance_df.format.schema import Field
 
@@ -64,38 +64,4 @@ def _matched_field(table: Field, given: Field, path: str) -> Field:
 
 def conform(batch: pa.RecordBatch, schema: Schema) -> list[pa.Array]:
     """Return one array of storage type for each field of ``schema``, a result of :func:`schema_to_write`."""
-    return [_conform(batch.column(field.name), field, field.arrow_type()) for field in schema.fields]
-
-
-def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if array.type == wanted:
-        return array
-    if field.is_struct:
-        children = [
-            _conform(array.field(array.type.get_field_index(child.name)), child, child.arrow_type())
-            for child in field.children
-        ]
-        validity = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(
-            children, fields=[c.to_arrow() for c in field.children], mask=validity
-        )
-    if field.children:
-        return _conform_items(array, field, wanted)
-    return array.cast(wanted)
-
-
-def _conform_items(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
-    """Conform what is in a list, a map or a fixed-size list; offsets and validity stay."""
-    (child,) = field.children
-    valid = None
-    if array.null_count:
-        valid = pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
-    if pa.types.is_fixed_size_list(wanted):
-        size = wanted.list_size
-        items, buffers = array.values.slice(array.offset * size, len(array) * size), [valid]
-    else:
-        items, buffers = array.values, [valid, pa.py_buffer(array.offsets.to_numpy())]
-    conformed = _conform(items, child, child.arrow_type())
-    return pa.Array.from_buffers(wanted, len(array), buffers, children=[conformed])
+    return [conform_array(batch.column(field.name), field) for field in schema.fields]

@@ -1,53 +1,21 @@
-"""What a schema must be like before anything is written with it."""
+"""What a schema must be like before a table is written with it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError
+from lance_df.file.storable import WRITABLE_VERSIONS, check_storable, resolve_version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from lance_df.format.schema import Schema
 
-    from lance_df.format.schema import Field, Schema
+__all__ = ["WRITABLE_VERSIONS", "check_schema", "resolve_version"]
 
-WRITABLE_VERSIONS = ("0.1", "2.0", "2.1", "2.2")
-_ALIASES = {None: "2.2", "stable": "2.2", "legacy": "0.1", "0.3": "2.0"}
 # names that scans use for columns of their own
 _RESERVED = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
-_NUMBERS = frozenset(
-    {"bool", "halffloat", "float", "double"}
-    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-)
-_TEXTS = frozenset({"string", "large_string", "binary", "large_binary"})
-_INTEGERS = frozenset(kind for kind in _NUMBERS if "int" in kind)
-_DICTIONARY_VALUES = _NUMBERS | _TEXTS | {"null"}
-_LIST_ITEMS = _NUMBERS | {
-    *("date32", "date64", "time32", "time64", "timestamp", "duration", "decimal", "fixed_size_binary"),
-    *("fixed_size_list", "lance.bfloat16"),
-}
-
-
-def resolve_version(data_storage_version: str | None) -> str:
-    """Return the file version that a caller's word stands for.
-
-    Raises
-    ------
-    InvalidInputError
-        An unknown word.
-    UnsupportedFeatureError
-        A version that cannot be written.
-    """
-    version = _ALIASES.get(data_storage_version, data_storage_version)
-    if version in WRITABLE_VERSIONS:
-        return version
-    error = UnsupportedFeatureError if version in ("2.3", "next") else InvalidInputError
-    raise error(
-        f"data_storage_version {data_storage_version!r} cannot be written; "
-        f"use one of {', '.join(WRITABLE_VERSIONS)} or 'stable'"
-    )
 
 
 def check_schema(schema: Schema, version: str) -> None:
@@ -60,87 +28,7 @@ def check_schema(schema: Schema, version: str) -> None:
     UnsupportedFeatureError
         A type that the version, or this release, cannot store.
     """
-    _check_names(schema.fields, "")
     for field in schema.fields:
-        if "." in field.name:
-            raise InvalidInputError(
-                f"column {field.name!r} has a dot in its name; use a struct field instead"
-            )
         if field.name in _RESERVED:
             raise InvalidInputError(f"column name {field.name!r} is reserved")
-        _check_type(field, field.name, version, is_top_level=True)
-
-
-def _check_names(fields: Sequence[Field], within: str) -> None:
-    names = [field.name for field in fields]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidInputError(f"two columns are called {within + name!r}")
-    for field in fields:
-        _check_names(field.children, f"{within}{field.name}.")
-
-
-def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) -> None:
-    kind, _, rest = field.logical_type.partition(":")
-    if field.is_blob or field.metadata.get("ARROW:extension:name") == b"arrow.json":
-        raise UnsupportedFeatureError(
-            f"column {path!r}: blob and JSON columns cannot be written by this release"
-        )
-    if field.is_packed and kind == "struct":
-        raise UnsupportedFeatureError(f"column {path!r}: packed structs cannot be written by this release")
-    if kind == "map" and version != "2.2":
-        raise UnsupportedFeatureError(f"column {path!r}: maps need file version 2.2, this is {version}")
-    if version == "0.1":
-        _check_legacy_type(field, kind, path)
-    if kind == "dict" and rest.partition(":")[0] not in _DICTIONARY_VALUES:
-        raise UnsupportedFeatureError(
-            f"column {path!r}: Lance has no dictionaries of {rest.rsplit(':', 2)[0]}"
-        )
-    if kind == "fixed_size_binary":
-        _check_size(rest, path)
-    if kind == "fixed_size_list":
-        _check_fixed_size_list(field, rest, path, version, is_top_level=is_top_level)
-    for child in field.children:
-        _check_type(child, f"{path}.{child.name}", version, is_top_level=False)
-
-
-def _check_legacy_type(field: Field, kind: str, path: str) -> None:
-    value = field.logical_type.split(":")[1] if kind == "dict" else ""
-    if kind == "dict" and value not in _INTEGERS | _TEXTS:
-        raise UnsupportedFeatureError(f"column {path!r}: file version 0.1 has no dictionaries of {value}")
-    if kind == "struct" and not field.children:
-        raise UnsupportedFeatureError(f"column {path!r}: file version 0.1 has no structs without fields")
-    if kind == "fixed_size_list" and (field.children or ":null:" in field.logical_type):
-        raise UnsupportedFeatureError(
-            f"column {path!r}: file version 0.1 has fixed-size lists of values of fixed width only"
-        )
-
-
-def _check_fixed_size_list(field: Field, text: str, path: str, version: str, *, is_top_level: bool) -> None:
-    """Check items and size of a list whose logical type reads ``fixed_size_list:`` and then ``text``."""
-    item, _, size = text.rpartition(":")
-    _check_size(size, path)
-    kind, _, rest = item.partition(":")
-    if kind == "fixed_size_list":
-        _check_fixed_size_list(field, rest, path, version, is_top_level=False)
-    elif item == "struct":
-        if version != "2.2" or not is_top_level or _has_lists(field):
-            raise UnsupportedFeatureError(
-                f"column {path!r}: fixed-size lists of structs need file version 2.2, the top level, "
-                "and no lists within"
-            )
-    elif kind not in _LIST_ITEMS:
-        raise UnsupportedFeatureError(f"column {path!r}: Lance has no fixed-size lists of {item}")
-
-
-def _check_size(size: str, path: str) -> None:
-    if size == "0":
-        raise UnsupportedFeatureError(f"column {path!r}: values of size 0 cannot be written")
-
-
-def _has_lists(field: Field) -> bool:
-    return any(
-        node is not field
-        and (node.is_list or node.logical_type.startswith(("map", "fixed_size_list:struct")))
-        for node in field.walk()
-    )
+    check_storable(schema, version)
