@@ -16,8 +16,8 @@ import pyarrow as pa
 from lance_df.encodings import kernels
 from lance_df.errors import CorruptDataError, InvalidInputError
 
-_MAGIC = 0x46535354
-_MAX_SYMBOLS = 255
+MAGIC = 0x46535354
+MAX_SYMBOLS = 255
 _MAX_SYMBOL_BYTES = 8
 _MANY_CODES = 1 << 27
 _SLACK_BYTES = 64
@@ -48,7 +48,7 @@ class SymbolTable:
         """
         header = int.from_bytes(table[:8], "little")
         count = header & 0xFF
-        if len(table) < 8 + 9 * count or header >> 32 != _MAGIC or count > _MAX_SYMBOLS:
+        if len(table) < 8 + 9 * count or header >> 32 != MAGIC or count > MAX_SYMBOLS:
             raise CorruptDataError(f"a symbol table of {len(table)} bytes with header {header:#x}")
         symbols, lengths = np.zeros(256, "<u8"), np.zeros(256, np.uint8)
         symbols[:count] = np.frombuffer(table, "<u8", count, 8)

@@ -16,6 +16,7 @@ from lance_df.format.encodings_v2_1 import (
     ConstantLayout,
     Flat,
     FullZipLayout,
+    General,
     InlineBitpacking,
     MiniBlockLayout,
     Variable,
@@ -69,15 +70,15 @@ def test_bytes_of_a_chunk_of_strings() -> None:
 
 
 def test_bytes_of_long_strings() -> None:
-    page = page_of(["x" * 300, None, "y"])
+    page = page_of(["x" * 500, None, "y"])
     assert isinstance(page.layout, FullZipLayout)
     assert (page.layout.bits_per_offset, page.layout.bits_per_definition) == (32, 1)
     data, index = page.buffers
     assert (
         bytes(data)
-        == b"\0" + struct.pack("<I", 300) + b"x" * 300 + b"\1" + b"\0" + struct.pack("<I", 1) + b"y"
+        == b"\0" + struct.pack("<I", 500) + b"x" * 500 + b"\1" + b"\0" + struct.pack("<I", 1) + b"y"
     )
-    assert struct.unpack("<4I", index) == (0, 305, 306, 312)
+    assert struct.unpack("<4I", index) == (0, 505, 506, 512)
 
 
 def test_strings_below_null_structs_are_not_stored() -> None:
@@ -118,7 +119,7 @@ def test_long_constant_has_a_buffer() -> None:
 def test_few_strings_share_a_dictionary() -> None:
     page = page_of([f"value {i % 7}" for i in range(5000)])
     assert isinstance(page.layout, MiniBlockLayout)
-    assert page.layout.dictionary == Variable(32)
+    assert page.layout.dictionary == General("lz4", None, Variable(32))
     assert page.layout.num_dictionary_items == 7
     assert sum(len(buffer) for buffer in page.buffers) < 5000
 

@@ -47,3 +47,15 @@ def store_8_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_8_bytes(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Load a uint64 from any address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        (origin,) = arguments
+        pointer = builder.inttoptr(origin, ir.IntType(64).as_pointer())
+        return builder.load(pointer, align=1)
+
+    return types.uint64(types.uintp), generate

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.encodings.v2_1.encode_blocks import encode_levels
 from lance_df.encodings.v2_1.encode_values import (
     BooleanValues,
     FixedListValues,
@@ -18,23 +19,37 @@ from lance_df.encodings.v2_1.encode_values import (
 )
 from lance_df.encodings.v2_1.laid_out_page import LaidOutPage
 from lance_df.errors import UnsupportedFeatureError
-from lance_df.format.encodings_v2_1 import ConstantLayout, RepDefLayer
+from lance_df.format.encodings_v2_1 import ConstantLayout, Encoding, RepDefLayer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_df.encodings.v2_1.encode_levels import LeafColumn
+    from lance_df.encodings.v2_1.buffers import Bytes
+    from lance_df.encodings.v2_1.encode_levels import LeafColumn, Levels
 
 _MAX_INLINE_BYTES = 32
+_MAX_RAW_LEVELS = 1024
 
 
-def encode_all_null(leaf: LeafColumn) -> LaidOutPage:
-    """Lay out a page none of whose slots holds a value."""
+def encode_all_null(leaf: LeafColumn, *, version: str) -> LaidOutPage:
+    """Lay out a page none of whose slots holds a value. Levels are compressed from 2.2 on."""
     if leaf.repetition is None and len(leaf.layers) == 1:
         layout = ConstantLayout(layers=(RepDefLayer.NULLABLE_ITEM,))
         return LaidOutPage(layout=layout, buffers=(), num_rows=leaf.num_rows)
+    if version == "2.1":
+        layout = ConstantLayout(layers=leaf.layers)
+        return LaidOutPage(layout=layout, buffers=_raw_levels(leaf), num_rows=leaf.num_rows)
+    repetition, repetition_block = _compressed_levels(leaf.repetition, leaf.max_repetition)
+    definition, definition_block = _compressed_levels(leaf.definition, leaf.max_definition)
+    layout = ConstantLayout(
+        layers=leaf.layers,
+        repetition=repetition,
+        definition=definition,
+        num_repetition_levels=0 if leaf.repetition is None else len(leaf.repetition),
+        num_definition_levels=0 if leaf.definition is None else len(leaf.definition),
+    )
     return LaidOutPage(
-        layout=ConstantLayout(layers=leaf.layers), buffers=_raw_levels(leaf), num_rows=leaf.num_rows
+        layout=layout, buffers=(repetition_block.data, definition_block.data), num_rows=leaf.num_rows
     )
 
 
@@ -54,12 +69,20 @@ def encode_empty_struct(leaf: LeafColumn) -> LaidOutPage:
     return LaidOutPage(layout=layout, buffers=(), num_rows=leaf.num_rows)
 
 
-def try_constant(leaf: LeafColumn, values: LeafValues) -> LaidOutPage | None:
-    """Lay out a page of one value beside nulls, compared bit for bit (2.2 only); None when values differ."""
-    scalar = _common_value(values, leaf.valid())
+def try_constant(
+    leaf: LeafColumn, values: LeafValues, valid: npt.NDArray[np.bool_] | None
+) -> LaidOutPage | None:
+    """Lay out a page of one value beside nulls, compared bit for bit (2.2 only); None when values differ.
+
+    Levels cannot be compressed beside a value: pages with many of them are left to other layouts.
+    """
+    has_levels = leaf.definition is not None or leaf.repetition is not None
+    if has_levels and leaf.num_slots > _MAX_RAW_LEVELS:
+        return None
+    scalar = _common_value(values, valid)
     if scalar is None:
         return None
-    levels = () if leaf.definition is None and leaf.repetition is None else _raw_levels(leaf)
+    levels = _raw_levels(leaf) if has_levels else ()
     if isinstance(values, VariableValues):
         offsets = np.array([0, len(scalar)], f"<u{values.offset_bits // 8}").tobytes()
         lengths = np.array([2, len(offsets), len(scalar)], "<u4").tobytes()
@@ -78,8 +101,16 @@ def _raw_levels(leaf: LeafColumn) -> tuple[bytes, bytes]:
     return repetition, definition
 
 
+def _compressed_levels(levels: Levels | None, max_level: int) -> tuple[Encoding | None, Bytes]:
+    if levels is None:
+        return None, np.zeros(0, np.uint8)
+    ends = np.array([len(levels)], np.int64)
+    encoding, block = encode_levels(levels, ends, max_level=max_level, allow_runs=True)
+    return encoding, block.joined()
+
+
 def _common_value(values: LeafValues, valid: npt.NDArray[np.bool_] | None) -> bytes | None:
-    if isinstance(values, FixedListValues):
+    if isinstance(values, FixedListValues) or (isinstance(values, FixedValues) and values.row_encoding):
         return None
     if isinstance(values, BooleanValues):
         flags = np.unpackbits(values.bitmap, bitorder="little", count=len(values))

@@ -23,7 +23,7 @@ from lance_df.encodings.v2_1.encode_values import (
     VariableValues,
 )
 from lance_df.encodings.v2_1.laid_out_page import LaidOutPage
-from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, Flat, FullZipLayout, Variable
+from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, Flat, FullZipLayout
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -71,14 +71,14 @@ def _variable(leaf: LeafColumn, values: VariableValues) -> LaidOutPage:
     if control is not None:
         keep[~has_value, control.shape[1] :] = False
     zipped, ends = _interleave(keep.sum(axis=1), heads[keep], slot_lengths, values.data)
-    layout = _layout(leaf, Variable(values.offset_bits), bits_per_offset=values.offset_bits)
+    layout = _layout(leaf, values.encoding, bits_per_offset=values.offset_bits)
     return LaidOutPage(layout=layout, buffers=(zipped, _row_index(leaf, ends)), num_rows=leaf.num_rows)
 
 
 def _records(values: FixedValues | BooleanValues | FixedListValues) -> tuple[Encoding, Bytes, int]:
     """Return the encoding, the bytes and the width in bytes of values that all take the same space."""
     if isinstance(values, FixedValues):
-        return Flat(values.width_bytes * 8), values.data, values.width_bytes
+        return values.encoding, values.data, values.width_bytes
     if isinstance(values, BooleanValues):
         return Flat(8), np.unpackbits(values.bitmap, bitorder="little", count=len(values)), 1
     if isinstance(values.items, BooleanValues):

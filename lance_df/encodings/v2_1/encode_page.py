@@ -1,43 +1,53 @@
 """Choose the layout of a page from its data, and encode it.
 
-Spec: file format, chapters 6.3 and 8. Flat fixed-width values without nulls are laid out so that readers map
-them; everything else goes through chunks, as far as it fits.
+Spec: file format, chapters 6.3 and 8. Flat fixed-width values without nulls that do not shrink are laid out
+so that readers map them; everything else goes through chunks, as far as it fits.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.v2_1.encode_chunks import ValueCutter, value_cutter
 from lance_df.encodings.v2_1.encode_constant import encode_all_null, encode_empty_struct, try_constant
+from lance_df.encodings.v2_1.encode_dictionary import find_dictionary
 from lance_df.encodings.v2_1.encode_fullzip import encode_full_zip
-from lance_df.encodings.v2_1.encode_miniblock import bitpacking_cutter, encode_mini_block, value_cutter
+from lance_df.encodings.v2_1.encode_miniblock import encode_mini_block
+from lance_df.encodings.v2_1.encode_options import EncodingOptions
+from lance_df.encodings.v2_1.encode_text import with_compression, with_symbols
 from lance_df.encodings.v2_1.encode_values import (
     BooleanValues,
     FixedListValues,
     FixedValues,
     LeafValues,
     VariableValues,
-    is_variable,
     leaf_values,
 )
+from lance_df.encodings.v2_1.encode_words import compressed_cutter, word_cutter
 from lance_df.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.encodings.v2_1.encode_blocks import DictionaryValues
     from lance_df.encodings.v2_1.encode_levels import LeafColumn
-    from lance_df.encodings.v2_1.encode_miniblock import ValueCutter
     from lance_df.encodings.v2_1.laid_out_page import LaidOutPage
 
 # Values at least this long are laid out one by one: a chunk would hold too few of them.
 _WIDE_VALUE_BYTES = 256
-_MIN_DICTIONARY_ROWS = 100
-# A column that is packed or coded can no longer be mapped, so it has to shrink by this much to be worth it.
-_WORTHWHILE_RATIO = 0.75
-_DICTIONARY_SAMPLE = 4096
+# Strings differ in length: they stay together unless many, or one of them, are longer than this.
+_WIDE_MEAN_BYTES = 128
+_WIDE_MAX_BYTES = 4096
+# A column that is encoded can no longer be mapped: it has to shrink by this much to be worth it.
+_WORTHWHILE_RATIO = 0.92
+# Dictionaries are for values of these widths, as in files by pylance.
+_CODABLE_BYTES = {"2.1": (16,), "2.2": (8, 16)}
 
 
 def encode_page(leaf: LeafColumn, *, version: str) -> LaidOutPage:
@@ -52,6 +62,8 @@ def encode_page(leaf: LeafColumn, *, version: str) -> LaidOutPage:
 
     Raises
     ------
+    InvalidInputError
+        The field's metadata ask for an encoding that does not exist.
     UnsupportedFeatureError
         The column cannot be stored within the limits of the format.
     """
@@ -59,108 +71,133 @@ def encode_page(leaf: LeafColumn, *, version: str) -> LaidOutPage:
         return encode_empty_struct(leaf)
     valid = leaf.valid()
     if not len(leaf.values) or pa.types.is_null(leaf.values.type) or (valid is not None and not valid.any()):
-        return encode_all_null(leaf)
-    large_chunks = version != "2.1"
+        return encode_all_null(leaf, version=version)
+    page = _Page(
+        leaf, None if valid is None or valid.all() else valid, EncodingOptions.of(leaf.field), version
+    )
     if pa.types.is_dictionary(leaf.values.type):
-        return _dictionary_typed(leaf, large_chunks=large_chunks)
-    values = leaf_values(leaf.values, valid)
-    if version != "2.1" and (page := try_constant(leaf, values)) is not None:
-        return page
-    return _general(leaf, values, large_chunks=large_chunks)
-
-
-def _general(leaf: LeafColumn, values: LeafValues, *, large_chunks: bool) -> LaidOutPage:
-    if (
-        is_variable(leaf.values.type)
-        and (page := _try_dictionary(leaf, large_chunks=large_chunks)) is not None
-    ):
-        return page
-    if _is_boolean(values) or _max_width(values) < _WIDE_VALUE_BYTES:
-        packed = _worthwhile_bitpacking(leaf, values)
-        mappable = leaf.definition is None and leaf.repetition is None and not _is_boolean(values)
-        if packed is not None or isinstance(values, VariableValues) or not mappable:
-            cutter = packed or value_cutter(values)
-            page = encode_mini_block(leaf, cutter, large_chunks=large_chunks)
-            if page is not None:
-                return page
-    return encode_full_zip(leaf, values)
-
-
-def _is_boolean(values: LeafValues) -> bool:
-    """Whether values are made of bits, so that records of whole bytes do not suit them."""
-    return isinstance(values.items if isinstance(values, FixedListValues) else values, BooleanValues)
-
-
-def _max_width(values: LeafValues) -> int:
+        return page.of_dictionary_type(leaf.values)
+    values = leaf_values(leaf.values, page.valid)
+    if version != "2.1" and (constant := try_constant(leaf, values, page.valid)) is not None:
+        return constant
     match values:
-        case FixedValues(_, width):
-            return width
-        case BooleanValues():
-            return 1
+        case FixedValues():
+            return page.of_fixed_width(values)
         case VariableValues():
-            return int(np.diff(values.offsets).max())
-        case FixedListValues(layers, items, _):
-            bits = 1 if isinstance(items, BooleanValues) else items.width_bytes * 8
-            return -(-bits * math.prod(layer.dimension for layer in layers) // 8)
+            return page.of_variable_width(values)
+        case _:
+            return page.of_bits_or_lists(values)
 
 
-def _worthwhile_bitpacking(leaf: LeafColumn, values: LeafValues) -> ValueCutter | None:
-    """Return an encoder that packs the values, if they become much smaller; nulls become zeros for it."""
-    if not isinstance(values, FixedValues) or values.width_bytes not in (1, 2, 4, 8):
-        return None
-    if not pa.types.is_primitive(leaf.values.type) or pa.types.is_floating(leaf.values.type):
-        return None
-    words = values.data.view(f"<u{values.width_bytes}")
-    valid = leaf.valid()
-    if valid is not None:
-        words = np.where(valid, words, words.dtype.type(0))
-    cutter, num_bytes = bitpacking_cutter(words)
-    return cutter if num_bytes <= words.nbytes * _WORTHWHILE_RATIO else None
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What is encoded, and how: ``valid`` says which values are not null, None for all."""
 
+    leaf: LeafColumn
+    valid: npt.NDArray[np.bool_] | None
+    options: EncodingOptions
+    version: str
 
-def _try_dictionary(leaf: LeafColumn, *, large_chunks: bool) -> LaidOutPage | None:
-    """Store each distinct value once, if that makes the page smaller."""
-    count = len(leaf.values)
-    if count < _MIN_DICTIONARY_ROWS:
-        return None
-    sample = leaf.values[:: max(1, count // _DICTIONARY_SAMPLE)]
-    if pc.count_distinct(sample).as_py() > len(sample) // 2:
-        return None
-    coded = leaf.values.dictionary_encode()
-    dictionary = leaf_values(coded.dictionary)
-    plain_bytes = sum(buffer.size for buffer in leaf.values.buffers()[1:] if buffer is not None)
-    code_bytes = count * max(1, len(coded.dictionary).bit_length()) // 8
-    if _stored_bytes(dictionary) + code_bytes > plain_bytes * _WORTHWHILE_RATIO:
-        return None
-    return _coded(leaf, coded, dictionary, large_chunks=large_chunks)
+    @property
+    def is_mappable(self) -> bool:
+        """Whether the page could be nothing but its values."""
+        return self.leaf.definition is None and self.leaf.repetition is None and not self.options.structure
 
+    def of_fixed_width(self, values: FixedValues) -> LaidOutPage:
+        if self._is_wide(values.width_bytes):
+            return encode_full_zip(self.leaf, values)
+        cutter = word_cutter(self._nulls_as_zeros(values), self.options)
+        if values.width_bytes in _CODABLE_BYTES[self.version]:
+            coded = find_dictionary(values, self.valid, self.options, num_bytes=cutter.num_bytes)
+            if coded is not None:
+                return self._chunks_or_records(self._code_cutter(coded.codes), values, coded.dictionary)
+        is_small = cutter.num_bytes <= len(values.data) * _WORTHWHILE_RATIO
+        if self.is_mappable and not is_small and self.options.compression is None:
+            return encode_full_zip(self.leaf, values)
+        return self._chunks_or_records(compressed_cutter(cutter, values, self.options), values)
 
-def _stored_bytes(values: LeafValues) -> int:
-    if isinstance(values, VariableValues):
-        return len(values.data) + len(values.offsets) * values.offset_bits // 8
-    return values.data.nbytes if isinstance(values, FixedValues) else 0
-
-
-def _dictionary_typed(leaf: LeafColumn, *, large_chunks: bool) -> LaidOutPage:
-    """Store a column of Arrow's dictionary type; null dictionary values became levels before."""
-    dictionary = leaf_values(leaf.values.dictionary)
-    page = _coded(leaf, leaf.values, dictionary, large_chunks=large_chunks)
-    if page is None:
-        raise UnsupportedFeatureError(
-            f"column {leaf.path!r}: too many empty or null lists in a row for a dictionary column"
+    def of_variable_width(self, values: VariableValues) -> LaidOutPage:
+        is_text = not pa.types.is_binary(self.leaf.values.type) and not pa.types.is_large_binary(
+            self.leaf.values.type
         )
-    return page
+        coded = None
+        if self.options.structure != "fullzip":
+            coded = find_dictionary(values, self.valid, self.options, num_bytes=values.num_bytes)
+        if coded is not None and coded.is_clear_win:
+            return self._chunks_or_records(self._code_cutter(coded.codes), values, coded.dictionary)
+        is_wide = self._is_wide(_usual_bytes(values))
+        if is_wide and (compressed := with_compression(values, self.options)) is not None:
+            short, cutter = compressed, value_cutter(compressed)
+        elif self.options.compression is not None and not is_wide:
+            plain = value_cutter(values, target_bytes=self.options.chunk_bytes)
+            short, cutter = values, compressed_cutter(plain, None, self.options)
+        else:
+            short = with_symbols(values, self.options, is_text=is_text)
+            cutter = value_cutter(short, target_bytes=self.options.chunk_bytes)
+        if coded is not None and coded.num_bytes < short.num_bytes:
+            return self._chunks_or_records(self._code_cutter(coded.codes), values, coded.dictionary)
+        return encode_full_zip(self.leaf, short) if is_wide else self._chunks_or_records(cutter, short)
+
+    def of_bits_or_lists(self, values: BooleanValues | FixedListValues) -> LaidOutPage:
+        # records of whole bytes do not suit bits
+        is_bits = isinstance(values.items if isinstance(values, FixedListValues) else values, BooleanValues)
+        if self._is_wide(_value_bytes(values)) or (self.is_mappable and not is_bits):
+            return encode_full_zip(self.leaf, values)
+        cutter = value_cutter(values)
+        if isinstance(values, BooleanValues):
+            cutter = compressed_cutter(cutter, None, self.options)
+        return self._chunks_or_records(cutter, values)
+
+    def of_dictionary_type(self, coded: pa.DictionaryArray) -> LaidOutPage:
+        """Store a column of Arrow's dictionary type; null dictionary values became levels before."""
+        dictionary = leaf_values(coded.dictionary)
+        codes = leaf_values(pc.fill_null(coded.indices, 0))
+        if isinstance(dictionary, FixedListValues) or not isinstance(codes, FixedValues):
+            raise TypeError(f"a dictionary of type {coded.type}")
+        page = self._chunks(self._code_cutter(codes), dictionary)
+        if page is None:
+            raise UnsupportedFeatureError(
+                f"column {self.leaf.path!r}: too many empty or null lists in a row for a dictionary column"
+            )
+        return page
+
+    def _is_wide(self, value_bytes: int) -> bool:
+        if self.options.structure is not None:
+            return self.options.structure == "fullzip"
+        return value_bytes >= _WIDE_VALUE_BYTES
+
+    def _nulls_as_zeros(self, values: FixedValues) -> FixedValues:
+        if self.valid is None:
+            return values
+        rows = values.data.reshape(-1, values.width_bytes).copy()
+        rows[~self.valid] = 0
+        return FixedValues(rows.reshape(-1), values.width_bytes, values.row_encoding)
+
+    def _code_cutter(self, codes: FixedValues) -> ValueCutter:
+        return compressed_cutter(word_cutter(codes, self.options), None, self.options)
+
+    def _chunks(self, cutter: ValueCutter, dictionary: DictionaryValues | None = None) -> LaidOutPage | None:
+        return encode_mini_block(
+            self.leaf, cutter, self.options, large_chunks=self.version != "2.1", dictionary=dictionary
+        )
+
+    def _chunks_or_records(
+        self, cutter: ValueCutter, values: LeafValues, dictionary: DictionaryValues | None = None
+    ) -> LaidOutPage:
+        """Lay out chunks, or ``values`` one by one where that is impossible."""
+        page = self._chunks(cutter, dictionary)
+        return encode_full_zip(self.leaf, values) if page is None else page
 
 
-def _coded(
-    leaf: LeafColumn, coded: pa.DictionaryArray, dictionary: LeafValues, *, large_chunks: bool
-) -> LaidOutPage | None:
-    if isinstance(dictionary, FixedListValues):
-        raise TypeError(f"a dictionary of type {coded.type.value_type}")
-    codes = leaf_values(pc.fill_null(coded.indices, 0))
-    if not isinstance(codes, FixedValues):
-        raise TypeError(f"dictionary indices of type {coded.type.index_type}")
-    words = codes.data.view(f"<u{codes.width_bytes}")
-    packed, num_bytes = bitpacking_cutter(words)
-    cutter = packed if num_bytes <= words.nbytes * _WORTHWHILE_RATIO else value_cutter(codes)
-    return encode_mini_block(leaf, cutter, large_chunks=large_chunks, dictionary=dictionary)
+def _value_bytes(values: BooleanValues | FixedListValues) -> int:
+    if isinstance(values, BooleanValues):
+        return 1
+    bits = 1 if isinstance(values.items, BooleanValues) else values.items.width_bytes * 8
+    return -(-bits * math.prod(layer.dimension for layer in values.layers) // 8)
+
+
+def _usual_bytes(values: VariableValues) -> int:
+    """Return how long strings are, for the choice of a layout."""
+    longest = int(np.diff(values.offsets).max())
+    is_short = len(values.data) < len(values) * _WIDE_MEAN_BYTES and longest <= _WIDE_MAX_BYTES
+    return min(longest, _WIDE_VALUE_BYTES - 1) if is_short else longest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,15 +11,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.format.encodings_v2_1 import Encoding, Flat, PackedStruct, Variable
+
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
 class FixedValues:
-    """Values of whole bytes, back to back."""
+    """Values of whole bytes, back to back; ``row_encoding`` says what they are made of, if not one number."""
 
     data: Bytes
     width_bytes: int
+    row_encoding: PackedStruct | None = None
+
+    @property
+    def encoding(self) -> Encoding:
+        return self.row_encoding or Flat(self.width_bytes * 8)
+
+    @property
+    def words(self) -> npt.NDArray[np.unsignedinteger]:
+        """The values as unsigned numbers, for widths of 1, 2, 4 and 8 bytes."""
+        return self.data.view(f"<u{self.width_bytes}")
 
     def __len__(self) -> int:
         return len(self.data) // self.width_bytes if self.width_bytes else 0
@@ -37,11 +50,25 @@ class BooleanValues:
 
 @dataclass(frozen=True, slots=True)
 class VariableValues:
-    """Byte strings: ``offsets`` has one entry more than there are values and starts with 0."""
+    """Byte strings: ``offsets`` has one entry more than there are values and starts with 0.
+
+    ``wrap`` says how each of them is compressed, given the encoding of the compressed strings.
+    """
 
     offsets: npt.NDArray[np.int64]
     data: Bytes
     offset_bits: int
+    wrap: Callable[[Encoding], Encoding] | None = None
+
+    @property
+    def encoding(self) -> Encoding:
+        plain = Variable(self.offset_bits)
+        return plain if self.wrap is None else self.wrap(plain)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the values and of what it takes to find them."""
+        return len(self.data) + len(self) * self.offset_bits // 8
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -1,0 +1,70 @@
+"""Shorten strings: with symbols, or each on its own where they are long. Spec: file format, 4.7.6, 4.7.10."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.encodings import compression
+from lance_df.encodings.fsst_train import TABLE_BYTES, train_symbols
+from lance_df.format.encodings_v2_1 import Fsst, General
+
+if TYPE_CHECKING:
+    from lance_df.encodings.v2_1.encode_options import EncodingOptions
+    from lance_df.encodings.v2_1.encode_values import VariableValues
+
+_MIN_BYTES = 32 * 1024
+_MIN_LENGTH = 5
+# Below this a string costs more to decode than its bytes cost to read.
+_WORTHWHILE_RATIO = 0.9
+_LONG_BYTES = 32 * 1024
+_LONG_MEAN_BYTES = 1024
+_LONG_SAMPLE = 4
+
+
+def with_symbols(values: VariableValues, options: EncodingOptions, *, is_text: bool) -> VariableValues:
+    """Return the values coded with symbols, if it is asked for, or the bytes of text become fewer."""
+    if options.is_plain or not len(values.data):
+        return values
+    if not options.use_fsst and not (is_text and _may_shrink(values)):
+        return values
+    coder, ratio = train_symbols(values.offsets, values.data)
+    if not options.use_fsst and len(values.data) * ratio + TABLE_BYTES > len(values.data) * _WORTHWHILE_RATIO:
+        return values
+    offsets, codes = coder.encode(values.offsets, values.data)
+    table = coder.serialize()
+    return replace(values, offsets=offsets, data=codes, wrap=lambda inner: Fsst(table, inner))
+
+
+def _may_shrink(values: VariableValues) -> bool:
+    return len(values.data) >= _MIN_BYTES and int(np.diff(values.offsets).max()) >= _MIN_LENGTH
+
+
+def with_compression(values: VariableValues, options: EncodingOptions) -> VariableValues | None:
+    """Return the values, each compressed alone, if they are long or it is asked for; None if it is no use."""
+    lengths = np.diff(values.offsets)
+    if options.is_plain or options.use_fsst or len(values.data) < _MIN_BYTES:
+        return None
+    is_long = int(lengths.max()) > _LONG_BYTES and len(values.data) >= len(values) * _LONG_MEAN_BYTES
+    if not is_long and options.compression is None:
+        return None
+    level = options.compression.level if options.compression is not None else None
+    data = values.data.data
+    spans = list(zip(values.offsets[:-1].tolist(), values.offsets[1:].tolist(), strict=True))
+    longest = [spans[i] for i in np.argsort(lengths)[-_LONG_SAMPLE:].tolist()]
+    sampled = sum(len(compression.compress("zstd", data[start:stop], level=level)) for start, stop in longest)
+    if sampled > sum(stop - start for start, stop in longest) * _WORTHWHILE_RATIO:
+        return None
+    pieces = [
+        compression.compress("zstd", data[start:stop], level=level) if stop > start else b""
+        for start, stop in spans
+    ]
+    ends = np.cumsum([0, *map(len, pieces)], dtype=np.int64)
+    return replace(
+        values,
+        offsets=ends,
+        data=np.frombuffer(b"".join(pieces), np.uint8),
+        wrap=lambda inner: General("zstd", level, inner),
+    )
