@@ -22,6 +22,7 @@ from lance_df.format.operations import Append, Operation, Overwrite
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction
 from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.base_paths_write import checked_bases, choose_targets, numbered_bases
 from lance_df.table.commit.loop import TRANSACTIONS_DIR, commit, create_table, open_manifest
 from lance_df.table.conform import schema_to_write
 from lance_df.table.fragment_writer import FileLimits, fragments_written
@@ -35,8 +36,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.format.fragments import Fragment
-    from lance_df.format.manifest import Manifest
+    from lance_df.format.manifest import BasePath, Manifest
     from lance_df.storage import Location
+    from lance_df.table.base_paths import DataTarget
+    from lance_df.table.base_paths_write import DatasetBasePath
+    from lance_df.table.fragment_writer import WriteProgress
+    from lance_df.table.manifest_io import ManifestFile
 
 Mode: TypeAlias = Literal["create", "append", "overwrite"]
 
@@ -50,12 +55,16 @@ class WriteOptions:
     limits
         When to start the next data file.
     data_storage_version
-        ``None`` stands for the newest stable version when a table is created or overwritten, and for the
-        table's own when rows are appended.
-    stable_row_ids, v2_manifest_names
-        For new tables only.
+        ``None`` stands for the newest stable version when a table is created, and for the table's own when
+        rows are appended or replaced.
+    stable_row_ids, v2_manifest_names, config, initial_bases
+        For new tables only: ``config`` and ``initial_bases`` become part of the manifest.
     properties
         Kept with the transaction.
+    target_bases, target_all_bases
+        Where data files go, see :func:`lance_df.table.base_paths_write.choose_targets`.
+    progress
+        Is told of data files.
     statistics
         Whether to build zone maps for the new rows.
     """
@@ -64,7 +73,12 @@ class WriteOptions:
     data_storage_version: str | None = None
     stable_row_ids: bool = False
     v2_manifest_names: bool = True
+    config: Mapping[str, str] = field(default_factory=dict)
+    initial_bases: tuple[DatasetBasePath, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    target_bases: tuple[str, ...] = ()
+    target_all_bases: bool | None = None
+    progress: WriteProgress | None = None
     statistics: bool = False
 
 
@@ -77,6 +91,7 @@ class _Plan:
 
     schema: Schema
     version: str
+    targets: tuple[DataTarget, ...]
     publish: Callable[[tuple[Fragment, ...]], int]
     dictionaries: dict[int, pa.Array] = field(default_factory=dict)
 
@@ -118,6 +133,8 @@ def write_table(
     options = options or WriteOptions()
     if mode not in ("create", "append", "overwrite"):
         raise InvalidInputError(f"mode {mode!r} is unknown; use 'create', 'append' or 'overwrite'")
+    if options.initial_bases and mode != "create":
+        raise InvalidInputError("initial_bases are for new tables: use add_bases, or mode='create'")
     with _folders(table):
         plan = _plan(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
@@ -129,6 +146,8 @@ def write_table(
             limits=options.limits,
             zone_maps=zone_maps,
             dictionaries=plan.dictionaries,
+            targets=plan.targets,
+            progress=options.progress,
         ) as fragments:
             version = plan.publish(fragments)
     return version if zone_maps is None else _with_zone_maps(table, version, fragments, zone_maps)
@@ -143,18 +162,20 @@ def _plan(table: Location, data_schema: pa.Schema, mode: Mode, options: WriteOpt
     latest = open_manifest(table, listing.latest, listing.scheme)
     latest.check_readable()
     if mode == "append":
-        return _plan_append(table, latest.manifest, data_schema, options)
-    return _plan_overwrite(table, latest.manifest, data_schema, options)
+        return _plan_append(table, latest, data_schema, options)
+    return _plan_overwrite(table, latest, data_schema, options)
 
 
 def _plan_create(table: Location, data_schema: pa.Schema, options: WriteOptions) -> _Plan:
     version = resolve_version(options.data_storage_version)
     schema = schema_from_arrow(data_schema)
     check_schema(schema, version)
+    bases = numbered_bases(checked_bases(options.initial_bases, (), table))
     dictionaries: dict[int, pa.Array] = {}
 
     def publish(fragments: tuple[Fragment, ...]) -> int:
-        operation = Overwrite(fragments, _with_dictionaries(schema, version, dictionaries))
+        stored = _with_dictionaries(schema, version, dictionaries)
+        operation = Overwrite(fragments, stored, config_upsert_values=options.config, initial_bases=bases)
         return create_table(
             table,
             _transaction(0, operation, options),
@@ -163,24 +184,29 @@ def _plan_create(table: Location, data_schema: pa.Schema, options: WriteOptions)
             scheme=NamingScheme.V2 if options.v2_manifest_names else NamingScheme.V1,
         )
 
-    return _Plan(schema, version, publish, dictionaries)
+    return _Plan(schema, version, _targets(table, bases, options), publish, dictionaries)
 
 
-def _plan_append(table: Location, manifest: Manifest, data_schema: pa.Schema, options: WriteOptions) -> _Plan:
-    version = _version_to_append(table, manifest, options)
-    schema = schema_to_write(data_schema, manifest.schema)
+def _plan_append(
+    table: Location, latest: ManifestFile, data_schema: pa.Schema, options: WriteOptions
+) -> _Plan:
+    version = _version_to_append(table, latest.manifest, options)
+    schema = schema_to_write(data_schema, latest.manifest.schema)
     check_schema(schema, version)
 
     def publish(fragments: tuple[Fragment, ...]) -> int:
-        return commit(table, _transaction(manifest.version, Append(fragments), options))
+        transaction = _transaction(latest.manifest.version, Append(fragments), options)
+        return commit(table, transaction, read=latest)
 
-    return _Plan(schema, version, publish)
+    targets = _targets(table, latest.manifest.base_paths, options)
+    return _Plan(schema, version, targets, publish)
 
 
 def _plan_overwrite(
-    table: Location, manifest: Manifest, data_schema: pa.Schema, options: WriteOptions
+    table: Location, latest: ManifestFile, data_schema: pa.Schema, options: WriteOptions
 ) -> _Plan:
-    version = resolve_version(options.data_storage_version)
+    manifest = latest.manifest
+    version = resolve_version(options.data_storage_version or _own_version(manifest))
     # ids of former columns are free again, unless the table says that they are not
     mark = manifest.max_allocated_field_id
     schema = schema_from_arrow(data_schema, first_id=0 if mark is None else mark + 1)
@@ -189,9 +215,15 @@ def _plan_overwrite(
 
     def publish(fragments: tuple[Fragment, ...]) -> int:
         operation = Overwrite(fragments, _with_dictionaries(schema, version, dictionaries))
-        return commit(table, _transaction(manifest.version, operation, options), data_format=version)
+        transaction = _transaction(manifest.version, operation, options)
+        return commit(table, transaction, read=latest, data_format=version)
 
-    return _Plan(schema, version, publish, dictionaries)
+    targets = _targets(table, manifest.base_paths, options)
+    return _Plan(schema, version, targets, publish, dictionaries)
+
+
+def _targets(table: Location, bases: tuple[BasePath, ...], options: WriteOptions) -> tuple[DataTarget, ...]:
+    return choose_targets(table, bases, names=options.target_bases, all_bases=options.target_all_bases)
 
 
 def _with_dictionaries(schema: Schema, version: str, dictionaries: Mapping[int, pa.Array]) -> Schema:
@@ -208,9 +240,7 @@ def _with_zone_maps(
 ) -> int:
     """Add the zone maps of rows that are committed already, so that failing to is no error."""
     try:
-        latest = open_manifest(table, version, list_versions(table).scheme)
-        ids = {file.path: fragment.id for fragment in latest.manifest.fragments for file in fragment.files}
-        return zone_maps.commit(table, latest, [ids[fragment.files[0].path] for fragment in fragments])
+        return zone_maps.commit(table, version, fragments)
     except LanceError as err:
         message = f"{table.uri}: version {version} is committed, but its statistics are not: {err}"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
@@ -218,13 +248,18 @@ def _with_zone_maps(
 
 
 def _version_to_append(table: Location, manifest: Manifest, options: WriteOptions) -> str:
-    own = manifest.data_format or ("2.0" if manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1")
-    if options.data_storage_version is not None and resolve_version(options.data_storage_version) != own:
+    own = _own_version(manifest)
+    version = resolve_version(options.data_storage_version or own)
+    if version != own and "0.1" in (version, own):
         raise InvalidInputError(
             f"{table.uri}: the table is of file version {own}, "
             f"data_storage_version {options.data_storage_version!r} cannot be appended to it"
         )
-    return own
+    return version
+
+
+def _own_version(manifest: Manifest) -> str:
+    return manifest.data_format or ("2.0" if manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1")
 
 
 def _transaction(read_version: int, operation: Operation, options: WriteOptions) -> Transaction:

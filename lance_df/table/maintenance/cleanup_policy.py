@@ -50,9 +50,7 @@ class CleanupPolicy:
     def __post_init__(self) -> None:
         if self.older_than is None and self.retain_versions is None and self.versions is None:
             object.__setattr__(self, "older_than", DEFAULT_AGE)
-        if self.older_than is not None and (
-            not isinstance(self.older_than, dt.timedelta) or self.older_than < dt.timedelta(0)
-        ):
+        if self.older_than is not None and not _is_age(self.older_than):
             raise InvalidInputError(f"older_than must be a timedelta of 0 or more, got {self.older_than!r}")
         for name in ("retain_versions", "delete_rate_limit", "delete_concurrency"):
             value = getattr(self, name)
@@ -76,3 +74,7 @@ class CleanupPolicy:
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_age(value: object) -> bool:
+    return isinstance(value, dt.timedelta) and value >= dt.timedelta(0)

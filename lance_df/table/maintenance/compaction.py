@@ -8,7 +8,6 @@ that others may read names the new fragments as they are. Spec: table format, 7.
 from __future__ import annotations
 
 import dataclasses
-import uuid
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.format.operations import ReserveFragments, Rewrite, RewriteGroup
-from lance_df.format.transaction import Transaction
-from lance_df.table.commit.loop import commit, commit_change
+from lance_df.table.commit.loop import commit_change
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 from lance_df.table.maintenance.moved_rows import with_lineage
@@ -88,7 +86,9 @@ def rewrite(table: Table, fragment_ids: Sequence[int], options: CompactionOption
         batch_rows=options.batch_size,
         blobs_as_bytes=any(field.is_blob for field in table.schema.walk()),
     )
-    limits = FileLimits(max_rows=options.target_rows_per_fragment)
+    limits = FileLimits(
+        max_rows=options.target_rows_per_fragment, max_rows_per_group=options.max_rows_per_group
+    )
     if options.max_bytes_per_file is not None:
         limits = dataclasses.replace(limits, max_bytes=options.max_bytes_per_file)
     tasks = plan_scan(table, request).tasks
@@ -138,10 +138,8 @@ def _numbered(table: Table, groups: Sequence[RewriteGroup]) -> list[RewriteGroup
     num_fragments = sum(len(group.new_fragments) for group in groups)
     if not num_fragments:
         return list(groups)
-    transaction = Transaction(
-        read_version=table.version, uuid=str(uuid.uuid4()), operation=ReserveFragments(num_fragments)
-    )
-    reserved = table.history.open(commit(table.location, transaction)).manifest.max_fragment_id or 0
+    reserving = commit_change(table, ReserveFragments(num_fragments))
+    reserved = reserving.manifest.max_fragment_id or 0
     ids = iter(range(reserved - num_fragments + 1, reserved + 1))
 
     def with_id(fragment: Fragment) -> Fragment:

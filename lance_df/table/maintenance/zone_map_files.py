@@ -1,0 +1,135 @@
+"""Files of zone map indices: written, read back whole, and joined.
+
+The index is Lance's own (table format, 14.1), so that other readers list it, use it or ignore it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_df.encodings.plan import RowRange
+from lance_df.file.writer import FileWriter
+from lance_df.format.manifest import IndexMetadata
+from lance_df.format.schema import schema_from_arrow
+from lance_df.storage.sink import ByteSink
+from lance_df.table.base_paths import INDICES_DIR
+from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.maintenance.zones import ROWS_PER_ZONE, zone_schema
+
+if TYPE_CHECKING:
+    from lance_df.format.manifest import Manifest
+    from lance_df.format.schema import Field
+    from lance_df.storage import Location
+
+DETAILS_URL = "/lance.table.ZoneMapIndexDetails"
+KIND = "zonemapindexdetails"
+
+_FILE = "zonemap.lance"
+_ROWS_PER_ZONE = "rows_per_zone"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneMapData:
+    """The zones of some fragments, in the columns of the file; ``fragment_ids`` may have no zone, too."""
+
+    zones: pa.RecordBatch
+    fragment_ids: BitMap
+    rows_per_zone: int = ROWS_PER_ZONE
+
+
+def write_zone_map(
+    table: Location, manifest: Manifest, field: Field, data: ZoneMapData, *, name: str
+) -> IndexMetadata:
+    """Write a zone map, and return its entry for a manifest.
+
+    Parameters
+    ----------
+    manifest
+        The version that the zones were computed from.
+    """
+    index_id = uuid.uuid4()
+    sink = ByteSink(table / INDICES_DIR / str(index_id) / _FILE)
+    # as pylance, which has no index files of 0.1
+    version = "2.0" if manifest.data_format in (None, "0.1") else manifest.data_format
+    writer = FileWriter(sink, schema_from_arrow(data.zones.schema), version=version)
+    try:
+        writer.write_batch(data.zones.columns)
+        file = writer.finish(metadata={_ROWS_PER_ZONE: str(data.rows_per_zone).encode()})
+    except BaseException:
+        writer.abort()
+        raise
+    return IndexMetadata(
+        uuid=index_id,
+        fields=(field.id,),
+        name=name,
+        dataset_version=manifest.version,
+        fragment_bitmap=data.fragment_ids.serialize(),
+        details_type_url=DETAILS_URL,
+        index_version=0,
+        created_at_ms=time.time_ns() // 1_000_000,
+        files=((_FILE, file.size_bytes),),
+    )
+
+
+def read_segments(
+    segments: Iterable[IndexMetadata],
+    locate: Callable[[IndexMetadata], Location],
+    field: Field,
+    fragment_ids: BitMap,
+) -> list[ZoneMapData]:
+    """Read what zone maps know of some fragments; each fragment is in one of the results at most.
+
+    Parameters
+    ----------
+    locate
+        Returns the folder of a segment.
+
+    Raises
+    ------
+    CorruptDataError
+        A file is missing or damaged.
+    """
+    missing, parts = BitMap(fragment_ids), []
+    for segment in segments:
+        covered = (segment.covered_fragments() or BitMap()) & missing
+        part = _read(locate(segment), field, covered) if covered else None
+        if part is not None:
+            parts.append(part)
+            missing -= covered
+    return parts
+
+
+def _read(folder: Location, field: Field, fragment_ids: BitMap) -> ZoneMapData | None:
+    """Read the zones of some fragments; ``None`` if they are of values of another type."""
+    file = IndexFile(folder / _FILE)
+    schema = zone_schema(field.arrow_type())
+    if any(file.type_of(column.name) != column.type for column in schema):
+        return None
+    arrays = file.read(schema.names, RowRange(0, file.num_rows))
+    zones = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    wanted = np.isin(zones.column("fragment_id").to_numpy(), np.asarray(fragment_ids.to_array(), np.uint64))
+    return ZoneMapData(zones.filter(pa.array(wanted)), fragment_ids, file.number(_ROWS_PER_ZONE))
+
+
+def joined(parts: Sequence[ZoneMapData]) -> ZoneMapData:
+    """Return one zone map, of one or more parts for different fragments."""
+    zones = pa.Table.from_batches([part.zones for part in parts])
+    zones = zones.sort_by([("fragment_id", "ascending"), ("zone_start", "ascending")]).combine_chunks()
+    batch = next(iter(zones.to_batches()), parts[0].zones)
+    return ZoneMapData(batch, BitMap.union(*(part.fragment_ids for part in parts)), parts[0].rows_per_zone)
+
+
+def remove_index_files(table: Location, indices: Iterable[IndexMetadata]) -> None:
+    """Remove what was written of indices that were not committed."""
+    for index in indices:
+        folder = table / INDICES_DIR / str(index.uuid)
+        (folder / _FILE).remove()
+        folder.remove_empty_folder()

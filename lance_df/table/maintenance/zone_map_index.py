@@ -1,0 +1,228 @@
+"""Zone map indices of a table: make one, bring them up to date, drop any index."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, count, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyroaring import BitMap
+
+from lance_df.errors import (
+    AlreadyExistsError,
+    CommitStateUnknownError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_df.format.operations import CreateIndex
+from lance_df.table.commit.loop import commit_change
+from lance_df.table.maintenance.zone_map_files import (
+    KIND,
+    ZoneMapData,
+    joined,
+    read_segments,
+    remove_index_files,
+    write_zone_map,
+)
+from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector, has_bounds
+from lance_df.table.row_ids import split_addresses
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_columns import resolve_name
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+
+if TYPE_CHECKING:
+    from lance_df.format.manifest import IndexMetadata
+    from lance_df.format.schema import Field
+    from lance_df.table.table import Table
+
+
+def create_zone_map(
+    table: Table,
+    column: str,
+    *,
+    name: str | None = None,
+    replace: bool = True,
+    train: bool = True,
+    rows_per_zone: int = ROWS_PER_ZONE,
+) -> Table:
+    """Build a zone map of a column, and return the table at the version that has it.
+
+    Parameters
+    ----------
+    column
+        A top-level column, or a field of a struct as ``"a.b"``.
+    name
+        ``{column}_idx`` by default, with a number behind it if another kind of index is called that.
+    replace
+        Whether an index of this name on the same column may be replaced.
+    train
+        Whether to cover the rows that there are; otherwise the index is empty until it is optimized.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    AlreadyExistsError
+        The name is taken.
+    InvalidInputError
+        ``rows_per_zone`` is not positive.
+    UnsupportedFeatureError
+        The values of the column have no order that bounds could be of.
+    ConflictError
+        Others changed the column meanwhile. Nothing is left behind.
+    """
+    if rows_per_zone < 1:
+        raise InvalidInputError(f"rows_per_zone must be at least 1, got {rows_per_zone}")
+    field = _field_at(table, column)
+    name = _free_name(table, column, field) if name is None else name
+    replaced = [index for index in table.indices if index.name == name]
+    if any(index.fields != (field.id,) for index in replaced):
+        raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} on other columns")
+    if replaced and not replace:
+        raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} already; pass replace=True")
+    ids = BitMap(table.fragments.ids.tolist() if train else ())
+    data = _collect(table, column, field, ids, rows_per_zone)
+    new = write_zone_map(table.location, table.manifest, field, data, name=name)
+    return _commit(table, [new], replaced)
+
+
+def drop_index(table: Table, name: str) -> Table:
+    """Remove an index of any kind, and return the table at the version that lacks it. Its files stay.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such index.
+    """
+    removed = tuple(index for index in table.indices if index.name == name)
+    if not removed:
+        names = ", ".join(sorted({repr(index.name) for index in table.indices})) or "none"
+        raise NotFoundError(f"{table.uri}: no index {name!r}; there are: {names}")
+    return commit_change(table, CreateIndex((), removed))
+
+
+def optimize_zone_maps(table: Table, *, names: Collection[str] | None = None, retrain: bool = False) -> Table:
+    """Let zone maps cover all fragments, each with a single segment.
+
+    Parameters
+    ----------
+    names
+        Only these indices; all zone maps by default.
+    retrain
+        Build them anew from all rows.
+
+    Returns
+    -------
+    The table at the version that was made; the same table if there is nothing to do.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        An index that was named is of another kind.
+    ConflictError
+        Others changed a column meanwhile. Nothing is left behind.
+    """
+    segments: dict[str, list[IndexMetadata]] = {}
+    for index in table.indices:
+        if names is None or index.name in names:
+            segments.setdefault(index.name, []).append(index)
+    others = {name for name, found in segments.items() if any(each.kind != KIND for each in found)}
+    if others and names is not None:
+        raise UnsupportedFeatureError(
+            f"{table.uri}: index {min(others)!r} is no zone map; use pylance's optimize_indices for it"
+        )
+    new: list[IndexMetadata] = []
+    removed: list[IndexMetadata] = []
+    try:
+        for name in segments.keys() - others:
+            if (entry := _optimized(table, segments[name], retrain=retrain)) is not None:
+                new.append(entry)
+                removed += segments[name]
+    except BaseException:
+        remove_index_files(table.location, new)
+        raise
+    return _commit(table, new, removed) if new else table
+
+
+def _optimized(table: Table, segments: Sequence[IndexMetadata], *, retrain: bool) -> IndexMetadata | None:
+    """Write one segment that covers all fragments; ``None`` if the index is one of these already."""
+    found = [each for each in _paths(table) if segments[0].fields == (each[1].id,)]
+    if not found:
+        return None  # not on a single field that can be read
+    column, field = found[0]
+    present = BitMap(table.fragments.ids.tolist())
+    parts = [] if retrain else read_segments(segments, table.index_location, field, present)
+    missing = present - BitMap.union(BitMap(), *(part.fragment_ids for part in parts))
+    if len(segments) == 1 and not missing and not retrain:
+        return None
+    if missing or not parts:
+        rows_per_zone = parts[0].rows_per_zone if parts else ROWS_PER_ZONE
+        parts.append(_collect(table, column, field, missing, rows_per_zone))
+    return write_zone_map(table.location, table.manifest, field, joined(parts), name=segments[0].name)
+
+
+def _collect(
+    table: Table, column: str, field: Field, fragment_ids: BitMap, rows_per_zone: int
+) -> ZoneMapData:
+    collector = ZoneCollector(field, rows_per_zone=rows_per_zone)
+    request = ScanRequest(columns=(column,), with_row_address=True, fragment_ids=tuple(fragment_ids))
+    for batch in run_tasks(plan_scan(table, request).tasks):
+        ids, offsets = split_addresses(batch.column(1).to_numpy())
+        cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
+        for start, stop in pairwise(cuts):
+            rows = slice(start, stop)
+            collector.add(int(ids[start]), batch.column(0)[rows], offsets[rows])
+    return ZoneMapData(collector.finish(), fragment_ids, rows_per_zone)
+
+
+def _commit(table: Table, new: Sequence[IndexMetadata], removed: Sequence[IndexMetadata]) -> Table:
+    try:
+        return commit_change(table, CreateIndex(tuple(new), tuple(removed)))
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        with suppress(LanceError):
+            remove_index_files(table.location, new)
+        raise
+
+
+def _field_at(table: Table, column: str) -> Field:
+    resolve_name(table.schema, column)  # raises what there is to say of other names
+    field = next((field for name, field in _paths(table) if name == column), None)
+    if field is None or not has_bounds(field):
+        what = "that" if field is None else f"column {column!r} of type {field.logical_type}"
+        raise UnsupportedFeatureError(f"{table.uri}: no zone map can be built of {what}")
+    return field
+
+
+def _paths(table: Table) -> Iterator[tuple[str, Field]]:
+    """Yield the name by which a scan reads each field, through structs only."""
+
+    def below(fields: Iterable[Field], prefix: str) -> Iterator[tuple[str, Field]]:
+        for field in fields:
+            yield prefix + field.name, field
+            if field.is_struct and not field.is_blob:
+                yield from below(field.children, f"{prefix}{field.name}.")
+
+    seen: set[str] = set()
+    # a column whose name has dots hides the field of a struct that is called the same
+    for name, field in [
+        *((each.name, each) for each in table.schema.fields),
+        *below(table.schema.fields, ""),
+    ]:
+        if name not in seen:
+            seen.add(name)
+            yield name, field
+
+
+def _free_name(table: Table, column: str, field: Field) -> str:
+    """Return the default name: that of a zone map of the column, or one that is free."""
+    taken = {index.name for index in table.indices if index.fields != (field.id,) or index.kind != KIND}
+    default = f"{column}_idx"
+    names = chain([default], (f"{default}_{number}" for number in count(2)))
+    return next(name for name in names if name not in taken)

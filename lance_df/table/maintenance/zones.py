@@ -1,0 +1,184 @@
+"""Zones: bounds of a column over runs of live rows of one fragment, collected in row order.
+
+Spec: table format, 14.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.format.schema import Field
+
+ROWS_PER_ZONE = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class _Zone:
+    minimum: pa.Scalar
+    maximum: pa.Scalar
+    null_count: int
+    nan_count: int
+    fragment: int
+    start: int
+    length: int
+
+
+class ZoneCollector:
+    """Cuts the values of a column into zones.
+
+    Parameters
+    ----------
+    rows_per_zone
+        Live rows of a zone; the last one of a fragment has fewer.
+    max_bound_bytes
+        Give up when a bound is longer: such a column is text to read, not to look up.
+    """
+
+    def __init__(
+        self, field: Field, *, rows_per_zone: int = ROWS_PER_ZONE, max_bound_bytes: int | None = None
+    ) -> None:
+        self.field = field
+        self.is_worthwhile = True
+        self._rows_per_zone = rows_per_zone
+        self._max_bound_bytes = max_bound_bytes
+        self._zones: list[_Zone] = []
+        self._values: list[pa.Array] = []
+        self._num_values = 0
+        self._start = self._last = 0
+        self._fragment = -1
+
+    def add(self, fragment: int, values: pa.Array, offsets: npt.NDArray[np.int64]) -> None:
+        """Take note of rows.
+
+        Parameters
+        ----------
+        fragment
+            Any number that stands for the fragment; zones never span two.
+        values
+            Of Arrow storage type.
+        offsets
+            Where in the fragment each value is, ascending from call to call.
+        """
+        if fragment != self._fragment:
+            self._close_zone()
+            self._fragment = fragment
+        start = 0
+        while start < len(values) and self.is_worthwhile:
+            stop = min(len(values), start + self._rows_per_zone - self._num_values)
+            if not self._num_values:
+                self._start = int(offsets[start])
+            self._last = int(offsets[stop - 1])
+            self._values.append(values.slice(start, stop - start))
+            self._num_values += stop - start
+            start = stop
+            if self._num_values == self._rows_per_zone:
+                self._close_zone()
+
+    def finish(self, ids: Mapping[int, int] | None = None) -> pa.RecordBatch:
+        """Return the zones as an index file holds them.
+
+        Parameters
+        ----------
+        ids
+            The ids of fragments by the numbers that stood for them; zones of others are left out. By default
+            the numbers are the ids.
+        """
+        self._close_zone()
+        zones = [zone for zone in self._zones if ids is None or zone.fragment in ids]
+        fragment_ids = [zone.fragment if ids is None else ids[zone.fragment] for zone in zones]
+        data_type = self.field.arrow_type()
+        bounds = [
+            pa.array([getattr(zone, name) for zone in zones], data_type) for name in ("minimum", "maximum")
+        ]
+        counts: dict[str, Any] = {
+            "null_count": pa.array([zone.null_count for zone in zones], pa.uint32()),
+            "nan_count": pa.array([zone.nan_count for zone in zones], pa.uint32()),
+            "fragment_id": pa.array(fragment_ids, pa.uint64()),
+            "zone_start": pa.array([zone.start for zone in zones], pa.uint64()),
+            "zone_length": pa.array([zone.length for zone in zones], pa.uint64()),
+        }
+        return pa.RecordBatch.from_arrays([*bounds, *counts.values()], schema=zone_schema(data_type))
+
+    def _close_zone(self) -> None:
+        if not self._num_values or not self.is_worthwhile:
+            return
+        values = pa.chunked_array(self._values)
+        minimum, maximum, nan_count = bounds_of(values)
+        length = self._last - self._start + 1
+        self._zones.append(
+            _Zone(minimum, maximum, values.null_count, nan_count, self._fragment, self._start, length)
+        )
+        self._values, self._num_values = [], 0
+        if self._max_bound_bytes is not None:
+            self.is_worthwhile = max(_size(minimum), _size(maximum)) <= self._max_bound_bytes
+
+
+def zone_schema(data_type: pa.DataType) -> pa.Schema:
+    """Return the columns of a zone map of values of a type."""
+    counts = (
+        ("null_count", pa.uint32()),
+        ("nan_count", pa.uint32()),
+        ("fragment_id", pa.uint64()),
+        ("zone_start", pa.uint64()),
+        ("zone_length", pa.uint64()),
+    )
+    bounds = [pa.field("min", data_type), pa.field("max", data_type)]
+    return pa.schema([*bounds, *(pa.field(name, kind, nullable=False) for name, kind in counts)])
+
+
+def has_bounds(field: Field) -> bool:
+    """Whether values of a field have an order that bounds can be of."""
+    if field.children or field.is_blob:
+        return False
+    data_type = field.arrow_type()
+    types = pa.types
+    return bool(
+        types.is_integer(data_type)
+        or types.is_floating(data_type)
+        or types.is_boolean(data_type)
+        or types.is_decimal(data_type)
+        or types.is_temporal(data_type)
+        or types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+    )
+
+
+def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
+    """Return the smallest and the largest value, null if there is none, and the number of NaNs.
+
+    The largest of values with a NaN is NaN. Zeros are widened to both signs, which readers tell apart.
+    """
+    data_type = values.type
+    if not pa.types.is_floating(data_type):
+        storage = pa.int64() if pa.types.is_duration(data_type) else data_type
+        found = pc.min_max(values.cast(storage))
+        return found["min"].cast(data_type), found["max"].cast(data_type), 0
+    floats = values.drop_null().to_numpy()
+    numbers = floats[~np.isnan(floats)]
+    nan_count = len(floats) - len(numbers)
+    smallest = largest = None
+    if len(numbers):
+        smallest, largest = numbers.min(), numbers.max()
+        smallest = numbers.dtype.type(-0.0) if smallest == 0 else smallest
+        largest = numbers.dtype.type(0.0) if largest == 0 else largest
+    if nan_count:
+        largest = floats.dtype.type(np.nan)
+    return pa.scalar(smallest, data_type), pa.scalar(largest, data_type), nan_count
+
+
+def _size(bound: pa.Scalar) -> int:
+    has_bytes = isinstance(
+        bound, pa.StringScalar | pa.BinaryScalar | pa.LargeStringScalar | pa.LargeBinaryScalar
+    )
+    return bound.as_buffer().size if has_bytes and bound.is_valid else 0
