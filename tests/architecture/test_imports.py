@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "table": {"errors", "storage", "format", "encodings", "expr", "file"},
     "sql": {"errors", "expr"},
     "hashing": {"errors", "storage", "format", "encodings"},
+    "namespace": {"errors", "storage", "format", "encodings", "expr", "file", "table", "sql", "hashing"},
     "engine": {"errors", "storage", "format", "expr", "table", "sql", "hashing", "udfs", "facade"},
     "udfs": {"errors", "hashing"},
     "api": {
