@@ -20,7 +20,7 @@ from lance_df.errors import (
     NotFoundError,
 )
 from lance_df.storage.local_files import replace
-from lance_df.storage.source import ByteSource, MappedSource, RemoteSource
+from lance_df.storage.source import ByteSource, BytesSource, MappedSource, RemoteSource
 from lance_df.storage.translate import translate_errors as translate_errors
 
 if TYPE_CHECKING:
@@ -141,10 +141,18 @@ class Location:
             return MappedSource(self.path)
         return RemoteSource(self.fs, self.path, name=self.uri, size=size)
 
+    def open_whole(self) -> ByteSource:
+        """Open a small file, which takes one request on remote stores: all of it is read at once."""
+        return MappedSource(self.path) if self.is_local else BytesSource(self.uri, self.read())
+
     def read(self) -> bytes:
         """Return the whole content of a small file."""
-        source = self.open()
-        return source.read_range(0, source.size).to_pybytes()
+        if self.is_local:
+            source = MappedSource(self.path)
+            return source.read_range(0, source.size).to_pybytes()
+        with translate_errors(self.uri):
+            data: bytes = self.fs.cat_file(self.path)
+        return data
 
     def exists(self) -> bool:
         """Whether there is a file or a folder of this name."""
@@ -155,6 +163,16 @@ class Location:
         """Whether there is a file of this name."""
         with translate_errors(self.uri):
             return bool(self.fs.isfile(self.path))
+
+    def file_names(self) -> list[str]:
+        """Return the names of the files in this folder, in any order; none when it does not exist."""
+        if not self.is_local:
+            return [entry.name for entry in self.list() if not entry.is_directory]
+        try:
+            with translate_errors(self.uri), os.scandir(self.path) as entries:
+                return [entry.name for entry in entries if not entry.is_dir()]
+        except NotFoundError:
+            return []
 
     def list(self) -> Iterator[Entry]:
         """Yield the entries of this folder in name order; nothing when it does not exist."""

@@ -100,6 +100,22 @@ def _mapped(path: str) -> pa.Buffer:
     return pa.foreign_buffer(first.address, size, base=first)
 
 
+class BytesSource(ByteSource):
+    """A file that was read whole."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.size = len(data)
+        self._buffer = pa.py_buffer(data)
+
+    @property
+    def is_memory_mapped(self) -> bool:
+        return True
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        return [self._buffer.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+
+
 class RemoteSource(ByteSource):
     """A file of an fsspec filesystem: near ranges share a request."""
 

@@ -6,14 +6,22 @@ import operator
 from typing import TYPE_CHECKING
 
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, NotFoundError, VersionNotFoundError
-from lance_df.table.external_store import open_stored, store_key
+from lance_df.table.external_store import latest_stored, open_stored, stored
 from lance_df.table.manifest_io import ManifestFile, read_manifest
 from lance_df.table.parallel import map_reads
-from lance_df.table.versions import DETACHED, VERSIONS_DIR, NamingScheme, VersionListing, list_versions
+from lance_df.table.versions import (
+    DETACHED,
+    VERSIONS_DIR,
+    FoundManifest,
+    NamingScheme,
+    VersionListing,
+    find_latest,
+    list_versions,
+)
 
 if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
-    from lance_df.table.external_store import ExternalManifestStore
+    from lance_df.table.external_store import ExternalManifestStore, StoredManifest
 
 _MAX_VERSION = 2**64 - 1
 
@@ -32,6 +40,7 @@ class History:
     def __init__(self, location: Location, external_store: ExternalManifestStore | None = None) -> None:
         self.location = location
         self._external_store = external_store
+        self._scheme = NamingScheme.V2  # as far as is known; the first one to look for
 
     def listing(self) -> VersionListing:
         """List the versions that have a final manifest.
@@ -50,17 +59,17 @@ class History:
         """Return the attached versions, ascending."""
         found = set(list_versions(self.location).entries)
         if (latest := self._stored_latest()) is not None:
-            found.add(latest)
+            found.add(latest.version)
         if not found:
             raise self._nothing_here()
         return sorted(found)
 
     def latest_version(self) -> int:
         """Return the highest version."""
-        stored = self._stored_latest()
-        if stored is not None:
-            return stored
-        return max(self.listing().entries)
+        latest = self._stored_latest()
+        if latest is not None:
+            return latest.version
+        return self._found_latest().version
 
     def open_latest(self) -> ManifestFile:
         """Open the manifest of the highest version.
@@ -74,12 +83,10 @@ class History:
 
     def latest_source(self) -> ByteSource:
         """Open the file of the highest version without parsing it; see :meth:`open_latest`."""
-        stored = self._stored_latest()
-        if stored is not None:
-            return self._source(stored)
-        listing = self.listing()
-        entry = listing.entries[max(listing.entries)]
-        return (self.location / VERSIONS_DIR / entry.name).open_sized(entry.size)
+        latest = self._stored_latest()
+        if latest is not None:
+            return open_stored(self.location, latest)
+        return self._found_latest().open(self.location)
 
     def open(self, version: int) -> ManifestFile:
         """Open the manifest of one version, attached or detached.
@@ -113,21 +120,30 @@ class History:
 
     def _source(self, version: int) -> ByteSource:
         if self._external_store is not None and not version & DETACHED:
-            stored = self._external_store.get(store_key(self.location), version)
-            if stored is not None:
-                return open_stored(self.location, stored)
-        for scheme in NamingScheme:
+            known = stored(self._external_store, self.location, version)
+            if known is not None:
+                return open_stored(self.location, known)
+        for scheme in (self._scheme, *(other for other in NamingScheme if other is not self._scheme)):
             try:
-                return (self.location / VERSIONS_DIR / scheme.file_name(version)).open()
+                source = (self.location / VERSIONS_DIR / scheme.file_name(version)).open_whole()
             except NotFoundError:
                 continue
+            if not version & DETACHED:
+                self._scheme = scheme
+            return source
         raise VersionNotFoundError(f"{self.location.uri}: no version {version}; {self.listing().describe()}")
 
-    def _stored_latest(self) -> int | None:
+    def _stored_latest(self) -> StoredManifest | None:
         if self._external_store is None:
             return None
-        stored = self._external_store.get_latest(store_key(self.location))
-        return None if stored is None else stored.version
+        return latest_stored(self._external_store, self.location)
+
+    def _found_latest(self) -> FoundManifest:
+        found = find_latest(self.location)
+        if found is None:
+            raise self._nothing_here()
+        self._scheme = found.scheme
+        return found
 
     def _nothing_here(self) -> DatasetNotFoundError:
         if not self.location.exists():

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from lance_df.errors import (
     DatasetNotFoundError,
     InvalidInputError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from lance_df.format.refs import MAIN
-from lance_df.storage import open_location
 from lance_df.table.history import History
+from lance_df.table.places import find_place
 from lance_df.table.refs import ResolvedRef, VersionRef, resolve
 from lance_df.table.table import Shared, Table, open_ref
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from lance_df.storage import Location
     from lance_df.table.external_store import ExternalManifestStore
-
-_DYNAMODB_SCHEME = "s3+ddb://"
 
 
 def open_table(
@@ -41,7 +38,8 @@ def open_table(
     Parameters
     ----------
     uri
-        Path or URL of the table, or of one of its branches (``…/tree/{branch}``).
+        Path or URL of the table, or of one of its branches (``…/tree/{branch}``);
+        ``s3+ddb://bucket/path?ddbTableName=T`` for tables whose versions DynamoDB decides.
     version
         A number, a tag, or (branch, version); the latest version by default.
     branch
@@ -66,27 +64,14 @@ def open_table(
     """
     if asof is not None and version is not None:
         raise InvalidInputError("a version is named by its number, tag or branch, or by time, not by both")
-    location = _location(uri, storage_options, has_store=external_store is not None)
-    root, own_branch = _root(location, external_store)
-    shared = Shared(root, external_store)
+    place = find_place(uri, storage_options, external_store)
+    root, own_branch = _root(place.location, place.external_store)
+    shared = Shared(root, place.external_store)
     branch = own_branch if branch is None else branch
     branch = None if branch == MAIN else branch
     if asof is not None:
         return _open_asof(shared, branch, asof)
     return open_ref(shared, _resolve(shared, version, branch))
-
-
-def _location(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *, has_store: bool
-) -> Location:
-    text = uri
-    if isinstance(text, str) and text.startswith(_DYNAMODB_SCHEME):
-        if not has_store:
-            raise UnsupportedFeatureError(
-                f"{text.partition('?')[0]}: needs an external manifest store; pass external_store"
-            )
-        text = "s3://" + text.removeprefix(_DYNAMODB_SCHEME).partition("?")[0]
-    return open_location(text, storage_options)
 
 
 def _root(location: Location, store: ExternalManifestStore | None) -> tuple[Location, str | None]:

@@ -11,11 +11,12 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
+from lance_df.storage.first_page import first_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from lance_df.storage import Entry, Location
+    from lance_df.storage import ByteSource, Entry, Location
 
 VERSIONS_DIR = "_versions"
 DETACHED = 1 << 63
@@ -23,6 +24,9 @@ DETACHED = 1 << 63
 _MAX = 2**64 - 1
 _NAME = re.compile(r"(d?)([0-9]+)\.manifest")
 _V2_DIGITS = 20
+# names that one request lists; there may be staged and temporary files among them
+_PAGE = 100
+_MAX_WHOLE_BYTES = 16 * 1024 * 1024
 
 
 class NamingScheme(Enum):
@@ -79,11 +83,62 @@ class VersionListing:
         return f"the versions are {'…, ' if len(numbers) > 20 else ''}{shown}"
 
 
+@dataclass(frozen=True, slots=True)
+class FoundManifest:
+    """A manifest file that a listing showed; ``size`` is ``None`` where listings do not tell it."""
+
+    version: int
+    scheme: NamingScheme
+    size: int | None
+
+    def open(self, table: Location) -> ByteSource:
+        """Open the file."""
+        file = table / VERSIONS_DIR / self.scheme.file_name(self.version)
+        if self.size is None or self.size <= _MAX_WHOLE_BYTES:
+            return file.open_whole()
+        return file.open_sized(self.size)
+
+
+def find_latest(table: Location) -> FoundManifest | None:
+    """Find the manifest of the highest version; None when there is none.
+
+    Takes one request on S3 and GCS, however many versions there are: new versions come first in the order of
+    names. The file with a hint at the latest version is not needed, and may be wrong, so it is not read.
+
+    Raises
+    ------
+    CorruptDataError
+        Names of both schemes were seen; see :func:`list_versions`.
+    """
+    folder = table / VERSIONS_DIR
+    if table.is_local:
+        return _latest(table, ((name, None) for name in folder.file_names()))
+    page = first_files(folder, _PAGE)
+    if page is not None:
+        entries, is_complete = page
+        found = _latest(table, ((entry.name, entry.size) for entry in entries))
+        if is_complete or (found is not None and found.scheme is NamingScheme.V2):
+            return found
+    entries = [entry for entry in folder.list() if not entry.is_directory]
+    return _latest(table, ((entry.name, entry.size) for entry in entries))
+
+
+def _latest(table: Location, names: Iterable[tuple[str, int | None]]) -> FoundManifest | None:
+    latest: FoundManifest | None = None
+    for name, size in names:
+        parsed = parse_manifest_name(name)
+        if parsed is None or parsed[0] & DETACHED:
+            continue
+        version, scheme = parsed
+        if latest is not None and latest.scheme is not scheme:
+            raise _mixed(table)
+        if latest is None or version > latest.version:
+            latest = FoundManifest(version, scheme, size)
+    return latest
+
+
 def list_versions(table: Location) -> VersionListing:
     """List the versions of the table or branch at ``table``; none when there is no such folder.
-
-    fsspec lists whole folders, whatever the store, so this is right for stores with and without ordered
-    listings. The file with a hint at the latest version is not needed, and may be wrong, so it is not read.
 
     Raises
     ------
@@ -99,8 +154,12 @@ def list_versions(table: Location) -> VersionListing:
         found[parsed[0]] = entry
         schemes.add(parsed[1])
     if len(schemes) > 1:
-        raise CorruptDataError(
-            f"{table.uri}/{VERSIONS_DIR}: manifests with names of both schemes, such as 1.manifest and "
-            f"{NamingScheme.V2.file_name(1)}; which version is the latest cannot be told"
-        )
+        raise _mixed(table)
     return VersionListing(schemes.pop() if schemes else NamingScheme.V2, dict(sorted(found.items())))
+
+
+def _mixed(table: Location) -> CorruptDataError:
+    return CorruptDataError(
+        f"{table.uri}/{VERSIONS_DIR}: manifests with names of both schemes, such as 1.manifest and "
+        f"{NamingScheme.V2.file_name(1)}; which version is the latest cannot be told"
+    )

@@ -6,16 +6,30 @@ put-if-absent, or through one external manifest store.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lance_df.errors import CommitStateUnknownError, NotFoundError, StorageError, UnsupportedFeatureError
+from lance_df.errors import CommitStateUnknownError, CorruptDataError, LanceError, NotFoundError
 from lance_df.storage.put_if_absent import put_if_absent
+from lance_df.table.external_store import (
+    finish_commit,
+    open_stored,
+    place_manifest,
+    staged_manifest,
+    store_key,
+    stored,
+)
 from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lance_df.storage import Location
-    from lance_df.table.external_store import ExternalManifestStore
+    from lance_df.table.external_store import ExternalManifestStore, StoredManifest
     from lance_df.table.versions import NamingScheme
+
+# How often a write is sent: again when it is not known whether it arrived, and it is not there.
+_ATTEMPTS = 2
 
 
 def publish_manifest(
@@ -48,24 +62,122 @@ def publish_manifest(
     ------
     CommitStateUnknownError
         Whether the version was made is not known. Nothing that it refers to may be deleted.
-    StorageError
+    StorageError, NotFoundError
         The store refused; the version was not made, and no request is on its way.
     UnsupportedFeatureError
         The store cannot tell writers apart: give an external manifest store.
+    CorruptDataError
+        The table and its external store contradict each other; the version was not made.
     """
     if external_store is not None:
-        raise UnsupportedFeatureError(f"{table.uri}: commits through an external store are not there yet")
+        return _publish_recorded(table, version, scheme, data, external_store)
     name = table / VERSIONS_DIR / scheme.file_name(version)
+
+    def is_there() -> bool | None:
+        try:
+            return name.read() == data
+        except NotFoundError:
+            return None
+
+    if name.is_local:
+        # a failure means that the name was not taken, or that it is, but not safe from a crash
+        return put_if_absent(name, data) or name.read() == data
+    return _settled(lambda: put_if_absent(name, data), is_there, what=f"{table.uri}: version {version}")
+
+
+def _publish_recorded(
+    table: Location, version: int, scheme: NamingScheme, data: bytes, store: ExternalManifestStore
+) -> bool:
+    """Publish in four steps: stage the manifest, record it, give it its final name, record that."""
+    if version > 1 and (previous := stored(store, table, version - 1)) is not None:
+        finish_commit(store, table, previous)
+    final = table / VERSIONS_DIR / scheme.file_name(version)
+    if final.exists():
+        if (known := stored(store, table, version)) is None:
+            raise CorruptDataError(
+                f"{final.uri}: there is this version, but the external manifest store does not know it; a "
+                "writer has committed without that store"
+            )
+        return _is_same(table, known, data)
+    manifest = staged_manifest(version, scheme, len(data))
+    staged = table / VERSIONS_DIR / manifest.name
     try:
-        if put_if_absent(name, data):
-            return True
-        failure = None
-    except CommitStateUnknownError as err:
-        failure = err
-    try:
-        return name.read() == data
-    except (StorageError, NotFoundError) as err:
-        raise CommitStateUnknownError(
-            f"{name.uri}: the store failed while this version was written; whether it was committed is not "
-            "known: look at the table before trying again"
-        ) from (failure or err)
+        staged.put(data)
+        is_ours = _record(store, table, manifest, data)
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        with suppress(LanceError):
+            staged.remove()
+        raise
+    if not is_ours:
+        with suppress(LanceError):
+            staged.remove()
+        return False
+    # What fails from here on is made up for by the next writer; the version is decided.
+    with suppress(LanceError):
+        place_manifest(store, table, manifest, data)
+    return True
+
+
+def _record(store: ExternalManifestStore, table: Location, manifest: StoredManifest, data: bytes) -> bool:
+    """Record a staged manifest for its version; return whether the version is ours."""
+    what = f"{table.uri}: version {manifest.version}"
+
+    def put() -> bool:
+        try:
+            return store.put_if_absent(store_key(table), manifest)
+        except LanceError:
+            raise
+        except Exception as err:
+            raise CommitStateUnknownError(f"{what}: its external manifest store failed") from err
+
+    def is_there() -> bool | None:
+        known = stored(store, table, manifest.version)
+        if known is None:
+            return None
+        return known.name == manifest.name or (known.is_final and _is_same(table, known, data))
+
+    return _settled(put, is_there, what=what)
+
+
+def _settled(put: Callable[[], bool], is_there: Callable[[], bool | None], *, what: str) -> bool:
+    """Send a write and return whether it took effect, whatever becomes of the answers.
+
+    A refusal needs a look as well: libraries repeat requests, so that it may come from our own first one.
+
+    Parameters
+    ----------
+    put
+        May be repeated: what is still on its way finds the name taken.
+    is_there
+        Whether our content has the name; ``None`` when it is free.
+    """
+    failure: LanceError | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            if put():
+                return True
+        except CommitStateUnknownError as err:
+            failure = err
+        except LanceError:
+            if failure is None:
+                raise
+        try:
+            if (found := is_there()) is not None:
+                return found
+        except LanceError as err:
+            failure = failure or err
+            break
+    raise CommitStateUnknownError(
+        f"{what}: the store failed while it was written; whether it was committed is not known: look at the "
+        "table before trying again"
+    ) from failure
+
+
+def _is_same(table: Location, known: StoredManifest, data: bytes) -> bool:
+    """Whether a recorded manifest is this one, which another client may have finished."""
+    if known.size not in (None, len(data)):
+        return False
+    source = open_stored(table, known)
+    return source.read_range(0, source.size).to_pybytes() == data

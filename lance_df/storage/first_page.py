@@ -1,0 +1,55 @@
+"""The beginning of a folder, by one request, of stores that list names in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lance_df.storage.location import Entry
+from lance_df.storage.translate import translate_errors
+
+if TYPE_CHECKING:
+    from lance_df.storage.location import Location
+
+
+def first_files(folder: Location, count: int) -> tuple[list[Entry], bool] | None:
+    """Return up to ``count`` files, the first ones in the order of their names, and whether these are all.
+
+    Returns
+    -------
+    ``None`` for stores of which no such request is known: list the folder.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such bucket.
+    StorageError
+        The store failed.
+    """
+    fs: Any = folder.fs
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    with translate_errors(folder.uri):
+        if protocols & {"s3", "s3a"} and hasattr(fs, "call_s3"):
+            return _first_of_s3(fs, folder.path, count)
+        if protocols & {"gs", "gcs"} and hasattr(fs, "call"):
+            return _first_of_gcs(fs, folder.path, count)
+    return None
+
+
+def _first_of_s3(fs: Any, path: str, count: int) -> tuple[list[Entry], bool]:
+    bucket, key, _ = fs.split_path(path)
+    prefix = f"{key.strip('/')}/"
+    page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, Delimiter="/", MaxKeys=count)
+    found = [(str(item["Key"]), item["Size"]) for item in page.get("Contents", ())]
+    return _entries(found, prefix), not page.get("IsTruncated")
+
+
+def _first_of_gcs(fs: Any, path: str, count: int) -> tuple[list[Entry], bool]:
+    bucket, key, _ = fs.split_path(path)
+    prefix = f"{key.strip('/')}/"
+    page = fs.call("GET", "b/{}/o", bucket, prefix=prefix, delimiter="/", maxResults=count, json_out=True)
+    found = [(str(item["name"]), item["size"]) for item in page.get("items", ())]
+    return _entries(found, prefix), not page.get("nextPageToken")
+
+
+def _entries(found: list[tuple[str, Any]], prefix: str) -> list[Entry]:
+    return [Entry(name.removeprefix(prefix), int(size), False) for name, size in found if name != prefix]
