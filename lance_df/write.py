@@ -3,38 +3,67 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-import pyarrow as pa
-import pyarrow.dataset as pads
-
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.sources import to_batches
 from lance_df.storage import open_location
+from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.fragment_writer import FileLimits
+from lance_df.table.refs import ResolvedRef
+from lance_df.table.table import open_ref
 from lance_df.table.write import WriteOptions, write_table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lance_df.dataset import LanceDataset
 
 _COMMIT_MESSAGE = "__lance_commit_message"
+_CLEANUP_DEFAULTS = {"interval": 20, "older_than_seconds": 14 * 24 * 60 * 60}
+_UNITS = (("days", 24 * 60 * 60), ("h", 60 * 60), ("m", 60), ("s", 1))
+
+
+class AutoCleanupConfig(TypedDict, total=False):
+    """When to remove old versions: at every ``interval``-th one, those older than ``older_than_seconds``."""
+
+    interval: int
+    older_than_seconds: int
 
 
 def write_dataset(
     data_obj: Any,
-    uri: str | os.PathLike[str] | LanceDataset,
+    uri: str | os.PathLike[str] | LanceDataset | None = None,
     schema: pa.Schema | None = None,
     mode: Literal["create", "append", "overwrite"] = "create",
     *,
     max_rows_per_file: int = 1024 * 1024,
     max_rows_per_group: int = 1024,
     max_bytes_per_file: int = 90 * 1024 * 1024 * 1024,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    commit_lock: Callable[[int], object] | None = None,
+    progress: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     data_storage_version: Literal["stable", "legacy", "0.1", "2.0", "2.1", "2.2"] | None = None,
+    use_legacy_format: bool | None = None,
     enable_v2_manifest_paths: bool = True,
     enable_stable_row_ids: bool = False,
+    auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
+    initial_bases: Sequence[DatasetBasePath] | None = None,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
+    external_blob_mode: Literal["reference", "ingest"] = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    blob_pack_file_size_threshold: int | None = None,
+    namespace_client: object = None,
+    table_id: Sequence[str] | None = None,
+    session: object = None,
     statistics: bool = False,
 ) -> LanceDataset:
     """Write data to a table and return its new version.
@@ -44,11 +73,12 @@ def write_dataset(
     Parameters
     ----------
     data_obj
-        A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, pandas or Polars frame, a dict of
-        columns, a list of dicts, anything with ``__arrow_c_stream__``, or, with ``schema``, an iterable of
-        batches. Streams are consumed batch by batch; memory is bounded by pages, not by the input.
+        A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, Lance dataset, pandas or Polars
+        frame, a dict of columns, a list of dicts, anything with ``__arrow_c_stream__``, or, with ``schema``,
+        an iterable of batches. Streams are consumed batch by batch; memory is bounded by pages, not by the
+        input.
     uri
-        The folder of the table, or a dataset.
+        The folder of the table or branch; or a dataset, of which the branch that it shows is written to.
     schema
         The schema to write with; data of other types is cast to it where no value is lost.
     mode
@@ -58,14 +88,31 @@ def write_dataset(
         When to start the next data file; bytes are checked after each batch.
     max_rows_per_group
         Of 0.1 files only: how many rows have statistics, and are read, together.
+    data_cache_bytes, max_page_bytes
+        Bytes of all columns together that wait to become pages, and of one page; of 2.x files only.
+    progress
+        An object whose ``begin(fragment)`` and ``complete(fragment)`` are called for every data file.
     storage_options
         For the fsspec filesystem.
     data_storage_version
-        File version; by default 2.2 for a new content, and the table's own for ``append``.
-    enable_v2_manifest_paths, enable_stable_row_ids
+        File version; by default 2.2 for new tables, and the table's own for others. Rows of another 2.x
+        version can be appended to a 2.x table.
+    use_legacy_format
+        True stands for version ``"legacy"``, False for ``"stable"``; deprecated.
+    enable_v2_manifest_paths, enable_stable_row_ids, auto_cleanup_options
         For new tables only.
     commit_message, transaction_properties
         Kept with the version.
+    initial_bases
+        For new tables only: base paths to register, which are places for data files beside the table's own.
+    target_bases
+        Names or paths of base paths; new data files go to them in turn instead of to the table's own folder.
+    target_all_bases
+        Put data files into all base paths in turn, and with True also into the table's own folder.
+    external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold, session
+        Taken so that calls written for pylance work; they have no effect, as blob columns are refused.
+    commit_lock, base_store_params, namespace_client, table_id
+        Refused: there are external manifest stores, options in URLs, and namespaces of this package.
     statistics
         Build zone map indices (smallest and largest value of every 8192 rows) for every column of a suitable
         type, in a version of its own.
@@ -79,89 +126,106 @@ def write_dataset(
     ConflictError
         Another writer changed the table in a way that forbids this.
     UnsupportedFeatureError
-        A type or a file version that cannot be written.
+        A type or a file version that cannot be written, or an argument that is refused.
     StorageError
         The store failed; nothing is left behind.
     """
-    if isinstance(uri, str | os.PathLike):
-        table_uri = uri
-    else:
-        table_uri = uri.uri
-        storage_options = uri._storage_options if storage_options is None else storage_options
-    properties = dict(transaction_properties or {})
-    if commit_message is not None:
-        properties[_COMMIT_MESSAGE] = commit_message
+    del session, blob_pack_file_size_threshold
+    _refuse(
+        commit_lock=commit_lock,
+        base_store_params=base_store_params,
+        namespace_client=namespace_client,
+        table_id=table_id,
+    )
+    _check_blob_mode(external_blob_mode, outside=allow_external_blob_outside_bases)
+    if uri is None:
+        raise InvalidInputError("a path or URL, or a dataset, is needed")
     options = WriteOptions(
         limits=FileLimits(
-            max_rows=max_rows_per_file, max_bytes=max_bytes_per_file, max_rows_per_group=max_rows_per_group
+            max_rows=max_rows_per_file,
+            max_bytes=max_bytes_per_file,
+            max_rows_per_group=max_rows_per_group,
+            data_cache_bytes=data_cache_bytes,
+            max_page_bytes=max_page_bytes,
         ),
-        data_storage_version=data_storage_version,
+        data_storage_version=_file_version(data_storage_version, use_legacy_format),
         stable_row_ids=enable_stable_row_ids,
         v2_manifest_names=enable_v2_manifest_paths,
-        properties=properties,
+        config=_cleanup_config(auto_cleanup_options),
+        properties=_properties(commit_message, transaction_properties),
+        initial_bases=tuple(as_base_path(base) for base in initial_bases or ()),
+        target_bases=tuple(target_bases or ()),
+        target_all_bases=target_all_bases,
+        progress=progress,
         statistics=statistics,
     )
-    data_schema, batches = _to_batches(data_obj, schema)
-    table = open_location(table_uri, storage_options)
-    version = write_table(table, data_schema, batches, mode=mode, options=options)
+    data_schema, batches = to_batches(data_obj, schema)
+    from lance_df.dataset import LanceDataset, dataset
 
-    from lance_df.dataset import dataset
-
-    return dataset(table_uri, version=version, storage_options=storage_options)
-
-
-def _to_batches(data: Any, schema: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the schema and the batches of any source, cast to ``schema`` if there is one."""
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    elif isinstance(data, dict):
-        data = pa.table(data, schema=schema)
-    elif isinstance(data, list) and data and isinstance(data[0], dict):
-        data = pa.Table.from_pylist(data, schema=schema)
-    elif isinstance(data, pads.Dataset | pads.Scanner):
-        data = data.to_reader() if isinstance(data, pads.Scanner) else data.scanner().to_reader()
-    elif _is_pandas(data):
-        data = pa.Table.from_pandas(data, schema=schema, preserve_index=False)
-    if isinstance(data, pa.Table):
-        return _cast(data.schema, iter(data.to_batches()), schema)
-    if isinstance(data, pa.RecordBatchReader):
-        return _cast(data.schema, iter(data), schema)
-    if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
-        return _cast(reader.schema, iter(reader), schema)
-    if isinstance(data, Iterable):
-        if schema is None:
-            raise InvalidInputError("an iterable of batches needs its schema: pass schema=…")
-        return schema, _checked(data, schema)
-    raise InvalidInputError(f"{type(data).__name__} is no Arrow data")
+    if isinstance(uri, LanceDataset):
+        table = uri._table
+        version = write_table(table.location, data_schema, batches, mode=mode, options=options)
+        made = open_ref(table.shared, ResolvedRef(table.branch, version))
+        return LanceDataset._of(made, uri.uri, uri._storage_options, None)
+    location = open_location(uri, storage_options)
+    version = write_table(location, data_schema, batches, mode=mode, options=options)
+    return dataset(uri, version=version, storage_options=storage_options)
 
 
-def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "DataFrame"
+def _refuse(**arguments: object) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            raise UnsupportedFeatureError(f"write_dataset does not support {name}")
 
 
-def _cast(
-    own: pa.Schema, batches: Iterator[pa.RecordBatch], schema: pa.Schema | None
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    if schema is None or schema.equals(own, check_metadata=True):
-        return own, batches
-    return schema, (_cast_batch(batch, schema) for batch in batches)
+def _check_blob_mode(mode: str, *, outside: bool) -> None:
+    if mode not in ("reference", "ingest"):
+        raise InvalidInputError(f"external_blob_mode is {mode!r}, expected 'reference' or 'ingest'")
+    if outside and mode == "ingest":
+        raise InvalidInputError(
+            "allow_external_blob_outside_bases only applies when external_blob_mode is 'reference'"
+        )
 
 
-def _checked(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for item in batches:
-        if isinstance(item, pa.RecordBatch):
-            yield _cast_batch(item, schema)
-        elif isinstance(item, pa.Table):
-            yield from (_cast_batch(batch, schema) for batch in item.to_batches())
-        else:
-            raise InvalidInputError(f"an iterable of batches holds a {type(item).__name__}")
+def _file_version(data_storage_version: str | None, use_legacy_format: bool | None) -> str | None:
+    if use_legacy_format is None:
+        return data_storage_version
+    warnings.warn(
+        "use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3
+    )
+    return "legacy" if use_legacy_format else "stable"
 
 
-def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    if batch.schema.equals(schema):
-        return batch
-    try:
-        return batch.select(schema.names).cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError) as err:
-        raise InvalidInputError(f"the data cannot be brought to the schema given: {err}") from err
+def _properties(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
+    merged = dict(properties or {})
+    if message is not None:
+        merged[_COMMIT_MESSAGE] = message
+    if not all(isinstance(text, str) for pair in merged.items() for text in pair):
+        raise InvalidInputError("commit_message is a text, transaction_properties a dict of texts")
+    return merged
+
+
+def _cleanup_config(options: AutoCleanupConfig | None) -> dict[str, str]:
+    """Return the configuration under which pylance, too, cleans up as it commits."""
+    if options is None:
+        return {}
+    values: dict[str, object] = {**_CLEANUP_DEFAULTS, **options}
+    interval, seconds = values["interval"], values["older_than_seconds"]
+    if not (isinstance(interval, int) and isinstance(seconds, int) and interval >= 0 and seconds >= 0):
+        raise InvalidInputError(
+            f"auto_cleanup_options have an interval and older_than_seconds, two numbers, not {options!r}"
+        )
+    return {
+        "lance.auto_cleanup.interval": str(interval),
+        "lance.auto_cleanup.older_than": _duration(seconds),
+    }
+
+
+def _duration(seconds: int) -> str:
+    """Return a duration as text, such as ``14days`` or ``1h 30m``."""
+    parts = []
+    for unit, size in _UNITS:
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts) or "0s"

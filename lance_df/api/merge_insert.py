@@ -212,11 +212,11 @@ class MergeInsertBuilder:
     def _compute(
         self, data: Any, schema: pa.Schema | None
     ) -> Callable[[Table], AbstractContextManager[Change[MergeStatistics]]]:
-        from lance_df.write import _to_batches
+        from lance_df.sources import to_batches
 
         if self._clauses.does_nothing:
             raise InvalidInputError("the merge is not told to change anything: add a when_… clause")
-        data_schema, batches = _to_batches(data, schema)
+        data_schema, batches = to_batches(data, schema)
         rows = pa.Table.from_batches(list(batches), data_schema)
         where, condition = self._unmatched, self._condition
 

@@ -16,7 +16,7 @@ from lance_df.table.evolution.add_columns import columns_added, null_columns
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
 from lance_df.table.evolution.drop_columns import columns_dropped
 from lance_df.table.evolution.join import Lookup
-from lance_df.table.evolution.live_rows import read_live
+from lance_df.table.evolution.live_rows import read_keys
 from lance_df.table.evolution.metadata import field_metadata_update, map_update
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
     from lance_df.format.fragments import Fragment
     from lance_df.table.table import Table
+
+_BATCH_ROWS = 64 * 1024
 
 
 class AlterColumn(TypedDict, total=False):
@@ -200,16 +202,17 @@ class SchemaChanges(DatasetBase):
 
 def open_lookup(data: Any, key: str, schema: pa.Schema | None) -> Lookup:
     """Read data to join with into memory."""
-    from lance_df.write import _to_batches
+    from lance_df.sources import to_batches
 
-    given, batches = _to_batches(data, schema)
+    given, batches = to_batches(data, schema)
     return Lookup(pa.Table.from_batches(batches, given), key)
 
 
 def joined(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Iterator[pa.RecordBatch]:
     """Yield what is found for the keys of a fragment."""
-    for (keys,) in read_live(table, fragment, [table.schema.field(key)]):
-        yield lookup.rows(keys)
+    found = lookup.find(read_keys(table, fragment, key))
+    for start in range(0, len(found), _BATCH_ROWS):
+        yield lookup.take(found.slice(start, _BATCH_ROWS))
 
 
 def _alteration(given: Any) -> Alteration:

@@ -139,9 +139,9 @@ class _Stream:
     """Values that come from elsewhere, one for each live row of the table."""
 
     def __init__(self, ds: LanceDataset, data: Any, schema: pa.Schema | None) -> None:
-        from lance_df.write import _to_batches
+        from lance_df.sources import to_batches
 
-        self.schema, batches = _to_batches(data, schema)
+        self.schema, batches = to_batches(data, schema)
         self._split = SplitStream(ds._table, batches)
 
     def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from lance_df.file.legacy_writer import LegacyFileWriter
-from lance_df.file.writer import FileWriter
+from lance_df.file.writer import PAGE_BYTES, FileWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +44,7 @@ def open_writer(
     schema: Schema,
     *,
     version: str,
+    page_bytes: int = PAGE_BYTES,
     rows_per_group: int = 1024,
     dictionaries: dict[int, pa.Array] | None = None,
 ) -> DataFileWriter:
@@ -57,9 +58,11 @@ def open_writer(
         The fields, with the ids that the table gave them.
     version
         ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``.
+    page_bytes
+        Of 2.x files only: Arrow bytes of a column that become one page.
     rows_per_group, dictionaries
         Of 0.1 files only, see :class:`lance_df.file.legacy_writer.LegacyFileWriter`.
     """
     if version == "0.1":
         return LegacyFileWriter(sink, schema, rows_per_group=rows_per_group, dictionaries=dictionaries)
-    return FileWriter(sink, schema, version=version)
+    return FileWriter(sink, schema, version=version, page_bytes=page_bytes)

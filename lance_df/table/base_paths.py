@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
@@ -25,6 +26,14 @@ DELETIONS_DIR = "_deletions"
 INDICES_DIR = "_indices"
 
 _HAS_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*://")
+
+
+@dataclass(frozen=True, slots=True)
+class DataTarget:
+    """Where new data files go: a folder, and what their entries call it."""
+
+    folder: Location
+    base_id: int | None = None
 
 
 class BasePaths:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
 from lance_df.format.manifest import BasePath
-from lance_df.table.base_paths import DATA_DIR, BasePaths, path_for
+from lance_df.table.base_paths import DATA_DIR, BasePaths, DataTarget, path_for
 from lance_df.table.commit.apply_metadata import check_distinct
 
 if TYPE_CHECKING:
@@ -49,17 +49,20 @@ class DatasetBasePath:
             raise InvalidInputError(f"a base path is a path or a URL, not {self.path!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class DataTarget:
-    """Where new data files go: a folder, and what their entries call it."""
+def as_base_path(base: object) -> DatasetBasePath:
+    """Return a base path of this package for one of pylance's.
 
-    folder: Location
-    base_id: int | None = None
-
-
-def primary_target(table: Location) -> DataTarget:
-    """Return the table's own folder of data files."""
-    return DataTarget(table / DATA_DIR)
+    Raises
+    ------
+    InvalidInputError
+        It is none.
+    """
+    if isinstance(base, DatasetBasePath):
+        return base
+    try:
+        return DatasetBasePath(base.path, base.name, base.is_dataset_root, base.id)  # type: ignore[attr-defined]
+    except AttributeError as err:
+        raise InvalidInputError(f"a DatasetBasePath is needed, not {type(base).__name__}") from err
 
 
 def checked_bases(
@@ -81,7 +84,9 @@ def checked_bases(
     for each in given:
         base_id = each.id or 0
         if not 0 <= base_id <= _MAX_ID or (base_id and base_id in taken):
-            raise InvalidInputError(f"base path {each.path} cannot have the id {base_id}; in use: {sorted(taken)}")
+            raise InvalidInputError(
+                f"base path {each.path} cannot have the id {base_id}; in use: {sorted(taken)}"
+            )
         taken.add(base_id)
         path = path_for(each.path, table, table)
         new.append(BasePath(id=base_id, path=path, is_dataset_root=each.is_dataset_root, name=each.name))
@@ -117,7 +122,7 @@ def choose_targets(
     InvalidInputError
         There is no such base path, or both arguments are given.
     """
-    own = primary_target(table)
+    own = DataTarget(table / DATA_DIR)
     places = BasePaths(table, tuple(bases), source=table.uri)
     if all_bases is None:
         chosen = [_find(bases, name) for name in names or ()]

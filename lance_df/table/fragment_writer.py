@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
 from lance_df.file.open_writer import open_writer
+from lance_df.file.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
 from lance_df.storage.sink import ByteSink
-from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.base_paths import DATA_DIR, DataTarget
 from lance_df.table.conform import conform
 
 if TYPE_CHECKING:
@@ -28,22 +29,56 @@ if TYPE_CHECKING:
     from lance_df.table.zone_map_writer import ZoneMapBuilder
 
 
+# smaller pages are more description than data
+_MIN_PAGE_BYTES = 4096
+
+
+class WriteProgress(Protocol):
+    """Is told of data files as they begin and as they are complete."""
+
+    def begin(self, fragment: Fragment) -> object:
+        """Take note of a fragment whose data file is about to be written."""
+        ...
+
+    def complete(self, fragment: Fragment) -> object:
+        """Take note of a fragment whose data file is complete; others do not see it yet."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLimits:
     """When to start the next data file: when either is reached; bytes are checked after each batch.
 
-    Files of version 0.1 consist of groups of ``max_rows_per_group`` rows, and end with a whole one.
+    Files of version 0.1 consist of groups of ``max_rows_per_group`` rows, and end with a whole one. In others
+    a column's rows become a page when their bytes are more than its share of ``data_cache_bytes``, or
+    ``max_page_bytes``.
     """
 
     max_rows: int = 1024 * 1024
     max_bytes: int = 90 * 1024**3
     max_rows_per_group: int = 1024
+    data_cache_bytes: int | None = None
+    max_page_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_rows", "max_bytes", "max_rows_per_group"):
-            if getattr(self, name) < 1:
-                argument = name if name.endswith("group") else f"{name}_per_file"
-                raise InvalidInputError(f"{argument} must be at least 1, got {getattr(self, name)}")
+        for argument, value, least in (
+            ("max_rows_per_file", self.max_rows, 1),
+            ("max_bytes_per_file", self.max_bytes, 1),
+            ("max_rows_per_group", self.max_rows_per_group, 1),
+            ("data_cache_bytes", self.data_cache_bytes, 0),
+            ("max_page_bytes", self.max_page_bytes, 1),
+        ):
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise InvalidInputError(f"{argument} must be a number of at least {least}, got {value!r}")
+
+    def page_bytes(self, num_columns: int) -> int:
+        """Return the Arrow bytes that become one page."""
+        page_bytes = PAGE_BYTES
+        if self.data_cache_bytes is not None:
+            page_bytes = self.data_cache_bytes // max(1, num_columns)
+        if self.max_page_bytes is not None:
+            page_bytes = min(page_bytes, self.max_page_bytes)
+        return max(page_bytes, _MIN_PAGE_BYTES)
 
     @property
     def rows_per_group(self) -> int:
@@ -66,6 +101,8 @@ def fragments_written(
     limits: FileLimits,
     zone_maps: ZoneMapBuilder | None = None,
     dictionaries: dict[int, pa.Array] | None = None,
+    targets: Sequence[DataTarget] = (),
+    progress: WriteProgress | None = None,
 ) -> Iterator[tuple[Fragment, ...]]:
     """Write batches into data files, and remove these again when what is done with them fails.
 
@@ -81,13 +118,22 @@ def fragments_written(
         Is shown all rows.
     dictionaries
         Is told the values of those dictionary columns of 0.1 that have none in ``schema``, by field id.
+    targets
+        Where the files go, in turn; by default all go below the root of the table.
 
     Yields
     ------
     The new fragments, all with id 0: ids are given out by the commit.
     """
-    dictionaries = {} if dictionaries is None else dictionaries
-    writer = _FragmentWriter(table / DATA_DIR, schema, version, limits, zone_maps, dictionaries)
+    writer = _FragmentWriter(
+        tuple(targets) or (DataTarget(table / DATA_DIR),),
+        schema,
+        version,
+        limits,
+        zone_maps,
+        {} if dictionaries is None else dictionaries,
+        progress,
+    )
     try:
         for batch in batches:
             writer.write(batch)
@@ -104,36 +150,33 @@ class _FragmentWriter:
 
     def __init__(
         self,
-        folder: Location,
+        targets: tuple[DataTarget, ...],
         schema: Schema,
         version: str,
         limits: FileLimits,
         zone_maps: ZoneMapBuilder | None,
         dictionaries: dict[int, pa.Array],
+        progress: WriteProgress | None,
     ) -> None:
-        self._folder = folder
+        self._targets = targets
         self._schema = schema
         self._version = version
         self._limits = limits
         self._zone_maps = zone_maps
         self._dictionaries = dictionaries
+        self._progress = progress
         self._max_rows = limits.rows_of_file(version)
         self._open: DataFileWriter | None = None
         self._name = ""
         self._fragments: list[Fragment] = []
+        self._files: list[Location] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows and not self._schema.fields:
+            raise InvalidInputError(f"{batch.num_rows} rows without any column cannot be stored")
         while batch.num_rows:
             if self._open is None:
-                self._name = data_file_name()
-                sink = ByteSink(self._folder / self._name)
-                self._open = open_writer(
-                    sink,
-                    self._schema,
-                    version=self._version,
-                    rows_per_group=self._limits.rows_per_group,
-                    dictionaries=self._dictionaries,
-                )
+                self._open = self._begin_file()
             room = self._max_rows - self._open.num_rows
             arrays = conform(batch.slice(0, room), self._schema)
             self._open.write_batch(arrays)
@@ -151,10 +194,28 @@ class _FragmentWriter:
         """Remove all files, as far as the store lets us."""
         if self._open is not None:
             self._open.abort()
-        for fragment in self._fragments:
-            for file in fragment.files:
-                with suppress(LanceError):
-                    (self._folder / file.path).remove()
+        for file in self._files:
+            with suppress(LanceError):
+                file.remove()
+        for target in self._targets:
+            target.folder.remove_empty_folder()
+
+    @property
+    def _target(self) -> DataTarget:
+        return self._targets[len(self._fragments) % len(self._targets)]
+
+    def _begin_file(self) -> DataFileWriter:
+        self._name = data_file_name()
+        if self._progress is not None:
+            self._progress.begin(Fragment(id=0, files=()))
+        return open_writer(
+            ByteSink(self._target.folder / self._name),
+            self._schema,
+            version=self._version,
+            page_bytes=self._limits.page_bytes(len(self._schema.fields)),
+            rows_per_group=self._limits.rows_per_group,
+            dictionaries=self._dictionaries,
+        )
 
     def _finish_file(self) -> None:
         if self._open is None:
@@ -163,9 +224,11 @@ class _FragmentWriter:
         self._open = None
         if self._zone_maps is not None:
             self._zone_maps.end_fragment()
-        self._fragments.append(
-            Fragment(id=0, files=(data_file(self._name, written),), physical_rows=written.num_rows)
-        )
+        self._files.append(self._target.folder / self._name)
+        file = data_file(self._name, written, base_id=self._target.base_id)
+        self._fragments.append(Fragment(id=0, files=(file,), physical_rows=written.num_rows))
+        if self._progress is not None:
+            self._progress.complete(self._fragments[-1])
 
 
 def data_file_name() -> str:
@@ -174,7 +237,7 @@ def data_file_name() -> str:
     return f"{int.from_bytes(random[:3]):024b}{random[3:].hex()}.lance"
 
 
-def data_file(name: str, written: WrittenFile) -> DataFile:
+def data_file(name: str, written: WrittenFile, *, base_id: int | None = None) -> DataFile:
     """Return what manifests say of a file that was just written."""
     if written.version == "0.1":
         major, minor = LEGACY_VERSION
@@ -187,4 +250,5 @@ def data_file(name: str, written: WrittenFile) -> DataFile:
         major_version=major,
         minor_version=minor,
         size_bytes=written.size_bytes,
+        base_id=base_id,
     )

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+_END = object()
+
 
 def map_ahead(function: Callable[[T], R], items: Iterable[T], *, ahead: int) -> Generator[R]:
     """Yield the result for each item, in order, with up to ``ahead`` more of them in the making.
@@ -32,3 +34,16 @@ def map_ahead(function: Callable[[T], R], items: Iterable[T], *, ahead: int) -> 
             yield pending.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def iterate_ahead(items: Iterable[T]) -> Generator[T]:
+    """Yield the items of an iterable, of which the next one is made in another thread while one is used.
+
+    Closing the generator waits for the one in the making, and drops it.
+    """
+    iterator = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="lance_df-ahead") as pool:
+        coming = pool.submit(next, iterator, _END)
+        while (item := coming.result()) is not _END:
+            coming = pool.submit(next, iterator, _END)
+            yield item  # type: ignore[misc] # it is not the end

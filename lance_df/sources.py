@@ -1,0 +1,102 @@
+"""Rows to write, from whatever holds them: every source becomes a schema and a stream of record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from lance_df.errors import InvalidInputError
+from lance_df.table.prefetch import iterate_ahead
+
+
+def to_batches(data: Any, schema: pa.Schema | None = None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the schema and the batches of a source, cast to ``schema`` if there is one.
+
+    Parameters
+    ----------
+    data
+        A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, pandas or Polars frame, a dict of
+        columns, a list of dicts, anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or, with
+        ``schema``, an iterable of batches and tables.
+
+    Returns
+    -------
+    Batches are taken from the source as they are asked for; the next one of a stream is made meanwhile.
+
+    Raises
+    ------
+    InvalidInputError
+        No such source, or values that do not fit the schema.
+    """
+    try:
+        source = _opened(data, schema)
+    except (pa.ArrowException, TypeError, ValueError) as err:
+        if isinstance(err, InvalidInputError):
+            raise
+        raise InvalidInputError(
+            f"this {type(data).__name__} cannot be turned into Arrow data: {err}"
+        ) from err
+    if isinstance(source, pa.Table):
+        return _cast(source.schema, iter(source.to_batches()), schema)
+    if isinstance(source, pa.RecordBatchReader):
+        return _cast(source.schema, iterate_ahead(source), schema)
+    if schema is None:
+        raise InvalidInputError("an iterable of batches needs its schema: pass schema=…")
+    return schema, _checked(source, schema)
+
+
+def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchReader | Iterable[Any]:
+    if isinstance(data, pa.Table | pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, dict):
+        return pa.table(data, schema=schema)
+    if isinstance(data, list) and data and isinstance(data[0], dict):
+        return pa.Table.from_pylist(data, schema=schema)
+    if isinstance(data, pads.Dataset):
+        data = data.scanner()
+    if isinstance(data, pads.Scanner):
+        return data.to_reader()
+    library = type(data).__module__.partition(".")[0]
+    if library == "pandas" and type(data).__name__ == "DataFrame":
+        return pa.Table.from_pandas(data, schema=schema)
+    if library == "polars" and type(data).__name__ == "DataFrame":
+        return data.to_arrow()  # unlike its stream, without views
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        return data
+    raise InvalidInputError(f"{type(data).__name__} is no Arrow data")
+
+
+def _cast(
+    own: pa.Schema, batches: Iterator[pa.RecordBatch], schema: pa.Schema | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    if schema is None or schema.equals(own, check_metadata=True):
+        return own, batches
+    return schema, (_cast_batch(batch, schema) for batch in batches)
+
+
+def _checked(batches: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for item in batches:
+        if isinstance(item, pa.RecordBatch):
+            yield _cast_batch(item, schema)
+        elif isinstance(item, pa.Table):
+            yield from (_cast_batch(batch, schema) for batch in item.to_batches())
+        else:
+            raise InvalidInputError(f"an iterable of batches holds a {type(item).__name__}")
+
+
+def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.equals(schema):
+        return batch
+    try:
+        return batch.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError) as err:
+        raise InvalidInputError(f"the data cannot be brought to the schema given: {err}") from err
