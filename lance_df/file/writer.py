@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -17,13 +21,16 @@ from lance_df.format.file_tail import serialize_column, serialize_descriptor, se
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lance_df.encodings.encoded_page import Buffer, EncodedPage
     from lance_df.format.schema import Field, Schema
     from lance_df.storage.sink import ByteSink
 
 PAGE_BYTES = 8 * 1024 * 1024
+# Smaller pages are encoded sooner than another thread would have begun.
+_MIN_THREAD_BYTES = 512 * 1024
+_MAX_THREADS = 8
 
 
 class _Encoders(Protocol):
@@ -33,6 +40,8 @@ class _Encoders(Protocol):
 
     def encode_column(self, field: Field, array: pa.Array, *, version: str) -> list[list[EncodedPage]]: ...
 
+
+EncodedColumns: TypeAlias = "list[list[EncodedPage]]"
 
 _ENCODERS: Mapping[str, _Encoders] = {"2.0": encode_v2_0, "2.1": encode_v2_1, "2.2": encode_v2_1}
 
@@ -51,7 +60,9 @@ class WrittenFile:
 class FileWriter:
     """Encodes batches into pages and writes them as soon as they are full.
 
-    Holds at most about ``page_bytes`` of each top-level column, beside the batches that these rows belong to.
+    Holds at most about ``page_bytes`` of each top-level column, beside the batches that these rows belong to,
+    and a page more for each processor: pages are encoded in threads, and written in the order in which they
+    became full.
     """
 
     def __init__(
@@ -80,6 +91,7 @@ class FileWriter:
         self._field_ids = [self._encoders.column_field_ids(field) for field in schema.fields]
         self._pages: list[list[list[PageInfo]]] = [[[] for _ in ids] for ids in self._field_ids]
         self._global_buffers: list[ByteRange] = []
+        self._encoder_pool = _EncoderPool()
 
     @property
     def position(self) -> int:
@@ -124,6 +136,9 @@ class FileWriter:
         """
         for column in range(len(self._pending)):
             self._flush(column)
+        while self._encoder_pool.num_pages:
+            self._write_next()
+        self._encoder_pool.close()
         if not self.num_rows:
             self._add_headers()
         schema = (
@@ -153,17 +168,23 @@ class FileWriter:
 
     def abort(self) -> None:
         """Remove the unfinished file."""
+        self._encoder_pool.close()
         self._sink.abort()
 
     def _flush(self, column: int) -> None:
-        pending = self._pending[column]
-        for array, first_row in pending.take():
-            pages_of_columns = self._encoders.encode_column(
-                self._schema.fields[column], array, version=self._version
-            )
-            for pages, encoded in zip(self._pages[column], pages_of_columns, strict=True):
-                for page in encoded:
-                    self._add_page(pages, page, first_row)
+        field, encoders, version = self._schema.fields[column], self._encoders, self._version
+        for array, first_row in self._pending[column].take():
+            encode = partial(encoders.encode_column, field, array, version=version)
+            self._encoder_pool.add(_FullPage(column, first_row, array.nbytes, encode))
+            while self._encoder_pool.is_full:
+                self._write_next()
+
+    def _write_next(self) -> None:
+        """Wait for the page that became full first, and write it."""
+        page, columns = self._encoder_pool.take()
+        for pages, encoded in zip(self._pages[page.column], columns, strict=True):
+            for encoded_page in encoded:
+                self._add_page(pages, encoded_page, page.first_row)
 
     def _add_headers(self) -> None:
         """Encode no rows at all: the struct columns of 2.0 have a page even then."""
@@ -200,6 +221,54 @@ class FileWriter:
         start = self._sink.position
         self._sink.write(data)
         return ByteRange(start, self._sink.position)
+
+
+@dataclass(frozen=True, slots=True)
+class _FullPage:
+    """Rows of a top-level column that make a page of each of its file columns."""
+
+    column: int
+    first_row: int
+    num_bytes: int
+    encode: Callable[[], EncodedColumns]
+
+
+class _EncoderPool:
+    """Encodes a few pages at once, and gives them back in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._num_threads = min(os.cpu_count() or 1, _MAX_THREADS)
+        self._waiting: deque[tuple[_FullPage, Future[EncodedColumns] | None]] = deque()
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def num_pages(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many pages wait as can be worked on at once."""
+        return len(self._waiting) > self._num_threads
+
+    def add(self, page: _FullPage) -> None:
+        future = None
+        if page.num_bytes >= _MIN_THREAD_BYTES:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._num_threads, "lance-df-encode")
+            future = self._threads.submit(page.encode)
+        self._waiting.append((page, future))
+
+    def take(self) -> tuple[_FullPage, EncodedColumns]:
+        """Return the first page, encoded; raises what encoding it raised."""
+        page, future = self._waiting.popleft()
+        return page, page.encode() if future is None else future.result()
+
+    def close(self) -> None:
+        """Stop the threads; what they have not begun yet is left."""
+        self._waiting.clear()
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+            self._threads = None
 
 
 class _PendingColumn:
