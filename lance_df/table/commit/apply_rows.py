@@ -9,6 +9,7 @@ from lance_df.format.fragments import FragmentList
 from lance_df.format.operations import UpdateMode
 from lance_df.table.commit import lineage
 from lance_df.table.commit.index_upkeep import on_fields_of, without_coverage
+from lance_df.table.commit.state import with_mixed_versions
 from lance_df.table.commit.numbering import (
     allocated_field_id,
     check_same_rows,
@@ -109,7 +110,7 @@ def _with_new_rows(state: TableState, manifest: Manifest, fragments: Sequence[Fr
     else:
         added = [lineage.without_lineage(fragment) for fragment in added]
     return dataclasses.replace(
-        manifest,
+        with_mixed_versions(manifest, added),
         fragments=manifest.fragments.edited(added=added),
         max_fragment_id=highest_id(manifest, added),
         next_row_id=next_row_id,

@@ -16,6 +16,8 @@ from lance_df.format.manifest import IndexMetadata, Manifest, WriterVersion
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lance_df.format.fragments import Fragment
+
 _STICKY = FeatureFlag.MIXED_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDEX | FeatureFlag.MANAGED_BLOBS
 _OF_THE_TABLE = FeatureFlag.NO_TRANSACTION_FILE | FeatureFlag.NON_REUSABLE_FIELD_IDS
 
@@ -49,6 +51,18 @@ def library_version() -> WriterVersion:
         return WriterVersion("lance_df", version("lance_df"))
     except PackageNotFoundError:
         return WriterVersion("lance_df", "0.0.0")
+
+
+def with_mixed_versions(manifest: Manifest, added: Iterable[Fragment]) -> Manifest:
+    """Set the flag that new files of another version than the table's demand; later versions keep it."""
+    versions = {file.version for fragment in added for file in fragment.files}
+    if manifest.data_format is None or versions <= {manifest.data_format}:
+        return manifest
+    return dataclasses.replace(
+        manifest,
+        reader_feature_flags=manifest.reader_feature_flags | FeatureFlag.MIXED_FILE_VERSIONS,
+        writer_feature_flags=manifest.writer_feature_flags | FeatureFlag.MIXED_FILE_VERSIONS,
+    )
 
 
 def with_flags(manifest: Manifest) -> Manifest:
