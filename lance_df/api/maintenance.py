@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.optimizer import DatasetOptimizer
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
+from lance_df.table.maintenance.index_report import index_descriptions, index_statistics
+from lance_df.table.maintenance.zone_map_index import create_zone_map, drop_index
+from lance_df.table.maintenance.zones import ROWS_PER_ZONE
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -16,6 +19,11 @@ if TYPE_CHECKING:
 
     from lance_df.dataset import LanceDataset
     from lance_df.table.maintenance.cleanup_result import CleanupExplanation, CleanupStats
+    from lance_df.table.maintenance.index_report import IndexDescription
+
+_OTHER_INDICES = frozenset(
+    {"BTREE", "BITMAP", "LABEL_LIST", "INVERTED", "FTS", "NGRAM", "BLOOMFILTER", "RTREE", "MINHASHLSH"}
+)
 
 
 class Maintenance(DatasetBase):
@@ -25,6 +33,85 @@ class Maintenance(DatasetBase):
     def optimize(self) -> DatasetOptimizer:
         """What makes later reads of the table faster."""
         return DatasetOptimizer(cast("LanceDataset", self))
+
+    def create_scalar_index(
+        self,
+        column: str,
+        index_type: str,
+        name: str | None = None,
+        *,
+        replace: bool = True,
+        train: bool = True,
+        rows_per_zone: int = ROWS_PER_ZONE,
+        **options: object,
+    ) -> None:
+        """Build an index of a column, and move this dataset to the version that has it.
+
+        Parameters
+        ----------
+        column
+            A top-level column, or a field of a struct as ``"a.b"``.
+        index_type
+            ``"ZONEMAP"``: the smallest and the largest value of every so many rows. Indices of other types
+            are used by queries, but built by pylance only.
+        name
+            ``{column}_idx`` by default.
+        replace
+            Whether an index of this name on the same column may be replaced.
+        train
+            Whether to cover the rows that there are; otherwise the index is empty until it is optimized.
+        rows_per_zone
+            Live rows of one fragment of which bounds are kept.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        AlreadyExistsError
+            The name is taken.
+        InvalidInputError
+            No such type, or another argument is wrong.
+        UnsupportedFeatureError
+            A type of index, an option or a type of column of which this release builds none.
+        """
+        kind = str(index_type).upper()
+        if kind in _OTHER_INDICES:
+            raise UnsupportedFeatureError(
+                f"this release builds no {kind} index: build it with pylance, and queries here will use it "
+                "if it is a BTREE, BITMAP, ZONEMAP or BLOOMFILTER"
+            )
+        if kind != "ZONEMAP":
+            raise InvalidInputError(f"index_type {index_type!r} is unknown; use 'ZONEMAP'")
+        given = sorted(option for option, value in options.items() if value is not None)
+        if given:
+            raise UnsupportedFeatureError(f"a zone map is built without the option {given[0]!r} here")
+        self._table = create_zone_map(
+            self._table, column, name=name, replace=replace, train=train, rows_per_zone=rows_per_zone
+        )
+
+    def drop_index(self, name: str) -> None:
+        """Remove an index of any type; its files stay until old versions are cleaned up.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such index.
+        """
+        self._table = drop_index(self._table, name)
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """Return what indices there are, with their segments."""
+        return index_descriptions(self._table)
+
+    def index_statistics(self, index_name: str) -> dict[str, Any]:
+        """Return how much of the table an index covers.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such index.
+        """
+        return index_statistics(self._table, index_name)
 
     def cleanup_old_versions(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from lance_df.optimize import Compaction
+from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +48,9 @@ class DatasetOptimizer:
         `lance_df.optimize.CompactionOptions`, which describes them. A table that is in shape gets no new
         version.
 
-        Indices: rewritten fragments leave the coverage of those that know addresses of rows, so that these
-        are scanned until `optimize_indices` (of pylance, for kinds other than zone maps) brings them back.
+        Indices stay right: zone maps are brought up to date in a version of their own. Rewritten fragments
+        leave the coverage of other indices that know addresses of rows, and are scanned until pylance's
+        ``optimize_indices`` brings them back.
 
         Raises
         ------
@@ -61,3 +63,31 @@ class DatasetOptimizer:
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         return Compaction.execute(self._dataset, given)
+
+    def optimize_indices(
+        self,
+        *,
+        index_names: Sequence[str] | None = None,
+        num_indices_to_merge: int | None = None,  # noqa: ARG002 - all segments are merged
+        retrain: bool = False,
+    ) -> None:
+        """Let zone maps cover rows that were added or moved since they were built.
+
+        Indices of other types stay as they are, which is right, though slower: pylance updates them.
+
+        Parameters
+        ----------
+        index_names
+            Only these; all zone maps by default.
+        num_indices_to_merge
+            Taken so that calls for pylance work; an index has a single segment afterwards.
+        retrain
+            Build them anew from all rows.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            An index that was named is of another type.
+        """
+        names = None if index_names is None else frozenset(index_names)
+        self._dataset._table = optimize_zone_maps(self._dataset._table, names=names, retrain=retrain)

@@ -8,10 +8,12 @@ that others may read names the new fragments as they are. Spec: table format, 7.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pyroaring import BitMap
 
 from lance_df.errors import (
     CommitStateUnknownError,
@@ -25,6 +27,8 @@ from lance_df.table.commit.loop import commit_change
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 from lance_df.table.maintenance.moved_rows import with_lineage
+from lance_df.table.maintenance.zone_map_files import KIND as ZONE_MAP
+from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
 from lance_df.table.row_counts import live_rows
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
@@ -59,12 +63,13 @@ def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[Rewri
     try:
         for fragment_ids in plan_compaction(table, options):
             groups.append(rewrite(table, fragment_ids, options))  # noqa: PERF401 - kept when one fails
-        return commit_rewrites(table, groups), groups
+        compacted = commit_rewrites(table, groups)
     except CommitStateUnknownError:
         raise
     except BaseException:
         remove_files(table, groups)
         raise
+    return _with_zone_maps(table, compacted, groups), groups
 
 
 def rewrite(table: Table, fragment_ids: Sequence[int], options: CompactionOptions) -> RewriteGroup:
@@ -131,6 +136,23 @@ def remove_files(table: Table, groups: Iterable[RewriteGroup]) -> None:
             for file in fragment.files:
                 with suppress(LanceError):
                     table.data_file_location(file).remove()
+
+
+def _with_zone_maps(before: Table, compacted: Table, groups: Sequence[RewriteGroup]) -> Table:
+    """Let the zone maps that covered the old fragments cover the new ones; it is no error if they do not."""
+    old = BitMap(fragment.id for group in groups for fragment in group.old_fragments)
+    names = {
+        index.name
+        for index in before.indices
+        if index.kind == ZONE_MAP and (covered := index.covered_fragments()) and covered & old
+    }
+    new = BitMap(compacted.fragments.ids.tolist()) - BitMap(before.fragments.ids.tolist())
+    try:
+        return optimize_zone_maps(compacted, names=names, extended_by=new)
+    except LanceError as err:
+        message = f"{before.uri}: version {compacted.version} is compacted, but its zone maps are not: {err}"
+        warnings.warn(message, RuntimeWarning, stacklevel=5)
+        return compacted
 
 
 def _numbered(table: Table, groups: Sequence[RewriteGroup]) -> list[RewriteGroup]:

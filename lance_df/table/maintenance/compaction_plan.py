@@ -66,16 +66,17 @@ def _facts(table: Table, options: CompactionOptions) -> _Facts:
 
 
 def _coverage(table: Table) -> npt.NDArray[np.int64]:
-    """Return numbers that are equal for fragments that the same indices cover."""
-    fragments = table.fragments
-    numbers = np.zeros(len(fragments), np.int64)
+    """Return numbers that are equal for fragments that the same indices cover, in whichever segment."""
+    ids = table.fragments.ids
+    inside: dict[str, npt.NDArray[np.bool_]] = {}
     for index in table.indices:
-        covered = index.covered_fragments()
-        if covered is None:
-            continue
-        inside = np.isin(fragments.ids, np.asarray(covered.to_array(), dtype=np.int64))
+        if (covered := index.covered_fragments()) is not None:
+            found = np.isin(ids, np.asarray(covered.to_array(), dtype=np.int64))
+            inside[index.name] = inside.get(index.name, np.zeros(len(ids), np.bool_)) | found
+    numbers = np.zeros(len(ids), np.int64)
+    for flags in inside.values():
         # renumbered after each index, so that any number of them fits
-        numbers = np.unique(numbers * 2 + inside, return_inverse=True)[1]
+        numbers = np.unique(numbers * 2 + flags, return_inverse=True)[1]
     return numbers
 
 

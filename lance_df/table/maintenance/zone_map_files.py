@@ -107,6 +107,12 @@ def read_segments(
     return parts
 
 
+def zone_counts(folder: Location) -> tuple[int, int]:
+    """Return how many zones a zone map has, and how many rows each of them is of at most."""
+    file = IndexFile(folder / _FILE)
+    return file.num_rows, file.number(_ROWS_PER_ZONE)
+
+
 def _read(folder: Location, field: Field, fragment_ids: BitMap) -> ZoneMapData | None:
     """Read the zones of some fragments; ``None`` if they are of values of another type."""
     file = IndexFile(folder / _FILE)

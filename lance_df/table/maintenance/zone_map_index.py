@@ -27,6 +27,7 @@ from lance_df.table.maintenance.zone_map_files import (
     read_segments,
     remove_index_files,
     write_zone_map,
+    zone_counts,
 )
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector, has_bounds
 from lance_df.table.row_ids import split_addresses
@@ -106,7 +107,13 @@ def drop_index(table: Table, name: str) -> Table:
     return commit_change(table, CreateIndex((), removed))
 
 
-def optimize_zone_maps(table: Table, *, names: Collection[str] | None = None, retrain: bool = False) -> Table:
+def optimize_zone_maps(
+    table: Table,
+    *,
+    names: Collection[str] | None = None,
+    retrain: bool = False,
+    extended_by: BitMap | None = None,
+) -> Table:
     """Let zone maps cover all fragments, each with a single segment.
 
     Parameters
@@ -115,6 +122,8 @@ def optimize_zone_maps(table: Table, *, names: Collection[str] | None = None, re
         Only these indices; all zone maps by default.
     retrain
         Build them anew from all rows.
+    extended_by
+        The fragments to be covered besides those that are; all by default.
 
     Returns
     -------
@@ -140,7 +149,8 @@ def optimize_zone_maps(table: Table, *, names: Collection[str] | None = None, re
     removed: list[IndexMetadata] = []
     try:
         for name in segments.keys() - others:
-            if (entry := _optimized(table, segments[name], retrain=retrain)) is not None:
+            entry = _optimized(table, segments[name], retrain=retrain, extended_by=extended_by)
+            if entry is not None:
                 new.append(entry)
                 removed += segments[name]
     except BaseException:
@@ -149,19 +159,23 @@ def optimize_zone_maps(table: Table, *, names: Collection[str] | None = None, re
     return _commit(table, new, removed) if new else table
 
 
-def _optimized(table: Table, segments: Sequence[IndexMetadata], *, retrain: bool) -> IndexMetadata | None:
-    """Write one segment that covers all fragments; ``None`` if the index is one of these already."""
-    found = [each for each in _paths(table) if segments[0].fields == (each[1].id,)]
+def _optimized(
+    table: Table, segments: Sequence[IndexMetadata], *, retrain: bool, extended_by: BitMap | None
+) -> IndexMetadata | None:
+    """Write one segment that covers what it should; ``None`` if the index is one such already."""
+    found = [each for each in _paths(table) if segments[0].fields == (each[1].id,) and has_bounds(each[1])]
     if not found:
-        return None  # not on a single field that can be read
+        return None  # as pylance may build them, of values that have no bounds
     column, field = found[0]
     present = BitMap(table.fragments.ids.tolist())
     parts = [] if retrain else read_segments(segments, table.index_location, field, present)
     missing = present - BitMap.union(BitMap(), *(part.fragment_ids for part in parts))
+    if extended_by is not None:
+        missing &= extended_by
     if len(segments) == 1 and not missing and not retrain:
         return None
     if missing or not parts:
-        rows_per_zone = parts[0].rows_per_zone if parts else ROWS_PER_ZONE
+        _, rows_per_zone = zone_counts(table.index_location(segments[0]))
         parts.append(_collect(table, column, field, missing, rows_per_zone))
     return write_zone_map(table.location, table.manifest, field, joined(parts), name=segments[0].name)
 

@@ -1,0 +1,138 @@
+"""What the indices of a table are and how much they cover, as pylance describes them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lance_df.errors import NotFoundError
+from lance_df.table.indices.describe import describe_indices
+from lance_df.table.maintenance.zone_map_files import KIND, zone_counts
+from lance_df.table.row_counts import live_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_df.format.manifest import IndexMetadata
+    from lance_df.table.indices.describe import IndexInformation
+    from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSegmentDescription:
+    """One segment of an index. ``fragment_ids`` are those covered that still exist."""
+
+    uuid: str
+    fragment_ids: set[int]
+    dataset_version_at_last_update: int
+    index_version: int
+    created_at: dt.datetime | None
+    size_bytes: int | None
+    base_id: int | None = None
+    covering_fields: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDescription:
+    """An index: segments of one name."""
+
+    name: str
+    index_type: str
+    type_url: str
+    fields: list[int]
+    field_names: list[str]
+    num_rows_indexed: int
+    segments: list[IndexSegmentDescription]
+    total_size_bytes: int | None
+
+
+def index_descriptions(table: Table) -> list[IndexDescription]:
+    """Return every index of a table version, ordered by name."""
+    return [_describe(table, name, segments) for name, segments in _by_name(table).items()]
+
+
+def index_statistics(table: Table, name: str) -> dict[str, Any]:
+    """Return how much an index covers.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such index.
+    """
+    segments = _by_name(table).get(name)
+    if segments is None:
+        raise NotFoundError(f"{table.uri}: no index {name!r}")
+    details = [_segment_statistics(table, entry) for entry, _ in segments]
+    covered = [information["fragment_ids"] for _, information in segments]
+    indexed = set[int]().union(*covered)
+    rows, total = _num_rows(table, indexed), _num_rows(table, table.fragments.ids.tolist())
+    created = [entry.created_at_ms for entry, _ in segments if entry.created_at_ms is not None]
+    return {
+        "index_type": segments[0][1]["type"],
+        "name": name,
+        "num_indices": len(segments),
+        "num_segments": len(segments),
+        "indices": details,
+        "segments": details,
+        "num_indexed_fragments": len(indexed),
+        "num_indexed_rows": rows,
+        "num_unindexed_fragments": len(table.fragments) - len(indexed),
+        "num_unindexed_rows": total - rows,
+        "num_indexed_rows_per_delta": [_num_rows(table, each) for each in covered],
+        "updated_at_timestamp_ms": max(created, default=None),
+    }
+
+
+def _by_name(table: Table) -> dict[str, list[tuple[IndexMetadata, IndexInformation]]]:
+    entries = {str(index.uuid): index for index in table.indices}
+    found: dict[str, list[tuple[IndexMetadata, IndexInformation]]] = {}
+    for information in describe_indices(table):
+        found.setdefault(information["name"], []).append((entries[information["uuid"]], information))
+    return found
+
+
+def _describe(
+    table: Table, name: str, segments: list[tuple[IndexMetadata, IndexInformation]]
+) -> IndexDescription:
+    first, information = segments[0]
+    described = [_describe_segment(entry, each) for entry, each in segments]
+    sizes = [each.size_bytes for each in described if each.size_bytes is not None]
+    return IndexDescription(
+        name=name,
+        index_type=information["type"],
+        type_url=first.details_type_url or "",
+        fields=list(first.fields),
+        field_names=information["fields"],
+        num_rows_indexed=_num_rows(table, set[int]().union(*(each.fragment_ids for each in described))),
+        segments=described,
+        total_size_bytes=sum(sizes) if len(sizes) == len(described) else None,
+    )
+
+
+def _describe_segment(entry: IndexMetadata, information: IndexInformation) -> IndexSegmentDescription:
+    created = entry.created_at_ms
+    return IndexSegmentDescription(
+        uuid=information["uuid"],
+        fragment_ids=information["fragment_ids"],
+        dataset_version_at_last_update=entry.dataset_version,
+        index_version=entry.index_version or 0,
+        created_at=None if created is None else dt.datetime.fromtimestamp(created / 1000, dt.UTC),
+        size_bytes=sum(size for _, size in entry.files) if entry.files else None,
+        base_id=entry.base_id,
+        covering_fields=list(entry.covering_fields),
+    )
+
+
+def _segment_statistics(table: Table, entry: IndexMetadata) -> dict[str, int]:
+    if entry.kind != KIND:
+        return {}
+    num_zones, rows_per_zone = zone_counts(table.index_location(entry))
+    return {"num_zones": num_zones, "rows_per_zone": rows_per_zone}
+
+
+def _num_rows(table: Table, fragment_ids: Iterable[int]) -> int:
+    places = table.fragments.positions(np.array(sorted(fragment_ids), dtype=np.int64))
+    return int(live_rows(table, places).sum())
