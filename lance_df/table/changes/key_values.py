@@ -1,7 +1,8 @@
-"""Keys of merges: brought to a form in which equal ones have equal bits, and reduced to 64 bits."""
+"""Keys of merges: brought to a form in which equal ones have equal bits, and hashed to 64 bits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.uint64]
 
 _WORD_BYTES = 8
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_HALF_WORD = np.uint64(32)
 
 
 def is_comparable(data_type: pa.DataType) -> bool:
@@ -30,6 +33,8 @@ def comparable(array: pa.Array) -> pa.Array:
     As in DataFusion's joins, NaN equals NaN and -0.0 equals 0.0.
     """
     values = plain_array(array)
+    if pa.types.is_boolean(values.type):
+        return values.cast(pa.uint8())
     if pa.types.is_float16(values.type):
         values = values.cast(pa.float32())
     if pa.types.is_floating(values.type):
@@ -38,60 +43,76 @@ def comparable(array: pa.Array) -> pa.Array:
     return values
 
 
-def fingerprints(values: pa.Array) -> Words | None:
-    """Return 64 bits of each value: equal ones for equal values, any for nulls; None for unsuitable types."""
-    data_type = values.type
-    if pa.types.is_boolean(data_type):
-        return None
-    if not len(values):
-        return np.empty(0, np.uint64)
-    bits = fixed_width_bits(data_type)
-    if bits is not None:
-        return _of_fixed_width(values, bits // 8)
-    if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
-        return _of_texts(values, np.int32)
-    if pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type):
-        return _of_texts(values, np.int64)
-    return None
+def hashes(columns: Sequence[pa.Array]) -> Words:
+    """Return a hash of each key; the high bits are the good ones.
+
+    Parameters
+    ----------
+    columns
+        One array for each part of the keys, from :func:`comparable`. What keys with nulls get is of no use.
+    """
+    hashed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        if len(column) > column.null_count:
+            _mix_column(hashed, column)
+    return hashed
 
 
-def _of_fixed_width(values: pa.Array, width: int) -> Words:
+def _mix_column(hashed: Words, column: pa.Array) -> None:
+    bits = fixed_width_bits(column.type)
+    if bits is None:
+        _mix_texts(hashed, column)
+        return
+    for words in _fixed_width_words(column, bits // 8):
+        _mix(hashed, words)
+
+
+def _mix(hashed: Words, words: Words) -> None:
+    """Mix one more word into each hash, in place."""
+    np.bitwise_xor(hashed, hashed >> _HALF_WORD, out=hashed)
+    np.bitwise_xor(hashed, words, out=hashed)
+    np.multiply(hashed, _MULTIPLIER, out=hashed)
+
+
+def _fixed_width_words(values: pa.Array, width: int) -> Iterator[Words]:
     data = np.frombuffer(values.buffers()[1], np.uint8)
     used = data[values.offset * width : (values.offset + len(values)) * width]
     if width in (1, 2, 4, 8):
-        return used.view(f"<u{width}").astype(np.uint64, copy=False)
+        yield used.view(f"<u{width}").astype(np.uint64, copy=False)
+        return
     rows = used.reshape(len(values), width)
-    head, tail = rows[:, :_WORD_BYTES], rows[:, max(width - _WORD_BYTES, 0) :]
-    return _words(head) ^ (_words(tail) << np.uint64(1))
+    for start in range(0, width, _WORD_BYTES):
+        part = rows[:, start : start + _WORD_BYTES]
+        padded = np.zeros((len(values), _WORD_BYTES), np.uint8)
+        padded[:, : part.shape[1]] = part
+        yield padded.view("<u8").reshape(len(values))
 
 
-def _words(columns: npt.NDArray[np.uint8]) -> Words:
-    padded = np.zeros((len(columns), _WORD_BYTES), np.uint8)
-    padded[:, : columns.shape[1]] = columns
-    return padded.view("<u8").reshape(len(columns)).astype(np.uint64, copy=False)
-
-
-def _of_texts(values: pa.Array, offset_type: type[np.int32 | np.int64]) -> Words:
-    """Return a mix of the first and last bytes and the length, by unaligned reads of whole words."""
-    offsets = np.frombuffer(values.buffers()[1], offset_type)
+def _mix_texts(hashed: Words, values: pa.Array) -> None:
+    """Mix the length and all bytes of each text in: word by word, for those that are long enough."""
+    is_large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
+    offsets = np.frombuffer(values.buffers()[1], np.int64 if is_large else np.int32)
     offsets = offsets[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    stored = values.buffers()[2]
-    first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    data = np.zeros(last - first + 2 * _WORD_BYTES, np.uint8)
-    if stored is not None:
-        data[_WORD_BYTES : _WORD_BYTES + last - first] = np.frombuffer(stored, np.uint8)[first:last]
-    words = np.lib.stride_tricks.as_strided(
-        data[: _WORD_BYTES * (len(data) // _WORD_BYTES)].view("<u8"),
-        shape=(len(data) - _WORD_BYTES + 1,),
-        strides=(1,),
-        writeable=False,
-    )
-    starts = offsets[:-1] - first + _WORD_BYTES
-    lengths = np.diff(offsets)
-    unused = np.uint64(8) * (np.uint64(_WORD_BYTES) - np.minimum(lengths, _WORD_BYTES).astype(np.uint64))
-    # shifts of a whole word are undefined: empty texts have no bytes to keep
-    keep = np.where(lengths > 0, np.uint64(2**64 - 1), np.uint64(0))
-    unused = np.where(lengths > 0, unused, np.uint64(0))
-    heads = (words[starts] << unused) & keep
-    tails = (words[starts + lengths - _WORD_BYTES] >> unused) & keep
-    return heads ^ (tails * np.uint64(0x9E3779B97F4A7C15)) ^ lengths.astype(np.uint64)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    _mix(hashed, lengths.astype(np.uint64))
+    words = _words_at_any_byte(values.buffers()[2], int(offsets[-1]))
+    left = np.flatnonzero(lengths)
+    done = 0
+    while len(left):
+        chunk = words[starts[left] + done]
+        missing = np.maximum(_WORD_BYTES - (lengths[left] - done), 0).astype(np.uint64)
+        chunk <<= np.uint64(8) * missing
+        mixed = hashed[left]
+        _mix(mixed, chunk)
+        hashed[left] = mixed
+        done += _WORD_BYTES
+        left = left[lengths[left] > done]
+
+
+def _words_at_any_byte(buffer: pa.Buffer | None, size: int) -> Words:
+    """Return the word that starts at each of the first ``size`` bytes."""
+    data = np.zeros(size + 2 * _WORD_BYTES, np.uint8)
+    if buffer is not None and size:
+        data[:size] = np.frombuffer(buffer, np.uint8)[:size]
+    aligned = data[: len(data) // _WORD_BYTES * _WORD_BYTES].view("<u8")
+    return np.lib.stride_tricks.as_strided(aligned, shape=(size + 1,), strides=(1,), writeable=False)

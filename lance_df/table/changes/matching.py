@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from lance_df.table.scan_plan import ScanTask
     from lance_df.table.table import Table
 
-# The exact search prepares itself for each call, so it waits for so many rows.
-_ROWS_PER_SEARCH = 256 * 1024
 # So few keys are looked up one by one in indices and statistics; of more, the smallest and largest are.
 _MAX_LISTED_KEYS = 1000
 _REMOTE_THREADS = 8
@@ -86,20 +85,18 @@ def find_matches(
             with_row_address=True,
             use_statistics=use_statistics,
         )
-        tasks = [_PromisingRows(task, index) for task in plan_scan(table, request).tasks]
+        tasks = [_PairsTask(task, index) for task in plan_scan(table, request).tasks]
         threads = None if table.location.is_local else _REMOTE_THREADS
-        for rows in _gathered(run_tasks(tasks, num_threads=threads)):
-            *columns, addresses = rows.columns
-            pairs = index.pairs(columns)
-            found.append(Matches(pairs[0], addresses.to_numpy()[pairs[1]]))
+        with closing(run_tasks(tasks, num_threads=threads)) as batches:
+            found += [Matches(*(column.to_numpy() for column in batch.columns)) for batch in batches]
     return Matches(
         np.concatenate([each.rows for each in found]), np.concatenate([each.addresses for each in found])
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _PromisingRows:
-    """A task whose rows are sorted out where they are read. A `ScanTask`."""
+class _PairsTask:
+    """A task that looks keys up where they are read, and yields pairs of rows and addresses. A `ScanTask`."""
 
     task: ScanTask
     index: KeyIndex
@@ -114,36 +111,25 @@ class _PromisingRows:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in self.task.read():
-            promising = self.index.promising(batch.columns[:-1])
-            if len(promising):
-                yield batch.take(pa.array(promising))
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    waiting: list[pa.RecordBatch] = []
-    num_rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        num_rows += batch.num_rows
-        if num_rows >= _ROWS_PER_SEARCH:
-            yield pa.concat_batches(waiting)
-            waiting, num_rows = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
+            *keys, addresses = batch.columns
+            rows, positions = self.index.pairs(keys)
+            if len(rows):
+                pairs = [pa.array(rows), addresses.take(pa.array(positions))]
+                yield pa.RecordBatch.from_arrays(pairs, ["row", "address"])
 
 
 def _hint(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:
     """Return a condition that every row with one of the keys fulfils."""
     conditions: list[Predicate] = []
-    for name, values in zip(names, index.values, strict=True):
-        # floats are in a form of their own here, and values of dictionaries have lost theirs
-        if pa.types.is_floating(values.type) or pa.types.is_boolean(values.type):
+    for name, keys in zip(names, index.columns, strict=True):
+        # booleans and floats are not in their own form here
+        if pa.types.is_floating(keys.type) or keys.type == pa.uint8():
             continue
         column = Column((name,))
-        if len(values) <= _MAX_LISTED_KEYS:
-            conditions.append(In(column, values))
+        if len(keys) <= _MAX_LISTED_KEYS:
+            conditions.append(In(column, pc.unique(keys)))
             continue
-        bounds = pc.min_max(values)
+        bounds = pc.min_max(keys)
         conditions.append(Comparison(column, Operator.GE, bounds["min"]))
         conditions.append(Comparison(column, Operator.LE, bounds["max"]))
     return And(tuple(conditions)) if conditions else None
