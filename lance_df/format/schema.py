@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
 BLOB_KEY = "lance-encoding:blob"
+# Where an Arrow field says which id it has. Stored schemas say it otherwise, and do not keep it.
+FIELD_ID_KEY = "lance:field_id"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 
 # what the C interface of Arrow lets through
@@ -311,6 +313,7 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
         own_id = next_id
         next_id += 1
         metadata = {key.decode(): value for key, value in (arrow.metadata or {}).items()}
+        metadata.pop(FIELD_ID_KEY, None)
         data_type = arrow.type
         if isinstance(data_type, pa.BaseExtensionType):
             metadata[EXTENSION_NAME] = data_type.extension_name.encode()

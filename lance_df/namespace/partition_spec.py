@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.namespace.json_arrow import type_from_json, type_to_json
+from lance_df.namespace.json_text import parse_json
 from lance_df.namespace.transforms import Transform
 
 KEY_PREFIX: Final = "partition_spec_v"
@@ -260,17 +261,3 @@ class PartitionSpecs:
             return cls(tuple(sorted(versions, key=lambda spec: spec.id)))
         except InvalidInputError as err:
             raise CorruptDataError(f"{source}: {err}") from err
-
-
-def parse_json(text: str, source: str) -> Any:
-    """Parse JSON text of a namespace's metadata.
-
-    Raises
-    ------
-    CorruptDataError
-        It is none.
-    """
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as err:
-        raise CorruptDataError(f"{source}: not JSON: {text:.100}") from err

@@ -1,0 +1,114 @@
+"""Schemas of namespaces: ids that are never used twice, and their JSON."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from lance_df.errors import AlreadyExistsError, ColumnNotFoundError, CorruptDataError, InvalidInputError
+from lance_df.namespace.namespace_schema import NamespaceSchema
+
+NESTED = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("at", pa.struct([("lat", pa.float64()), pa.field("when", pa.timestamp("ms", "UTC"))])),
+        pa.field("tags", pa.map_(pa.string(), pa.list_(pa.int32()))),
+        pa.field("embedding", pa.list_(pa.float32(), 4), metadata={"unit": "none"}),
+        pa.field("a.b", pa.string()),
+    ],
+    metadata={"owner": "me"},
+)
+
+
+def ids(schema):
+    return {schema.path(field.id): field.id for field in schema.columns.walk()}
+
+
+def test_ids_are_given_depth_first():
+    schema = NamespaceSchema.create(NESTED)
+    assert [field.id for field in schema.columns.walk()] == list(range(11))
+    assert schema.path(3) == ("at", "when")
+    assert schema.path(99) is None
+    assert schema.arrow.equals(NESTED, check_metadata=True)
+
+
+def test_the_example_of_the_specification():
+    columns = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("event_date", pa.date32()),
+            pa.field("country", pa.string()),
+        ]
+    )
+    data = json.loads(NamespaceSchema.create(columns).to_json())
+    assert data["fields"] == [
+        {"name": "id", "nullable": False, "type": {"type": "int64"}, "metadata": {"lance:field_id": "0"}},
+        {
+            "name": "event_date",
+            "nullable": True,
+            "type": {"type": "date32"},
+            "metadata": {"lance:field_id": "1"},
+        },
+        {"name": "country", "nullable": True, "type": {"type": "utf8"}, "metadata": {"lance:field_id": "2"}},
+    ]
+
+
+def test_json_comes_back_with_all_ids():
+    schema = NamespaceSchema.create(NESTED).without(["tags"]).with_added([pa.field("tags", pa.int8())])
+    back = NamespaceSchema.from_json(schema.to_json(), source="test")
+    assert back == schema
+    assert ids(back) == ids(schema)
+    assert back.columns.fields[-1].id == 11
+
+
+def test_ids_of_dropped_columns_stay_taken():
+    schema = NamespaceSchema.create(pa.schema([("a", pa.int8()), ("b", pa.int8())]))
+    shorter = NamespaceSchema.from_json(schema.without(["b"]).to_json(), source="test")
+    assert shorter.with_added([pa.field("b", pa.int8())]).columns.field("b").id == 2
+
+
+def test_renamed_columns_keep_their_ids():
+    schema = NamespaceSchema.create(pa.schema([("a", pa.int8()), ("b", pa.int8())]))
+    assert ids(schema.renamed({"a": "b", "b": "a"})) == {("b",): 0, ("a",): 1}
+    with pytest.raises(AlreadyExistsError, match="'b'"):
+        schema.renamed({"a": "b"})
+    with pytest.raises(ColumnNotFoundError, match="'c'"):
+        schema.renamed({"c": "d"})
+
+
+def test_names_lead_to_fields():
+    schema = NamespaceSchema.create(NESTED)
+    assert [schema.find(name).id for name in ("id", "at.when", "a.b")] == [0, 3, 10]
+    for name in ("nope", "at.nope", "id.x", "tags.key", ""):
+        with pytest.raises(ColumnNotFoundError, match="the columns are 'id', 'at'"):
+            schema.find(name)
+
+
+def test_schemas_that_cannot_be():
+    with pytest.raises(InvalidInputError, match="at least one column"):
+        NamespaceSchema.create(pa.schema([]))
+    with pytest.raises(AlreadyExistsError, match="'a'"):
+        NamespaceSchema.create(pa.schema([("a", pa.int8()), ("a", pa.int8())]))
+    with pytest.raises(InvalidInputError, match="not all can be dropped"):
+        NamespaceSchema.create(pa.schema([("a", pa.int8())])).without(["a"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fields": [{"name": "a", "type": {"type": "int8"}}]},
+        {"fields": [{"name": "a", "type": {"type": "int8"}, "metadata": {"lance:field_id": "x"}}]},
+        {
+            "fields": [
+                {"name": n, "type": {"type": "int8"}, "metadata": {"lance:field_id": "1"}} for n in "ab"
+            ]
+        },
+        {"fields": None},
+        {"metadata": {"lance_df:max_field_id": "many"}},
+    ],
+    ids=str,
+)
+def test_malformed_json(change):
+    text = NamespaceSchema.create(pa.schema([("a", pa.int8())])).to_json()
+    with pytest.raises(CorruptDataError, match="the manifest"):
+        NamespaceSchema.from_json(json.dumps(json.loads(text) | change), source="the manifest")
