@@ -1,7 +1,7 @@
 """The schema of a namespace: the columns of all its members, by ids that are never used twice.
 
 Spec: partitioning, "Schema". Its JSON form is a `JsonArrowSchema` in which every field, at any level, names
-its id; the highest id that was ever given out is kept beside, so that a dropped column's id is not given again.
+its id; the highest id that was ever given out is kept beside, so that ids of dropped columns stay taken.
 """
 
 from __future__ import annotations
