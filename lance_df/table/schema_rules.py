@@ -32,3 +32,20 @@ def check_schema(schema: Schema, version: str) -> None:
         if field.name in _RESERVED:
             raise InvalidInputError(f"column name {field.name!r} is reserved")
     check_storable(schema, version)
+
+
+def check_complete(part: Schema, table: Schema, version: str) -> None:
+    """Check that new rows bring values for all columns, where a table needs that: in file version 0.1.
+
+    Raises
+    ------
+    InvalidInputError
+        A column is missing.
+    """
+    given = part.by_id()
+    missing = [field.name for field in table.walk() if field.id not in given]
+    if version == "0.1" and missing:
+        raise InvalidInputError(
+            f"the data does not have the columns {', '.join(map(repr, missing))}; "
+            "rows of file version 0.1 have values in all columns of the table"
+        )

@@ -6,13 +6,14 @@ import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    DatasetNotFoundError,
     InvalidInputError,
     LanceError,
 )
@@ -23,11 +24,12 @@ from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.base_paths_write import checked_bases, choose_targets, numbered_bases
-from lance_df.table.commit.loop import TRANSACTIONS_DIR, commit, create_table, open_manifest
+from lance_df.table.commit.loop import TRANSACTIONS_DIR, commit, create_table
 from lance_df.table.conform import schema_to_write
 from lance_df.table.fragment_writer import FileLimits, fragments_written
-from lance_df.table.schema_rules import check_schema, resolve_version
-from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
+from lance_df.table.history import History
+from lance_df.table.schema_rules import check_complete, check_schema, resolve_version
+from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 from lance_df.table.zone_map_writer import ZoneMapBuilder
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.base_paths import DataTarget
     from lance_df.table.base_paths_write import DatasetBasePath
+    from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.fragment_writer import WriteProgress
     from lance_df.table.manifest_io import ManifestFile
 
@@ -67,6 +70,8 @@ class WriteOptions:
         Is told of data files.
     statistics
         Whether to build zone maps for the new rows.
+    external_store
+        What decides on versions, where the store of the files cannot.
     """
 
     limits: FileLimits = field(default_factory=FileLimits)
@@ -80,20 +85,54 @@ class WriteOptions:
     target_all_bases: bool | None = None
     progress: WriteProgress | None = None
     statistics: bool = False
+    external_store: ExternalManifestStore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """New fragments, and what to commit to make a version of them; computed from ``read_version``."""
+
+    fragments: tuple[Fragment, ...]
+    operation: Append | Overwrite
+    read_version: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is written, in which file version, and how the new fragments are published as a version.
+    """What is written, in which file version, and what becomes of the new fragments.
 
-    ``dictionaries`` is told the values of dictionary columns of 0.1 while rows are written.
+    ``read`` is the newest version of the table, if there is one. ``dictionaries`` is told the values of
+    dictionary columns of 0.1 while rows are written.
     """
 
     schema: Schema
     version: str
     targets: tuple[DataTarget, ...]
-    publish: Callable[[tuple[Fragment, ...]], int]
+    read: ManifestFile | None
+    operation: Callable[[tuple[Fragment, ...]], Append | Overwrite]
     dictionaries: dict[int, pa.Array] = field(default_factory=dict)
+
+    def publish(self, table: Location, fragments: tuple[Fragment, ...], options: WriteOptions) -> int:
+        """Commit the fragments and return the version that was made."""
+        operation = self.operation(fragments)
+        if self.read is None:
+            return create_table(
+                table,
+                _transaction(0, operation, options),
+                data_format=self.version,
+                stable_row_ids=options.stable_row_ids,
+                scheme=NamingScheme.V2 if options.v2_manifest_names else NamingScheme.V1,
+                external_store=options.external_store,
+            )
+        transaction = _transaction(self.read.manifest.version, operation, options)
+        data_format = self.version if isinstance(operation, Overwrite) else None
+        return commit(
+            table,
+            transaction,
+            read=self.read,
+            data_format=data_format,
+            external_store=options.external_store,
+        )
 
 
 def write_table(
@@ -131,35 +170,67 @@ def write_table(
         The store failed.
     """
     options = options or WriteOptions()
+    with _folders(table):
+        plan = _plan(table, data_schema, mode, options)
+        zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
+        with _written(table, plan, batches, options, zone_maps) as fragments:
+            version = plan.publish(table, fragments, options)
+    if zone_maps is None:
+        return version
+    return _with_zone_maps(table, version, fragments, zone_maps, options.external_store)
+
+
+def stage_rows(
+    table: Location,
+    data_schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    mode: Mode = "append",
+    options: WriteOptions | None = None,
+) -> StagedRows:
+    """Write batches into data files without committing them; see :func:`write_table`.
+
+    Nobody knows the files before they are committed; they are left alone when they never are.
+    """
+    options = options or WriteOptions()
+    with _folders(table):
+        plan = _plan(table, data_schema, mode, options)
+        with _written(table, plan, batches, options, None) as fragments:
+            read_version = 0 if plan.read is None else plan.read.manifest.version
+            return StagedRows(fragments, plan.operation(fragments), read_version)
+
+
+def _written(
+    table: Location,
+    plan: _Plan,
+    batches: Iterable[pa.RecordBatch],
+    options: WriteOptions,
+    zone_maps: ZoneMapBuilder | None,
+) -> AbstractContextManager[tuple[Fragment, ...]]:
+    return fragments_written(
+        table,
+        plan.schema,
+        batches,
+        version=plan.version,
+        limits=options.limits,
+        zone_maps=zone_maps,
+        dictionaries=plan.dictionaries,
+        targets=plan.targets,
+        progress=options.progress,
+    )
+
+
+def _plan(table: Location, data_schema: pa.Schema, mode: Mode, options: WriteOptions) -> _Plan:
     if mode not in ("create", "append", "overwrite"):
         raise InvalidInputError(f"mode {mode!r} is unknown; use 'create', 'append' or 'overwrite'")
     if options.initial_bases and mode != "create":
         raise InvalidInputError("initial_bases are for new tables: use add_bases, or mode='create'")
-    with _folders(table):
-        plan = _plan(table, data_schema, mode, options)
-        zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
-        with fragments_written(
-            table,
-            plan.schema,
-            batches,
-            version=plan.version,
-            limits=options.limits,
-            zone_maps=zone_maps,
-            dictionaries=plan.dictionaries,
-            targets=plan.targets,
-            progress=options.progress,
-        ) as fragments:
-            version = plan.publish(fragments)
-    return version if zone_maps is None else _with_zone_maps(table, version, fragments, zone_maps)
-
-
-def _plan(table: Location, data_schema: pa.Schema, mode: Mode, options: WriteOptions) -> _Plan:
-    listing = list_versions(table)
-    if listing.latest is None:
+    try:
+        latest = History(table, options.external_store).open_latest()
+    except DatasetNotFoundError:
         return _plan_create(table, data_schema, options)
     if mode == "create":
         raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")
-    latest = open_manifest(table, listing.latest, listing.scheme)
     latest.check_readable()
     if mode == "append":
         return _plan_append(table, latest, data_schema, options)
@@ -173,18 +244,11 @@ def _plan_create(table: Location, data_schema: pa.Schema, options: WriteOptions)
     bases = numbered_bases(checked_bases(options.initial_bases, (), table))
     dictionaries: dict[int, pa.Array] = {}
 
-    def publish(fragments: tuple[Fragment, ...]) -> int:
+    def operation(fragments: tuple[Fragment, ...]) -> Overwrite:
         stored = _with_dictionaries(schema, version, dictionaries)
-        operation = Overwrite(fragments, stored, config_upsert_values=options.config, initial_bases=bases)
-        return create_table(
-            table,
-            _transaction(0, operation, options),
-            data_format=version,
-            stable_row_ids=options.stable_row_ids,
-            scheme=NamingScheme.V2 if options.v2_manifest_names else NamingScheme.V1,
-        )
+        return Overwrite(fragments, stored, config_upsert_values=options.config, initial_bases=bases)
 
-    return _Plan(schema, version, _targets(table, bases, options), publish, dictionaries)
+    return _Plan(schema, version, _targets(table, bases, options), None, operation, dictionaries)
 
 
 def _plan_append(
@@ -193,13 +257,10 @@ def _plan_append(
     version = _version_to_append(table, latest.manifest, options)
     schema = schema_to_write(data_schema, latest.manifest.schema)
     check_schema(schema, version)
-
-    def publish(fragments: tuple[Fragment, ...]) -> int:
-        transaction = _transaction(latest.manifest.version, Append(fragments), options)
-        return commit(table, transaction, read=latest)
+    check_complete(schema, latest.manifest.schema, version)
 
     targets = _targets(table, latest.manifest.base_paths, options)
-    return _Plan(schema, version, targets, publish)
+    return _Plan(schema, version, targets, latest, Append)
 
 
 def _plan_overwrite(
@@ -213,13 +274,11 @@ def _plan_overwrite(
     check_schema(schema, version)
     dictionaries: dict[int, pa.Array] = {}
 
-    def publish(fragments: tuple[Fragment, ...]) -> int:
-        operation = Overwrite(fragments, _with_dictionaries(schema, version, dictionaries))
-        transaction = _transaction(manifest.version, operation, options)
-        return commit(table, transaction, read=latest, data_format=version)
+    def operation(fragments: tuple[Fragment, ...]) -> Overwrite:
+        return Overwrite(fragments, _with_dictionaries(schema, version, dictionaries))
 
     targets = _targets(table, manifest.base_paths, options)
-    return _Plan(schema, version, targets, publish, dictionaries)
+    return _Plan(schema, version, targets, latest, operation, dictionaries)
 
 
 def _targets(table: Location, bases: tuple[BasePath, ...], options: WriteOptions) -> tuple[DataTarget, ...]:
@@ -236,11 +295,15 @@ def _with_dictionaries(schema: Schema, version: str, dictionaries: Mapping[int, 
 
 
 def _with_zone_maps(
-    table: Location, version: int, fragments: tuple[Fragment, ...], zone_maps: ZoneMapBuilder
+    table: Location,
+    version: int,
+    fragments: tuple[Fragment, ...],
+    zone_maps: ZoneMapBuilder,
+    external_store: ExternalManifestStore | None,
 ) -> int:
     """Add the zone maps of rows that are committed already, so that failing to is no error."""
     try:
-        return zone_maps.commit(table, version, fragments)
+        return zone_maps.commit(table, version, fragments, external_store)
     except LanceError as err:
         message = f"{table.uri}: version {version} is committed, but its statistics are not: {err}"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
