@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
     from lance_df.operations import Index, IndexFile, LanceOperation, Transaction
+    from lance_df.table.external_store_dynamodb import DynamoDBManifestStore
+    from lance_df.table.external_store_sqlite import SQLiteManifestStore
     from lance_df.udf import batch_udf
 
 _HOMES = {
+    "DynamoDBManifestStore": "lance_df.table.external_store_dynamodb",
     "FragmentMetadata": "lance_df.fragment",
     "Index": "lance_df.operations",
     "IndexFile": "lance_df.operations",
@@ -44,6 +47,7 @@ _HOMES = {
     "LanceFragment": "lance_df.fragment",
     "LanceOperation": "lance_df.operations",
     "ScanReport": "lance_df.engine",
+    "SQLiteManifestStore": "lance_df.table.external_store_sqlite",
     "SessionContext": "lance_df.engine",
     "Transaction": "lance_df.operations",
     "batch_udf": "lance_df.udf",
@@ -63,6 +67,7 @@ __all__ = [
     "ConflictError",
     "CorruptDataError",
     "DatasetNotFoundError",
+    "DynamoDBManifestStore",
     "FragmentMetadata",
     "IncompatibleConflictError",
     "Index",
@@ -75,6 +80,7 @@ __all__ = [
     "MissingDependencyError",
     "NotFoundError",
     "RetryableConflictError",
+    "SQLiteManifestStore",
     "ScanReport",
     "SessionContext",
     "StorageError",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.indices.describe import IndexInformation
     from lance_df.table.refs import VersionRef
     from lance_df.table.table import Table
@@ -72,6 +73,7 @@ def dataset(
     index_cache_size: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     default_scan_options: Mapping[str, Any] | None = None,
+    external_store: ExternalManifestStore | None = None,
     **tuning: Any,
 ) -> LanceDataset:
     """Open a table.
@@ -88,6 +90,8 @@ def dataset(
         For the fsspec filesystem; they appear in no message.
     default_scan_options
         Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise.
+    external_store
+        Where the writers of the table record its versions; see `write_dataset`.
     block_size, commit_lock, index_cache_size, **tuning
         Taken so that calls written for pylance work; they have no effect.
 
@@ -108,7 +112,13 @@ def dataset(
     if uri is None:
         raise InvalidInputError("a path or URL is needed")
     del block_size, commit_lock, index_cache_size
-    table = open_table(uri, version=version, asof=_as_time(asof), storage_options=storage_options)
+    table = open_table(
+        uri,
+        version=version,
+        asof=_as_time(asof),
+        storage_options=storage_options,
+        external_store=external_store,
+    )
     return LanceDataset._of(table, str(uri), storage_options, default_scan_options)
 
 
@@ -133,6 +143,7 @@ class LanceDataset(
         *,
         storage_options: Mapping[str, Any] | None = None,
         default_scan_options: Mapping[str, Any] | None = None,
+        external_store: ExternalManifestStore | None = None,
         **tuning: Any,
     ) -> None:
         # The C++ dataset behind the base class is left unmade; every public method of it is overridden.
@@ -141,6 +152,7 @@ class LanceDataset(
             version,
             storage_options=storage_options,
             default_scan_options=default_scan_options,
+            external_store=external_store,
             **tuning,
         )
         self._adopt(opened._table, opened._uri, storage_options, default_scan_options)
@@ -174,7 +186,8 @@ class LanceDataset(
 
     def __reduce__(self) -> tuple[Any, ...]:
         branch = (self._table.branch, self.version)
-        return _reopen, (self._uri, branch, self._storage_options, self._default_scan_options)
+        store = self._table.shared.external_store
+        return _reopen, (self._uri, branch, self._storage_options, self._default_scan_options, store)
 
     def __copy__(self) -> LanceDataset:
         return self._with_table(self._table)
@@ -489,8 +502,15 @@ def _reopen(
     version: VersionRef,
     storage_options: Mapping[str, Any] | None,
     default_scan_options: Mapping[str, Any] | None,
+    external_store: ExternalManifestStore | None,
 ) -> LanceDataset:
-    return dataset(uri, version, storage_options=storage_options, default_scan_options=default_scan_options)
+    return dataset(
+        uri,
+        version,
+        storage_options=storage_options,
+        default_scan_options=default_scan_options,
+        external_store=external_store,
+    )
 
 
 def _integer(value: object, name: str) -> int:

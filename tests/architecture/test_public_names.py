@@ -10,7 +10,7 @@ from lance_df import errors
 FUNCTIONS = {"batch_udf", "connect", "dataset", "enable", "register", "register_udfs", "write_dataset"}
 CLASSES = {
     *("FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment", "LanceOperation"),
-    *("ScanReport", "SessionContext", "Transaction"),
+    *("DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext", "Transaction"),
 }
 MODULES = {"file", "fragment", "optimize"}
 
