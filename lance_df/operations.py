@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lance_df.api.fragment_metadata import DataFile, FragmentMetadata
 from lance_df.errors import InvalidInputError
-from lance_df.fragment import DataFile, FragmentMetadata
 
 if TYPE_CHECKING:
     import pyarrow as pa

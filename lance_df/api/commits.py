@@ -12,15 +12,15 @@ from lance_df.api.base import DatasetBase
 from lance_df.api.operation_models import from_transaction, overwrite_model, to_model
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format import operations as ops
-from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.operations import LanceOperation, Transaction
-from lance_df.storage import open_location
 from lance_df.table.base_paths_write import checked_bases
 from lance_df.table.commit.loop import CommitOptions, commit, create_table
+from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
 from lance_df.table.evolution.validate import validate_table
 from lance_df.table.open import open_table
+from lance_df.table.places import find_place
 from lance_df.table.versions import NamingScheme
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Commits(DatasetBase):
         operation
             What to do, or a transaction of it, which is never applied twice.
         read_version
-            The version that the operation was computed from. An overwrite or a restore may go without, then it
+            The version that the operation was computed from. An overwrite or a restore may do without, and
             goes on top of whatever is there.
         commit_lock
             Has no effect: commits rely on the store, and refuse one that cannot tell who was first.
@@ -226,16 +226,17 @@ def _create(
     operation = transaction.operation
     if not isinstance(operation, LanceOperation.Overwrite):
         raise DatasetNotFoundError(f"{uri}: there is no table, and only an overwrite makes one")
-    location = open_location(uri, storage_options)
-    model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), location))
+    place = find_place(uri, storage_options)
+    model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), place.location))
     version = staged_version(model) or "2.2"
-    check_staged(model, schema=None, data_format=version, mixed=False)
+    check_staged(model, schema=None, data_format=version)
     create_table(
-        location,
+        place.location,
         _model(transaction, model, read_version=0),
         data_format=version,
         stable_row_ids=stable_row_ids,
         scheme=scheme,
+        external_store=place.external_store,
     )
     return open_table(uri, version=1, storage_options=storage_options)
 
@@ -249,12 +250,7 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
     read = table if read_version == table.version else table.checkout((table.branch, read_version))
     model = to_model(operation, read)
     data_format = staged_version(model) if isinstance(model, ops.Overwrite) else None
-    check_staged(
-        model,
-        schema=read.schema,
-        data_format=data_format or read.manifest.data_format,
-        mixed=bool(read.manifest.writer_feature_flags & FeatureFlag.MIXED_FILE_VERSIONS),
-    )
+    check_staged(model, schema=read.schema, data_format=data_format or data_version(read))
     version = commit(
         table.location,
         _model(transaction, model, read_version=read_version),

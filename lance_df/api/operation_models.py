@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lance_df.api.fragment_metadata import DataFile, FragmentMetadata
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format import operations as ops
 from lance_df.format.fragments import Fragment, Spilled
@@ -20,7 +21,6 @@ from lance_df.format.roaring import read_roaring
 from lance_df.format.row_ids import serialize_versions, versions_of
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction as TransactionModel
-from lance_df.fragment import DataFile, FragmentMetadata
 from lance_df.operations import Index, IndexFile, LanceOperation, Transaction
 from lance_df.schema import LanceSchema
 from lance_df.table.base_paths_write import DatasetBasePath

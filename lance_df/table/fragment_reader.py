@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from lance_df.encodings.arrays import null_array
+from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.io import named_errors
 from lance_df.file.legacy import LegacyFileReader
@@ -79,11 +81,20 @@ class FragmentReader:
             for field in fields
         ]
         for field, array in zip(fields, merged, strict=True):
-            if not field.nullable and array.null_count:  # engines rely on it
+            # engines rely on it; deleted rows, which were null when the column still could be, nobody sees
+            if not field.nullable and array.null_count and self._has_live_nulls(array, rows):
                 raise CorruptDataError(
                     f"{self.name}: column {field.name!r} must not be NULL, but is somewhere"
                 )
         return merged
+
+    def _has_live_nulls(self, array: pa.Array, rows: Rows) -> bool:
+        deleted = self._table.deletion_vector(self.fragment)
+        if deleted is None:
+            return True
+        offsets = np.arange(rows.start, rows.stop) if isinstance(rows, RowRange) else rows
+        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        return bool(BitMap(offsets[nulls].astype(np.uint32)) - deleted)
 
     @property
     def name(self) -> str:

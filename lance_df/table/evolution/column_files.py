@@ -21,6 +21,7 @@ from lance_df.file.open_writer import open_writer
 from lance_df.format.fragments import MAX_ROWS, TOMBSTONE
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.evolution.live_rows import live_offsets
 from lance_df.table.fragment_writer import data_file, data_file_name
 
 if TYPE_CHECKING:
@@ -140,8 +141,7 @@ def _with_deleted_rows(
 ) -> Iterator[list[pa.Array]]:
     """Put rows between those of the batches, so that all physical rows of the fragment are there."""
     num_rows = table.fragment_rows(fragment)
-    vector = table.deletion_vector(fragment)
-    live = _live(num_rows, [] if vector is None else vector.to_array())
+    live = live_offsets(table, fragment)
     done = 0
     for arrays in batches:
         size = len(arrays[0])
@@ -161,12 +161,6 @@ def _with_deleted_rows(
         )
     if not len(live) and num_rows:
         yield [null_array(field.arrow_type(), min(num_rows, MAX_ROWS)) for field in schema.fields]
-
-
-def _live(num_rows: int, deleted: Sequence[int]) -> npt.NDArray[np.int64]:
-    kept = np.ones(num_rows, np.bool_)
-    kept[np.asarray(deleted, np.int64)] = False
-    return np.flatnonzero(kept)
 
 
 def _spread(

@@ -55,9 +55,9 @@ class Lookup:
         positions = pc.index_in(keys, value_set=self._known[0])
         return self._known[1].take(positions)
 
-    def rows(self, keys: pa.Array) -> pa.RecordBatch:
-        """Return the values of each key, null where there is none."""
-        found = self._values.take(self.find(keys))
+    def take(self, rows: pa.Array) -> pa.RecordBatch:
+        """Return rows by their numbers; null for a null."""
+        found = self._values.take(rows)
         return pa.RecordBatch.from_arrays([_array(column) for column in found.columns], schema=self.schema)
 
 

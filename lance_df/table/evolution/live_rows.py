@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_rows
 from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
-    import pyarrow as pa
-    from pyroaring import BitMap
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.schema import Field
@@ -34,22 +34,40 @@ def read_live(table: Table, fragment: Fragment, fields: Sequence[Field]) -> Iter
         Top-level fields, which may be cut down to some of their children.
     """
     reader = FragmentReader(table, fragment)
-    vector = table.deletion_vector(fragment)
-    for start in range(0, reader.num_rows, _WINDOW_ROWS):
-        stop = min(start + _WINDOW_ROWS, reader.num_rows)
-        if vector is None:
-            yield reader.read(fields, RowRange(start, stop))
-            continue
-        live = np.ones(stop - start, np.bool_)
-        live[_within(vector, start, stop) - start] = False
-        if live.any():
-            yield reader.read(fields, as_rows(np.flatnonzero(live) + start))
+    if fragment.deletion_file is None:
+        for start in range(0, reader.num_rows, _WINDOW_ROWS):
+            yield reader.read(fields, RowRange(start, min(start + _WINDOW_ROWS, reader.num_rows)))
+        return
+    live = live_offsets(table, fragment)
+    for start in range(0, len(live), _WINDOW_ROWS):
+        yield reader.read(fields, as_rows(live[start : start + _WINDOW_ROWS]))
 
 
-def _within(vector: BitMap, start: int, stop: int) -> npt.NDArray[np.int64]:
-    """Return the deleted rows of a window."""
-    first, last = (vector.rank(bound - 1) if bound else 0 for bound in (start, stop))
-    return np.asarray(vector[first:last].to_array(), np.int64)
+def live_offsets(table: Table, fragment: Fragment) -> npt.NDArray[np.int64]:
+    """Return the physical offsets of the live rows of a fragment, ascending."""
+    live = np.ones(table.fragment_rows(fragment), np.bool_)
+    deleted = table.deletion_vector(fragment)
+    if deleted is not None:
+        live[np.asarray(deleted.to_array(), np.int64)] = False
+    return np.flatnonzero(live)
+
+
+def read_keys(table: Table, fragment: Fragment, name: str) -> pa.Array:
+    """Return a column of all live rows of a fragment; it may be ``_rowid`` or ``_rowaddr``, too.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    """
+    live = live_offsets(table, fragment)
+    if name == ROW_ADDRESS:
+        return pa.array(live.astype(np.uint64) + np.uint64(fragment.id << 32))
+    if name == ROW_ID:
+        return pa.array(table.row_id_sequence(fragment)[live])
+    field = table.schema.field(name)
+    arrays = [array for (array,) in read_live(table, fragment, [field])]
+    return pa.concat_arrays(arrays) if arrays else pa.array([], field.arrow_type())
 
 
 def has_nulls(table: Table, way: Sequence[Field]) -> bool:

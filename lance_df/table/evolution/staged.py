@@ -36,9 +36,7 @@ def staged_version(operation: ops.Overwrite) -> str | None:
     return next(iter(versions), None)
 
 
-def check_staged(
-    operation: ops.Operation, *, schema: Schema | None, data_format: str | None, mixed: bool
-) -> None:
+def check_staged(operation: ops.Operation, *, schema: Schema | None, data_format: str) -> None:
     """Check the fragments and files that an operation brings.
 
     Parameters
@@ -46,9 +44,7 @@ def check_staged(
     schema
         Of the table, where the operation does not bring one.
     data_format
-        The file version of the table; None if it is not known.
-    mixed
-        Whether the table takes files of other versions.
+        The file version of the table. Files of 2.x go together; those of 0.1 go with their like only.
 
     Raises
     ------
@@ -56,30 +52,29 @@ def check_staged(
         A file has a wrong path, version or list of columns; a new fragment has no files, has deleted rows, or
         columns that the schema does not know.
     """
-    expected = None if mixed else data_format
     match operation:
         case ops.Append(fragments):
-            _check_new(fragments, schema, expected)
+            _check_new(fragments, schema, data_format)
         case ops.Overwrite(fragments, own):
-            _check_new(fragments, own, expected)
+            _check_new(fragments, own, data_format)
         case ops.Merge(fragments):
-            _check_files(fragments, expected)
+            _check_files(fragments, data_format)
         case ops.Delete(updated):
-            _check_files(updated, expected)
+            _check_files(updated, data_format)
         case ops.Update():
-            _check_files(operation.updated_fragments, expected)
-            _check_new(operation.new_fragments, schema, expected)
+            _check_files(operation.updated_fragments, data_format)
+            _check_new(operation.new_fragments, schema, data_format)
         case ops.Rewrite(groups):
             for group in groups:
-                _check_new(group.new_fragments, schema, expected)
+                _check_new(group.new_fragments, schema, data_format)
         case ops.DataReplacement(replacements):
             for fragment_id, file in replacements:
-                _check_file(file, f"fragment {fragment_id}", expected)
+                _check_file(file, f"fragment {fragment_id}", data_format)
         case _:
             pass
 
 
-def _check_new(fragments: Iterable[Fragment], schema: Schema | None, version: str | None) -> None:
+def _check_new(fragments: Iterable[Fragment], schema: Schema | None, version: str) -> None:
     fragments = tuple(fragments)
     _check_files(fragments, version)
     known = set() if schema is None else schema.by_id().keys()
@@ -98,7 +93,7 @@ def _check_new(fragments: Iterable[Fragment], schema: Schema | None, version: st
             )
 
 
-def _check_files(fragments: Iterable[Fragment], version: str | None) -> None:
+def _check_files(fragments: Iterable[Fragment], version: str) -> None:
     for fragment in fragments:
         where = f"fragment {fragment.id}"
         for file in fragment.files:
@@ -109,11 +104,11 @@ def _check_files(fragments: Iterable[Fragment], version: str | None) -> None:
             raise InvalidInputError(f"{where}: two data files hold field {twice[0]}")
 
 
-def _check_file(file: DataFile, where: str, version: str | None) -> None:
+def _check_file(file: DataFile, where: str, version: str) -> None:
     name = f"{where}: data file {file.path!r}"
     if not file.path or "/" in file.path or "\\" in file.path or file.path in (".", ".."):
         raise InvalidInputError(f"{name}: the path is not the name of a file in the folder of data files")
-    if version is not None and file.version != version:
+    if (file.version == "0.1") != (version == "0.1"):
         raise InvalidInputError(f"{name} is of version {file.version}, the table has {version}")
     if file.version != "0.1" and len(file.fields) != len(file.column_indices):
         raise InvalidInputError(

@@ -1,0 +1,211 @@
+"""What `LanceFragment` can compute for an operation, without committing it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.api.fragment_metadata import DataFile, FragmentMetadata
+from lance_df.api.row_filters import matching_rows
+from lance_df.api.schema_changes import joined, open_lookup
+from lance_df.api.transforms import open_transform
+from lance_df.errors import InvalidInputError
+from lance_df.schema import LanceSchema
+from lance_df.table.changes.removal import rows_removed
+from lance_df.table.changes.row_set import RowSet
+from lance_df.table.evolution.add_columns import columns_added
+from lance_df.table.evolution.data_files import describe_data_file
+from lance_df.table.evolution.patch_columns import patched
+from lance_df.udf import BatchUDF
+
+if TYPE_CHECKING:
+    from lance_df.dataset import LanceDataset
+    from lance_df.format.fragments import Fragment
+    from lance_df.format.operations import Merge
+
+
+class FragmentChanges:
+    """Compute changes of one fragment; `LanceDataset.commit` makes a version of them.
+
+    Files are written at once, and are left alone when no commit follows.
+    """
+
+    _ds: LanceDataset
+    _fragment: Fragment
+
+    @staticmethod
+    def create(
+        dataset_uri: str | os.PathLike[str] | LanceDataset,
+        data: Any,
+        fragment_id: int | None = None,
+        schema: pa.Schema | None = None,
+        max_rows_per_group: int | None = 1024,
+        progress: Any = None,
+        mode: str = "append",
+        *,
+        data_storage_version: str | None = None,
+        use_legacy_format: bool | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> FragmentMetadata:
+        """Write data into one new fragment, and describe it; see `lance_df.fragment.write_fragments`.
+
+        Parameters
+        ----------
+        fragment_id
+            What the description says; a commit gives out another id.
+
+        Raises
+        ------
+        InvalidInputError
+            Data that does not fit the table, no rows, or more than a file can hold.
+        """
+        from lance_df.api.write_fragments import write_fragments
+
+        described = write_fragments(
+            data,
+            dataset_uri,
+            schema,
+            mode=mode,
+            max_rows_per_file=2**31 - 1,
+            max_rows_per_group=max_rows_per_group,
+            max_bytes_per_file=2**62,
+            progress=progress,
+            data_storage_version=data_storage_version,
+            use_legacy_format=use_legacy_format,
+            storage_options=storage_options,
+        )
+        written = cast("list[FragmentMetadata]", described)
+        if len(written) != 1:
+            raise InvalidInputError(f"the data makes {len(written)} fragments, not one")
+        written[0].id = fragment_id or 0
+        return written[0]
+
+    @staticmethod
+    def create_from_file(filename: str, dataset: LanceDataset, fragment_id: int) -> FragmentMetadata:
+        """Describe a fragment of one data file that lies in the data folder of a table already.
+
+        Raises
+        ------
+        CorruptDataError
+            There is no such file, or it is damaged.
+        InvalidInputError
+            It holds columns that the table does not have.
+        """
+        file, num_rows = describe_data_file(dataset._table, filename)
+        return FragmentMetadata(fragment_id, [DataFile._of(file)], num_rows)
+
+    def delete(self, predicate: str) -> FragmentMetadata | None:
+        """Delete the rows for which an SQL expression is true; return None when none is left.
+
+        The description is for `LanceOperation.Delete`; the fragment itself stays as it is.
+        """
+        rows = matching_rows(self._ds._table, predicate, fragment_ids=(self._fragment.id,))
+        return self._without(RowSet.of(rows))
+
+    def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:
+        """Delete rows by their physical offsets in the fragment; see `delete`.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such row.
+        """
+        rows = np.unique(np.fromiter(offsets, np.int64))
+        num_rows = self._ds._table.fragment_rows(self._fragment)
+        if len(rows) and not 0 <= rows[0] <= rows[-1] < num_rows:
+            raise InvalidInputError(
+                f"fragment {self._fragment.id} has {num_rows} rows, and no row {rows[-1]}"
+            )
+        return self._without(RowSet.of([rows.astype(np.uint64) + np.uint64(self._fragment.id << 32)]))
+
+    def _without(self, rows: RowSet) -> FragmentMetadata | None:
+        with rows_removed(self._ds._table, rows) as removal:
+            if removal.removed_fragment_ids:
+                return None
+            (fragment,) = removal.updated_fragments or (self._fragment,)
+            return FragmentMetadata._of(fragment)
+
+    def merge_columns(
+        self,
+        value_func: Any,
+        columns: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        reader_schema: pa.Schema | None = None,
+    ) -> tuple[FragmentMetadata, LanceSchema]:
+        """Compute new columns for this fragment; see `LanceDataset.add_columns`.
+
+        Returns
+        -------
+        The fragment with its new data file and the new schema of the table, for `LanceOperation.Merge`.
+
+        Raises
+        ------
+        InvalidInputError
+            As in `LanceDataset.add_columns`, and for a function with a checkpoint file.
+        """
+        if isinstance(value_func, BatchUDF) and value_func.cache is not None:
+            raise InvalidInputError("a function with a checkpoint file works on whole tables only")
+        transform = open_transform(
+            self._ds,
+            value_func,
+            read_columns=columns,
+            reader_schema=reader_schema,
+            batch_size=batch_size,
+        )
+        with columns_added(
+            self._ds._table, transform.schema, transform.rows_of, fragments=(self._fragment,)
+        ) as operation:
+            transform.check_end()
+            return self._merged(operation)
+
+    def merge(
+        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> tuple[FragmentMetadata, LanceSchema]:
+        """Add the columns of other data to this fragment; see `LanceDataset.merge` and `merge_columns`."""
+        lookup = open_lookup(data_obj, right_on or left_on, schema)
+        table = self._ds._table
+        with columns_added(
+            table,
+            lookup.schema,
+            lambda fragment: joined(table, fragment, left_on, lookup),
+            fragments=(self._fragment,),
+        ) as operation:
+            return self._merged(operation)
+
+    def _merged(self, operation: Merge) -> tuple[FragmentMetadata, LanceSchema]:
+        (fragment,) = (each for each in operation.fragments if each.id == self._fragment.id)
+        return FragmentMetadata._of(fragment), LanceSchema(operation.schema)
+
+    def update_columns(
+        self,
+        data_obj: Any,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: bool = False,
+    ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
+        """Give rows new values in some columns, which are written anew for the whole fragment.
+
+        Parameters
+        ----------
+        data_obj
+            The key and the columns to update. Of rows with the same key, the last counts; rows of the table
+            whose key it does not have keep their values.
+        left_on, right_on
+            The key in this table, which may be ``_rowid`` or ``_rowaddr``, and in the data.
+        with_offsets
+            Return also which rows were found, as a serialized bitmap of physical offsets.
+
+        Returns
+        -------
+        The fragment and the ids of the updated fields, for `LanceOperation.Update`; and the bitmap.
+        """
+        lookup = open_lookup(data_obj, right_on or left_on, schema)
+        result = patched(self._ds._table, self._fragment, left_on, lookup)
+        described, ids = FragmentMetadata._of(result.fragment), list(result.field_ids)
+        return (described, ids, result.offsets.serialize()) if with_offsets else (described, ids)

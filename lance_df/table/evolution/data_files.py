@@ -1,0 +1,78 @@
+"""Describe data files that lie in a table's data folder already."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lance_df.file.open import open_file
+from lance_df.format.fragments import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance_df.format.schema import Field
+    from lance_df.table.table import Table
+
+
+def describe_data_file(table: Table, path: str, *, base_id: int | None = None) -> tuple[DataFile, int]:
+    """Return what manifests say of a file, and its number of rows.
+
+    Parameters
+    ----------
+    path
+        Below the data folder of the table, or of the base path ``base_id``.
+
+    Raises
+    ------
+    CorruptDataError
+        There is no such file, or it is damaged.
+    InvalidInputError
+        It holds columns that the table does not have, or of another type.
+    """
+    empty = DataFile(path=path, fields=(), base_id=base_id)
+    location = table.data_file_location(empty)
+    try:
+        source = location.open()
+    except NotFoundError as err:
+        raise CorruptDataError(f"{location.uri}: this data file is missing") from err
+    reader = open_file(source)
+    pairs = _pairs(reader.schema.fields, table.schema.fields, reader.path, "")
+    ids = {own.id: field.id for own, field in pairs}
+    held = sorted((column, ids[own]) for own, column in reader.column_of.items())
+    if reader.version == "0.1":
+        if any(own != ids[own] for own in reader.column_of):
+            raise InvalidInputError(f"{reader.path}: the fields have other ids than those of the table")
+        columns: tuple[int, ...] = ()
+        major, minor = 0, 2
+    else:
+        columns = tuple(column for column, _ in held)
+        major, minor = (int(part) for part in reader.version.split("."))
+    described = dataclasses.replace(
+        empty,
+        fields=tuple(field_id for _, field_id in held),
+        column_indices=columns,
+        major_version=major,
+        minor_version=minor,
+        size_bytes=source.size,
+    )
+    return described, reader.num_rows
+
+
+def _pairs(
+    own: Sequence[Field], fields: Sequence[Field], path: str, within: str
+) -> Iterator[tuple[Field, Field]]:
+    """Yield each field of a file with that of the table that has its name, all the way down."""
+    by_name = {field.name: field for field in fields}
+    for each in own:
+        field = by_name.get(each.name)
+        name = within + each.name
+        if field is None:
+            raise InvalidInputError(f"{path}: the table has no column {name!r}")
+        if field.logical_type != each.logical_type:
+            raise InvalidInputError(
+                f"{path}: column {name!r} is of type {each.logical_type}, the table has {field.logical_type}"
+            )
+        yield each, field
+        yield from _pairs(each.children, field.children, path, f"{name}.")

@@ -1,0 +1,101 @@
+"""Give rows of a fragment new values in some columns, in place. Spec: table format, chapter 11."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.format.schema import Schema
+from lance_df.table.conform import conform, schema_to_write
+from lance_df.table.evolution.column_files import data_version, with_columns_of, write_columns
+from lance_df.table.evolution.live_rows import live_offsets, read_keys, read_live
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.evolution.join import Lookup
+    from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class PatchedFragment:
+    """A fragment with new values.
+
+    Attributes
+    ----------
+    fragment
+        With a new data file, in which the columns are.
+    field_ids
+        Of the columns, and of all fields below them.
+    offsets
+        The rows that were found in the data, by physical offset.
+    """
+
+    fragment: Fragment
+    field_ids: tuple[int, ...]
+    offsets: BitMap
+
+
+def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> PatchedFragment:
+    """Write columns of a fragment anew, with the values of the rows that a look-up finds.
+
+    Parameters
+    ----------
+    key
+        The column of the table, ``_rowid`` or ``_rowaddr``, that is looked up.
+    lookup
+        The new values; rows that are not found keep theirs.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        The table has no such key.
+    InvalidInputError
+        A column that the table does not have or that has another type, or a null where it allows none.
+    UnsupportedFeatureError
+        A table of 0.1 files, which cannot hold a column that another file replaces.
+    """
+    if data_version(table) == "0.1":
+        raise UnsupportedFeatureError(f"{table.uri}: columns of 0.1 files cannot be replaced in place")
+    part = _part(table, lookup)
+    found = lookup.find(read_keys(table, fragment, key))
+    known = found.is_valid().to_numpy(zero_copy_only=False)
+
+    def rows() -> Iterator[list[pa.Array]]:
+        done = 0
+        for old in read_live(table, fragment, part.fields):
+            size = len(old[0])
+            new = conform(lookup.take(found.slice(done, size).drop_null()), part)
+            mask = known[done : done + size]
+            yield [_replaced(each, values, mask) for each, values in zip(old, new, strict=True)]
+            done += size
+
+    file = write_columns(table, fragment, part, rows())
+    return PatchedFragment(
+        with_columns_of(fragment, file, table.schema),
+        tuple(node.id for field in part.fields for node in field.walk()),
+        BitMap(live_offsets(table, fragment)[known].astype(np.uint32)),
+    )
+
+
+def _part(table: Table, lookup: Lookup) -> Schema:
+    names = set(lookup.schema.names)
+    fields = tuple(field for field in table.schema.fields if field.name in names)
+    part = Schema(fields=fields, metadata=table.schema.metadata)
+    if schema_to_write(lookup.schema, part) != part:
+        raise InvalidInputError("structs are updated as a whole: the data lacks fields of one")
+    return part
+
+
+def _replaced(old: pa.Array, new: pa.Array, known: npt.NDArray[np.bool_]) -> pa.Array:
+    sources = np.arange(len(old))
+    sources[known] = len(old) + np.arange(len(new))
+    return pa.concat_arrays([old, new]).take(pa.array(sources))
