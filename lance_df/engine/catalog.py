@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.dataset
 
-from lance_df.engine.compat import CatalogProvider, NameList, Schema, SchemaProvider, Table
+from lance_df.compute.compat import CatalogProvider, NameList, Schema, SchemaProvider, Table
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lance_df.engine.compat import DataFrame
+from lance_df.compute.compat import DataFrame
 from lance_df.engine.failures import execution_errors
 from lance_df.engine.statement import Statement
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_df.engine.functions import plain_name
+from lance_df.compute.typed_functions import plain_name
 from lance_df.engine.hint_ranges import (
     calendar_range,
     cast_range,

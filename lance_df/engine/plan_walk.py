@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lance_df.engine.compat import variant
+from lance_df.compute.compat import variant
 
 
 @dataclass(frozen=True, slots=True)

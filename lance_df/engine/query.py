@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.engine.compat import DataFrame, PlainSessionContext, SessionConfig, Table, col, variant
+from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, Table, col, variant
+from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import execution_errors, planning_errors
-from lance_df.engine.functions import TypedFunctions, register_udfs
 from lance_df.engine.hints import scan_hint
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.provider import LanceTableProvider
@@ -198,7 +198,7 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
     ctx = PlainSessionContext(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
     ctx.register_table(_TABLE, Table(provider))
     if "murmur3" in text.lower():
-        from lance_df.engine.typed_calls import with_typed_calls
+        from lance_df.compute.typed_calls import with_typed_calls
 
         register_udfs(ctx)
         text = with_typed_calls(

@@ -8,8 +8,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from lance_df.engine.catalog import SUFFIX, TableFolder, holds_table
-from lance_df.engine.compat import (
+from lance_df.compute.compat import (
     DataFrame,
     PlainSessionContext,
     SessionConfig,
@@ -19,13 +18,15 @@ from lance_df.engine.compat import (
     col,
     default_place,
 )
+from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_udfs
+from lance_df.engine.catalog import SUFFIX, TableFolder, holds_table
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
-from lance_df.engine.functions import TypedFunctions, plain_name, register_scan_function, register_udfs
 from lance_df.engine.hints import scan_hint
 from lance_df.engine.names import names_of
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
 from lance_df.engine.report import ScanReport
+from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source
 from lance_df.engine.statement import Statement, planning
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -151,7 +152,7 @@ class LanceSession:
                 statement.stand_ins[key] = as_view(frame)
 
     def _with_typed_calls(self, query: str, param_values: dict[str, Any] | None) -> str:
-        from lance_df.engine.typed_calls import with_typed_calls
+        from lance_df.compute.typed_calls import with_typed_calls
 
         def optimize(text: str) -> None:
             # EXPLAIN keeps DDL from being run

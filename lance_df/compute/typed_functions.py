@@ -1,25 +1,20 @@
-"""Functions that SQL gets from here: the hashes of the partitioning spec, and `lance_scan`."""
+"""UDFs of the partitioning spec: plain ones for any context, and typed ones made as statements need them."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from lance_df.engine.compat import PlainSessionContext, udf, udtf
-from lance_df.engine.provider import LanceTableProvider
-from lance_df.engine.source import TableSource
-from lance_df.engine.statement import current_statement
-from lance_df.errors import InvalidInputError, LanceError
+from lance_df.compute.compat import PlainSessionContext, udf
+from lance_df.errors import InvalidInputError
 from lance_df.hashing import canonical_bytes
-from lance_df.table.refs import VersionRef
 from lance_df.udfs.murmur3 import plain_udfs, typed_udf
 
 HASHES = ("murmur3", "murmur3_multi")
-SCAN_FUNCTION = "lance_scan"
 
 _TYPED_NAME = re.compile(r"\b(murmur3(?:_multi)?)__\d+_\w*")
 _PROBE = "__lance_df_type_of"
@@ -35,46 +30,6 @@ def register_udfs(ctx: PlainSessionContext) -> None:
     """Register `murmur3`, `murmur3_multi` and their typed variants (see `lance_df.udfs.murmur3`)."""
     for function in plain_udfs():
         ctx.register_udf(function)
-
-
-def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[str, Any] | None) -> None:
-    """Register ``lance_scan('path')`` and ``lance_scan('path', version)``; a version is a number or a tag."""
-
-    def lance_scan(*arguments: Any) -> Any:
-        statement = current_statement()
-        try:
-            source = _source_of(arguments, storage_options)
-            if statement is None:
-                return LanceTableProvider(source.current())
-            return statement.resolve(source, None, SCAN_FUNCTION)
-        except LanceError as err:
-            if statement is not None:
-                statement.errors.append(err)
-            raise
-
-    ctx.register_udtf(udtf(lance_scan, SCAN_FUNCTION))
-
-
-def _source_of(arguments: tuple[Any, ...], storage_options: Mapping[str, Any] | None) -> TableSource:
-    if not 1 <= len(arguments) <= 2:
-        raise InvalidInputError(
-            f"{SCAN_FUNCTION} takes a path and perhaps a version, got {len(arguments)} arguments"
-        )
-    values = [_constant(argument) for argument in arguments]
-    path, version = values[0], values[1] if len(values) == 2 else None
-    if not isinstance(path, str):
-        raise InvalidInputError(f"{SCAN_FUNCTION} needs a path in quotes, got {path!r}")
-    if version is not None and not isinstance(version, int | str):
-        raise InvalidInputError(f"a version is a number or a tag, got {version!r}")
-    pinned: VersionRef | None = version
-    return TableSource(path, version=pinned, storage_options=storage_options)
-
-
-def _constant(argument: Any) -> object:
-    if argument.variant_name() != "Literal":
-        raise InvalidInputError(f"{SCAN_FUNCTION} takes constants, got {argument.canonical_name()}")
-    value = argument.python_value()
-    return value.as_py() if isinstance(value, pa.Scalar) else value
 
 
 def _type_recorder(seen: dict[int, str]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lance_df.engine.functions import HASHES, TypedFunctions
+from lance_df.compute.typed_functions import HASHES, TypedFunctions
 from lance_df.errors import InvalidInputError
 from lance_df.sql.calls import Call, find_calls
 from lance_df.sql.splice import Edit, splice

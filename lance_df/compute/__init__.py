@@ -1,0 +1,1 @@
+"""DataFusion as a calculator: expressions over rows in memory, and UDFs for the types at hand."""
