@@ -48,7 +48,7 @@ def system_column(table: Table, place: int, name: str, rows: Rows) -> pa.Array:
     if name == ROW_ID and table.uses_stable_row_ids:
         runs = table.row_ids(fragment)
     elif name in (ROW_ID, ROW_ADDRESS):
-        return pa.array(_positions(rows).astype(np.uint64) | np.uint64(fragment.id << 32))
+        return pa.array(_addresses(fragment.id << 32, rows))
     else:
         created, updated = table.row_version_sequences(fragment)
         runs = created if name == CREATED_AT else updated
@@ -63,6 +63,12 @@ def _offsets(table: Table, fragment: Fragment, positions: npt.NDArray[np.int64])
     if deleted is not None and len(deleted):
         positions = positions - np.searchsorted(deleted_offsets(deleted), positions)
     return positions.astype(np.uint64)
+
+
+def _addresses(first: int, rows: Rows) -> npt.NDArray[np.uint64]:
+    if isinstance(rows, RowRange):
+        return np.arange(first + rows.start, first + rows.stop, dtype=np.uint64)
+    return rows.astype(np.uint64) + np.uint64(first)
 
 
 def _positions(rows: Rows) -> npt.NDArray[np.int64]:
