@@ -134,7 +134,7 @@ def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
     # another client may finish the commit, and delete the staged file, at any time
     for name in dict.fromkeys((manifest.name, manifest.final_name)):
         try:
-            source = folder.child(name).open()
+            source = folder.child(name).open_whole()
         except NotFoundError:
             continue
         if manifest.size is not None and source.size != manifest.size:
