@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +26,10 @@ from lance_df.errors import (
 from lance_df.format.operations import ReserveFragments, Rewrite, RewriteGroup
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.fragment_writer import FileLimits, fragments_written
+from lance_df.table.maintenance.compaction_options import FORCE_BINARY_COPY, REENCODE
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 from lance_df.table.maintenance.moved_rows import with_lineage
+from lance_df.table.maintenance.page_copies import can_be_copied, fragments_copied, is_worthwhile
 from lance_df.table.maintenance.zone_map_files import KIND as ZONE_MAP
 from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
 from lance_df.table.row_counts import live_rows
@@ -37,6 +40,7 @@ from lance_df.table.schema_rules import resolve_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from lance_df.format.fragments import Fragment
     from lance_df.table.maintenance.compaction_options import CompactionOptions
@@ -86,24 +90,47 @@ def rewrite(table: Table, fragment_ids: Sequence[int], options: CompactionOption
     """
     version = _file_version(table, options)
     old = tuple(table.fragment(fragment_id) for fragment_id in fragment_ids)
-    request = ScanRequest(
-        fragment_ids=tuple(fragment_ids),
-        batch_rows=options.batch_size,
-        blobs_as_bytes=any(field.is_blob for field in table.schema.walk()),
-    )
+    with _written(table, old, options, version) as written:
+        _check_rows(table, old, written)
+        new = with_lineage(table, old, written) if table.uses_stable_row_ids else written
+    return RewriteGroup(old, tuple(new))
+
+
+def _written(
+    table: Table, old: Sequence[Fragment], options: CompactionOptions, version: str
+) -> AbstractContextManager[tuple[Fragment, ...]]:
+    """Write new fragments: of the same pages where that is allowed and wise, and else of the same rows."""
     limits = FileLimits(
         max_rows=options.target_rows_per_fragment, max_rows_per_group=options.max_rows_per_group
     )
     if options.max_bytes_per_file is not None:
         limits = dataclasses.replace(limits, max_bytes=options.max_bytes_per_file)
+    can_copy = options.compaction_mode != REENCODE and can_be_copied(table, old, version=version)
+    if can_copy and (options.compaction_mode is not None or is_worthwhile(table, old)):
+        return fragments_copied(table, old, version=version, limits=limits)
+    if options.compaction_mode == FORCE_BINARY_COPY:
+        raise UnsupportedFeatureError(
+            f"{table.uri}: the pages of fragments {old[0].id} to {old[-1].id} cannot be copied: rows are "
+            "deleted, or columns are not in all of the files, not of the table's version, or blobs"
+        )
+    return _reencoded(table, old, options, version=version, limits=limits)
+
+
+@contextmanager
+def _reencoded(
+    table: Table, old: Sequence[Fragment], options: CompactionOptions, *, version: str, limits: FileLimits
+) -> Iterator[tuple[Fragment, ...]]:
+    request = ScanRequest(
+        fragment_ids=tuple(fragment.id for fragment in old),
+        batch_rows=options.batch_size,
+        blobs_as_bytes=any(field.is_blob for field in table.schema.walk()),
+    )
     tasks = plan_scan(table, request).tasks
     with (
         closing(run_tasks(tasks, num_threads=options.num_threads)) as batches,
         fragments_written(table.location, table.schema, batches, version=version, limits=limits) as written,
     ):
-        _check_rows(table, old, written)
-        new = with_lineage(table, old, written) if table.uses_stable_row_ids else written
-    return RewriteGroup(old, tuple(new))
+        yield written
 
 
 def commit_rewrites(table: Table, groups: Sequence[RewriteGroup]) -> Table:

@@ -40,7 +40,9 @@ class CompactionOptions:
     batch_size
         Rows that are read at once; ``None`` for the default of scans.
     compaction_mode
-        ``"reencode"``; ``"try_binary_copy"`` is taken and does the same; ``"force_binary_copy"`` is refused.
+        ``"reencode"`` decodes and encodes all values; ``"try_binary_copy"`` copies pages wherever that gives
+        the same rows, and ``"force_binary_copy"`` fails where it does not. ``None`` copies them if they are
+        large enough to be good pages of a larger file.
     max_source_fragments, max_source_rows, max_source_bytes
         Leave out the tasks, from the first that goes beyond.
     excluded_fragment_ids
@@ -58,7 +60,7 @@ class CompactionOptions:
     num_threads: int | None = None
     batch_size: int | None = None
     io_buffer_size: int | None = None
-    compaction_mode: str = REENCODE
+    compaction_mode: str | None = None
     binary_copy_read_batch_bytes: int | None = None
     max_source_fragments: int | None = None
     max_source_rows: int | None = None
@@ -79,13 +81,11 @@ class CompactionOptions:
             raise InvalidInputError(f"materialize_deletions_threshold must be a number, got {threshold!r}")
         if not all(_is_integer(each) for each in self.excluded_fragment_ids):
             raise InvalidInputError("excluded_fragment_ids must be integers")
-        if self.compaction_mode not in (REENCODE, TRY_BINARY_COPY, FORCE_BINARY_COPY):
+        if self.compaction_mode not in (None, REENCODE, TRY_BINARY_COPY, FORCE_BINARY_COPY):
             raise InvalidInputError(
                 f"compaction_mode {self.compaction_mode!r} is unknown; "
                 "use 'reencode', 'try_binary_copy' or 'force_binary_copy'"
             )
-        if self.compaction_mode == FORCE_BINARY_COPY:
-            raise UnsupportedFeatureError("this release compacts by re-encoding only, not by binary copy")
         if self.defer_index_remap:
             raise UnsupportedFeatureError("this release writes no fragment reuse index to defer remapping to")
 

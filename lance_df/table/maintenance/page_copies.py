@@ -1,0 +1,128 @@
+"""Fragments joined by copying their pages, not decoded: the fast way to compact, where it is right.
+
+It is right where no row is deleted and every file has every column in the version of the table; it is wise
+where pages are not tiny, as their number stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from lance_df.errors import CommitStateUnknownError, CorruptDataError, LanceError, NotFoundError
+from lance_df.file.container import Container
+from lance_df.file.page_copy import PageCopier, copied_field_ids
+from lance_df.format.fragments import Fragment
+from lance_df.storage.sink import ByteSink
+from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.fragment_writer import data_file, data_file_name
+
+if TYPE_CHECKING:
+    from lance_df.format.fragments import DataFile
+    from lance_df.format.schema import Field
+    from lance_df.table.fragment_writer import FileLimits
+    from lance_df.table.table import Table
+
+_VERSIONS = ("2.1", "2.2")
+# what a page of a column should have on average, so that a file of copied pages is fit to be read
+_WORTHWHILE_BYTES = 16 * 1024
+
+
+def can_be_copied(table: Table, fragments: Sequence[Fragment], *, version: str) -> bool:
+    """Whether the pages of fragments make the pages of new ones as they are, as far as the manifest tells."""
+    if version not in _VERSIONS or any(_is_odd(field) for field in table.schema.walk()):
+        return False
+    ids = copied_field_ids(table.schema)
+    return all(
+        fragment.deletion_file is None
+        and fragment.physical_rows
+        and all(
+            (file := fragment.file_of(field_id)) is not None and file.version == version for field_id in ids
+        )
+        for fragment in fragments
+    )
+
+
+def is_worthwhile(table: Table, fragments: Sequence[Fragment]) -> bool:
+    """Whether pages are large enough to be kept as they are, rather than joined."""
+    num_bytes = sum(file.size_bytes for fragment in fragments for file in fragment.files)
+    num_pages = len(fragments) * max(1, len(copied_field_ids(table.schema)))
+    return num_bytes >= num_pages * _WORTHWHILE_BYTES
+
+
+@contextmanager
+def fragments_copied(
+    table: Table, fragments: Sequence[Fragment], *, version: str, limits: FileLimits
+) -> Iterator[tuple[Fragment, ...]]:
+    """Join fragments, for which :func:`can_be_copied` is true, and remove the files when what follows fails.
+
+    A new file begins at the first fragment after a limit was reached, so that files get somewhat larger.
+
+    Yields
+    ------
+    The new fragments, all with id 0.
+
+    Raises
+    ------
+    CorruptDataError
+        A file is missing or damaged, or has other rows than its fragment.
+    """
+    folder = table.location / DATA_DIR
+    written: list[Fragment] = []
+    copier: PageCopier | None = None
+    name = ""
+    try:
+        for number, fragment in enumerate(fragments, 1):
+            if copier is None:
+                name = data_file_name()
+                copier = PageCopier(ByteSink(folder / name), table.schema, version=version)
+            copier.add(_columns(table, fragment), fragment.physical_rows)
+            is_full = copier.num_rows >= limits.max_rows or copier.position >= limits.max_bytes
+            if is_full or number == len(fragments):
+                file = data_file(name, copier.finish())
+                written.append(Fragment(id=0, files=(file,), physical_rows=copier.num_rows))
+                copier = None
+        yield tuple(written)
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        if copier is not None:
+            copier.abort()
+        for fragment in written:
+            with suppress(LanceError):
+                (folder / fragment.files[0].path).remove()
+        raise
+
+
+def _columns(table: Table, fragment: Fragment) -> list[tuple[Container, int]]:
+    opened: dict[str, Container] = {}
+    columns = []
+    for field_id in copied_field_ids(table.schema):
+        file = fragment.file_of(field_id)
+        number = None if file is None else file.column_of().get(field_id)
+        if file is None or number is None:
+            raise CorruptDataError(f"{table.name_of(fragment)}: no file has field {field_id}")
+        if file.path not in opened:
+            opened[file.path] = _open(table, fragment, file)
+        columns.append((opened[file.path], number))
+    return columns
+
+
+def _open(table: Table, fragment: Fragment, file: DataFile) -> Container:
+    location = table.data_file_location(file)
+    try:
+        container = Container(location.open_sized(file.size_bytes) if file.size_bytes else location.open())
+    except NotFoundError as err:
+        raise CorruptDataError(f"{location.uri}: this data file is missing") from err
+    if (container.num_rows, container.version) != (fragment.physical_rows, file.version):
+        raise CorruptDataError(
+            f"{container.path}: a file of version {container.version} with {container.num_rows} rows, "
+            f"its table says {file.version} and {fragment.physical_rows}"
+        )
+    return container
+
+
+def _is_odd(field: Field) -> bool:
+    """Whether a field is stored otherwise than in pages of its own that say all about themselves."""
+    return field.is_blob or (field.is_struct and not field.children)
