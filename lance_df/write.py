@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from lance_df.api.fragment_metadata import FragmentMetadata
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.sources import to_batches
-from lance_df.storage import open_location
 from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.fragment_writer import FileLimits
+from lance_df.table.places import find_place
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.table import open_ref
 from lance_df.table.write import WriteOptions, write_table
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.dataset import LanceDataset
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.external_store import ExternalManifestStore
 
 _COMMIT_MESSAGE = "__lance_commit_message"
 _CLEANUP_DEFAULTS = {"interval": 20, "older_than_seconds": 14 * 24 * 60 * 60}
@@ -47,6 +51,7 @@ def write_dataset(
     commit_lock: Callable[[int], object] | None = None,
     progress: Any = None,
     storage_options: Mapping[str, Any] | None = None,
+    external_store: ExternalManifestStore | None = None,
     data_storage_version: Literal["stable", "legacy", "0.1", "2.0", "2.1", "2.2"] | None = None,
     use_legacy_format: bool | None = None,
     enable_v2_manifest_paths: bool = True,
@@ -94,6 +99,10 @@ def write_dataset(
         An object whose ``begin(fragment)`` and ``complete(fragment)`` are called for every data file.
     storage_options
         For the fsspec filesystem.
+    external_store
+        Decides on the versions of the table; for stores that cannot create a file only if it is absent. All
+        writers and readers of a table must be given the same. `SQLiteManifestStore`, `DynamoDBManifestStore`;
+        a URL ``s3+ddb://bucket/path?ddbTableName=T`` stands for the latter.
     data_storage_version
         File version; by default 2.2 for new tables, and the table's own for others. Rows of another 2.x
         version can be appended to a 2.x table.
@@ -156,7 +165,7 @@ def write_dataset(
         initial_bases=tuple(as_base_path(base) for base in initial_bases or ()),
         target_bases=tuple(target_bases or ()),
         target_all_bases=target_all_bases,
-        progress=progress,
+        progress=None if progress is None else _Progress(progress),
         statistics=statistics,
     )
     data_schema, batches = to_batches(data_obj, schema)
@@ -164,12 +173,27 @@ def write_dataset(
 
     if isinstance(uri, LanceDataset):
         table = uri._table
+        options = dataclasses.replace(options, external_store=table.shared.external_store)
         version = write_table(table.location, data_schema, batches, mode=mode, options=options)
         made = open_ref(table.shared, ResolvedRef(table.branch, version))
         return LanceDataset._of(made, uri.uri, uri._storage_options, None)
-    location = open_location(uri, storage_options)
-    version = write_table(location, data_schema, batches, mode=mode, options=options)
-    return dataset(uri, version=version, storage_options=storage_options)
+    place = find_place(uri, storage_options, external_store)
+    options = dataclasses.replace(options, external_store=place.external_store)
+    version = write_table(place.location, data_schema, batches, mode=mode, options=options)
+    return dataset(uri, version=version, storage_options=storage_options, external_store=place.external_store)
+
+
+class _Progress:
+    """Shows a caller's object the fragments of a write as what it knows."""
+
+    def __init__(self, listener: Any) -> None:
+        self._listener = listener
+
+    def begin(self, fragment: Fragment) -> None:
+        self._listener.begin(FragmentMetadata._of(fragment))
+
+    def complete(self, fragment: Fragment) -> None:
+        self._listener.complete(FragmentMetadata._of(fragment))
 
 
 def _refuse(**arguments: object) -> None:
