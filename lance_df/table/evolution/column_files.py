@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Schema
     from lance_df.table.table import Table
 
+_NULLABLE_IN_LEGACY = frozenset({"string", "large_string", "binary", "large_binary", "null"})
+
 Rows: TypeAlias = "Callable[[Fragment], Iterable[Sequence[pa.Array]]]"
 """Computes the values of a fragment: batches with one array for each field, of storage type.
 
@@ -88,11 +90,21 @@ def write_columns(
     writer = open_writer(sink, schema, version=version, rows_per_group=rows_per_group)
     try:
         for arrays in _with_deleted_rows(table, fragment, schema, batches):
+            if version == "0.1":
+                _check_storable(schema, arrays)
             writer.write_batch(arrays)
         return data_file(name, writer.finish())
     except BaseException:
         writer.abort()
         raise
+
+
+def _check_storable(schema: Schema, arrays: Sequence[pa.Array]) -> None:
+    for field, array in zip(schema.fields, arrays, strict=True):
+        if array.null_count and field.logical_type not in _NULLABLE_IN_LEGACY:
+            raise InvalidInputError(
+                f"column {field.name!r} of type {field.logical_type} has nulls, which 0.1 files cannot hold"
+            )
 
 
 def with_columns_of(fragment: Fragment, new: DataFile, schema: Schema) -> Fragment:

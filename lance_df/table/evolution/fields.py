@@ -155,7 +155,7 @@ class NewFields:
 
 
 def with_new_fields(manifest: Manifest, given: pa.Schema, *, data_format: str) -> NewFields:
-    """Add columns, and from 2.1 on fields of structs, to a schema.
+    """Add columns, and in 2.2 fields of structs, to a schema.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _merged(
             continue
         if not (before.is_struct and field.is_struct) or before.is_packed or before.is_blob:
             raise InvalidInputError(f"there is a column {path!r} already")
-        if data_format in ("0.1", "2.0"):
+        if data_format != "2.2":
             raise UnsupportedFeatureError(
                 f"column {path!r} is a struct: files of version {data_format} cannot get new fields in it"
             )

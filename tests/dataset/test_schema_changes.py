@@ -1,0 +1,432 @@
+"""Columns and metadata are changed as pylance does it, and each library goes on with the other's table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df.errors import (
+    ColumnNotFoundError,
+    ConflictError,
+    InvalidInputError,
+    LanceError,
+    UnsupportedFeatureError,
+)
+from lance_df.format.schema import Field
+from lance_df.table.open import open_table
+
+Step = Callable[[Any], Any]
+NESTED = pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.float64())]))])
+
+
+def rows(start: int, stop: int) -> pa.Table:
+    numbers = range(start, stop)
+    return pa.table(
+        {
+            "a": pa.array(numbers, pa.int32()),
+            "s": pa.array([f"text {i}" for i in numbers]),
+            "st": pa.array([{"x": i, "y": {"z": i / 2}} for i in numbers], NESTED),
+            "l": pa.array([[i] * (i % 3 + 1) for i in numbers], pa.list_(pa.int16())),
+        }
+    )
+
+
+def make(folder: Path, version: str, *, stable: bool = False) -> str:
+    uri = str(folder / "table")
+    ds = lance.write_dataset(
+        rows(0, 40), uri, max_rows_per_file=16, data_storage_version=version, enable_stable_row_ids=stable
+    )
+    ds.delete("a in (0, 1, 7, 31) or (a >= 36)")
+    return uri
+
+
+def double(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch({"twice": pa.array([2 * v for v in batch["a"].to_pylist()], pa.int64())})
+
+
+def steps(version: str) -> dict[str, Step]:
+    """What both libraries are asked for, one after the other."""
+    live = lambda ds: pa.table({"r": pa.array(range(ds.count_rows()), pa.int16())})  # noqa: E731
+    key = pa.table({"key": pa.array(range(40), pa.int32()), "m": [f"m{i}" for i in range(40)]})
+    found: dict[str, Step] = {
+        "sql": lambda ds: ds.add_columns({"b": "a + a", "c": "concat(s, '!')", "one": "1"}),
+        "function": lambda ds: ds.add_columns(double, read_columns=["a"]),
+        "stream": lambda ds: ds.add_columns(live(ds).to_reader(max_chunksize=7)),
+        "merge": lambda ds: ds.merge(key, "a", "key"),
+        "rename": lambda ds: ds.alter_columns({"path": "b", "name": "B"}, {"path": "st.x", "name": "X"}),
+        "rename item": lambda ds: ds.alter_columns({"path": "l.item", "name": "element"}),
+        "cast": lambda ds: ds.alter_columns({"path": "a", "data_type": pa.int64(), "name": "id"}),
+        "cast text": lambda ds: ds.alter_columns({"path": "s", "data_type": pa.large_string()}),
+        "cast list": lambda ds: ds.alter_columns({"path": "l", "data_type": pa.large_list(pa.int32())}),
+        "not null": lambda ds: ds.alter_columns({"path": "id", "nullable": False}),
+        "drop": lambda ds: ds.drop_columns(["B", "c", "one"]),
+        "drop nested": lambda ds: ds.drop_columns(["st.y.z"]),
+        "add again": lambda ds: ds.add_columns({"B": "id + id"}),
+        "nullable": lambda ds: ds.alter_columns({"path": "id", "nullable": True}),
+        "config": lambda ds: ds.update_config({"k": "v", "gone": "x"}),
+        "less config": lambda ds: ds.delete_config_keys(["gone", "never"]),
+        "metadata": lambda ds: ds.update_metadata({"owner": "me", "x": "y"}),
+        "less metadata": lambda ds: ds.update_metadata({"only": "this", "x": None}, replace=True),
+        "schema metadata": lambda ds: ds.update_schema_metadata({"p": "q", "r": "s"}),
+        "less schema metadata": lambda ds: ds.update_schema_metadata({"p": None}),
+    }
+    if version == "0.1":
+        del found["rename item"]  # pylance does not read what it then makes of the list
+    if version != "0.1":
+        kind = (
+            pa.list_(pa.int8()) if version == "2.0" else pa.struct([("q", pa.int8())])
+        )  # of 2.0 is never null
+        given = pa.schema(
+            [pa.field("n", pa.int32(), metadata={"k": "v"}), pa.field("ns", kind)], metadata={"sm": "x"}
+        )
+        found["nulls"] = lambda ds: ds.add_columns(given)
+        found["a list of fields"] = lambda ds: ds.add_columns([pa.field("n2", pa.list_(pa.string()))])
+    if version == "2.2":
+        found["into a struct"] = lambda ds: ds.add_columns(pa.field("st", pa.struct([("w", pa.int8())])))
+    if version in ("2.1", "2.2"):
+        found["cast nested"] = lambda ds: ds.alter_columns({"path": "st.X", "data_type": pa.int32()})
+        found["cast item"] = lambda ds: ds.alter_columns({"path": "l.item", "data_type": pa.int64()})
+    found["field metadata"] = lambda ds: ds.update_field_metadata({"id": {"u": "m"}, "st.X": {"u": "v"}})
+    found["other field metadata"] = lambda ds: ds.update_field_metadata({"id": {"k": "1"}}, replace=True)
+    return found
+
+
+def flat(fields: tuple[Field, ...]) -> list[tuple[Any, ...]]:
+    return [(f.id, f.name, f.logical_type, f.nullable, dict(f.metadata), flat(f.children)) for f in fields]
+
+
+def described(uri: str) -> dict[str, Any]:
+    """What a manifest says, but for the names of files and the times."""
+    table = open_table(uri)
+    manifest = table.manifest
+    return {
+        "schema": flat(manifest.schema.fields),
+        "schema metadata": dict(manifest.schema.metadata),
+        "files": [
+            (f.id, f.physical_rows, [(x.fields, x.column_indices, x.version) for x in f.files])
+            for f in manifest.fragments
+        ],
+        "row ids": [(f.row_ids, f.created_at, f.last_updated_at) for f in manifest.fragments],
+        "maps": (dict(manifest.config), dict(manifest.table_metadata)),
+        "flags": (manifest.reader_feature_flags, manifest.writer_feature_flags),
+        "version": (manifest.version, manifest.max_fragment_id, manifest.next_row_id),
+        "operation": type(table.transaction().operation).__name__,
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "stable"), [("0.1", False), ("2.0", False), ("2.1", True), ("2.2", False), ("2.2", True)]
+)
+def test_every_change_is_what_pylance_makes(tmp_path: Path, version: str, stable: bool) -> None:
+    theirs_uri = make(tmp_path, version, stable=stable)
+    ours_uri = str(tmp_path / "ours")
+    shutil.copytree(theirs_uri, ours_uri)
+    theirs, ours = lance.dataset(theirs_uri), lance_df.dataset(ours_uri)
+    for name, step in steps(version).items():
+        assert step(theirs) == step(ours), name
+        assert described(ours_uri) == described(theirs_uri), name
+        assert ours.version == theirs.version
+    expected = theirs.to_table()
+    assert ours.to_table() == expected
+    assert lance.dataset(ours_uri).to_table() == expected
+    assert lance_df.dataset(theirs_uri).to_table() == expected
+    lance.dataset(ours_uri).validate()
+    ours.validate()
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+def test_the_libraries_take_turns(tmp_path: Path, version: str) -> None:
+    alone_uri = make(tmp_path, version)
+    turns_uri = str(tmp_path / "turns")
+    shutil.copytree(alone_uri, turns_uri)
+    alone = lance.dataset(alone_uri)
+    for number, step in enumerate(steps(version).values()):
+        step(alone)
+        step(lance_df.dataset(turns_uri) if number % 2 else lance.dataset(turns_uri))
+    mixed = lance.dataset(turns_uri)
+    assert mixed.to_table() == alone.to_table()
+    mixed.validate()
+    mixed.delete("id = 3")
+    more = lance_df.write_dataset(mixed.to_table().slice(0, 5), turns_uri, mode="append")
+    assert more.count_rows() == alone.count_rows() + 4
+    mixed.checkout_latest()
+    mixed.optimize.compact_files()
+    assert lance_df.dataset(turns_uri).to_table() == mixed.to_table()
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
+def test_fields_of_structs_are_cast_where_pylance_cannot_read_its_own(tmp_path: Path, version: str) -> None:
+    """A column of 2.0 and 0.1 files is written anew as a whole, as its struct cannot be in two files."""
+    uri = make(tmp_path, version)
+    ds = lance_df.dataset(uri)
+    before = ds.to_table()
+    ds.alter_columns({"path": "st.y.z", "data_type": pa.float32()}, {"path": "st.x", "name": "X"})
+    assert ds.schema.field("st").type == pa.struct(
+        [("X", pa.int64()), ("y", pa.struct([("z", pa.float32())]))]
+    )
+    values = [[each["X"], each["y"]["z"]] for each in ds.to_table()["st"].to_pylist()]
+    assert values == [[each["x"], each["y"]["z"]] for each in before["st"].to_pylist()]
+    other = lance.dataset(uri)
+    assert other.to_table() == ds.to_table()
+    other.validate()
+    ds.validate()
+    ds.drop_columns(["st.X"])
+    assert lance.dataset(uri).to_table() == ds.to_table()
+
+
+def test_a_nested_cast_of_0_1_by_pylance_is_read(tmp_path: Path) -> None:
+    uri = make(tmp_path, "0.1")
+    theirs = lance.dataset(uri)
+    theirs.alter_columns({"path": "st.x", "data_type": pa.int32()})
+    assert lance_df.dataset(uri).to_table() == theirs.to_table()
+
+
+def test_nulls_of_deleted_rows_do_not_hinder(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    lance.write_dataset(pa.table({"a": [1, None, 3], "b": [1, 2, 3]}), uri)
+    ds = lance_df.dataset(uri)
+    with pytest.raises(InvalidInputError, match="holds nulls"):
+        ds.alter_columns({"path": "a", "nullable": False})
+    lance.dataset(uri).delete("b = 2")
+    ds.checkout_latest()
+    ds.alter_columns({"path": "a", "nullable": False})
+    assert not ds.schema.field("a").nullable
+    assert ds.to_table().to_pydict() == {"a": [1, 3], "b": [1, 3]}
+    ds.add_columns({"c": "a + b"})
+    assert lance.dataset(uri).to_table() == ds.to_table()
+    ds.validate()
+
+
+def test_a_field_is_null_only_where_its_struct_is_not(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    data = pa.table({"s": pa.array([{"x": 1, "l": [1]}, None, {"x": 2, "l": None}])})
+    lance.write_dataset(data, uri)
+    ds = lance_df.dataset(uri)
+    ds.alter_columns({"path": "s.x", "nullable": False}, {"path": "s.l.item", "nullable": False})
+    assert ds.to_table().to_pylist() == lance.dataset(uri).to_table().to_pylist() == data.to_pylist()
+    with pytest.raises(InvalidInputError, match="holds nulls"):
+        ds.alter_columns({"path": "s.l", "nullable": False})
+    with pytest.raises(InvalidInputError, match="holds nulls"):
+        ds.alter_columns({"path": "s", "nullable": False})
+
+
+def test_frames_and_wrapped_functions(tmp_path: Path) -> None:
+    ds = lance_df.dataset(make(tmp_path, "2.2"))
+
+    @lance_df.batch_udf(output_schema=pa.schema([("n", pa.int64())]))
+    def ids(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"n": batch["_rowid"].cast(pa.int64())})
+
+    ds.add_columns(ids, read_columns=["_rowid"], batch_size=5)
+    ds.add_columns(lambda batch: batch.to_pandas()[["a"]].rename(columns={"a": "frame"}) * 2)
+    table = ds.to_table(with_row_id=True)
+    assert table["n"].to_pylist() == table["_rowid"].to_pylist()
+    assert table["frame"].to_pylist() == [2 * value for value in table["a"].to_pylist()]
+    assert ds.schema.metadata is None
+    assert lance.dataset(ds.uri).to_table(columns=["n", "frame"]) == ds.to_table(columns=["n", "frame"])
+
+
+def test_computed_batches_are_kept_until_the_columns_are_committed(tmp_path: Path) -> None:
+    ds = lance_df.dataset(make(tmp_path, "2.2"))
+    checkpoint = tmp_path / "checkpoint.sqlite"
+    seen: list[int] = []
+    fails = True
+
+    def compute(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if fails and len(seen) == 4:
+            raise RuntimeError("the machine went away")
+        seen.append(batch.num_rows)
+        return pa.record_batch({"n": batch["a"]})
+
+    def add() -> None:
+        udf = lance_df.batch_udf(pa.schema([("n", pa.int32())]), checkpoint)(compute)
+        ds.add_columns(udf, read_columns=["a"], batch_size=5)
+
+    before = files(ds.uri)
+    with pytest.raises(RuntimeError):
+        add()
+    assert files(ds.uri) == before
+    assert checkpoint.exists()
+    fails = False
+    add()
+    assert sum(seen) == ds.count_rows()
+    assert not checkpoint.exists()
+    assert ds.to_table()["n"] == ds.to_table()["a"]
+
+
+def files(uri: str) -> set[str]:
+    return {str(path) for path in Path(uri).rglob("*") if path.is_file()}
+
+
+def broken(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch({"n": batch["a"].slice(1)})
+
+
+BAD: dict[str, tuple[type[LanceError], Step]] = {
+    "no such column": (ColumnNotFoundError, lambda ds: ds.drop_columns(["nope"])),
+    "no such field": (ColumnNotFoundError, lambda ds: ds.drop_columns(["st.nope"])),
+    "all columns": (InvalidInputError, lambda ds: ds.drop_columns(ds.schema.names)),
+    "what a list holds": (UnsupportedFeatureError, lambda ds: ds.drop_columns(["l.item"])),
+    "a field of a struct that is there": (
+        InvalidInputError,
+        lambda ds: ds.add_columns(pa.field("st", pa.struct([("x", pa.int8())]))),
+    ),
+    "text for a list": (InvalidInputError, lambda ds: ds.drop_columns("st")),
+    "an empty path": (InvalidInputError, lambda ds: ds.drop_columns([""])),
+    "a column that exists": (InvalidInputError, lambda ds: ds.add_columns({"a": "1"})),
+    "one column twice": (
+        InvalidInputError,
+        lambda ds: ds.add_columns(pa.schema([("n", pa.int8()), ("n", pa.int8())])),
+    ),
+    "a reserved name": (InvalidInputError, lambda ds: ds.add_columns({"_rowid": "a"})),
+    "a dotted name": (InvalidInputError, lambda ds: ds.add_columns({"x.y": "a"})),
+    "an unknown name in SQL": (ColumnNotFoundError, lambda ds: ds.add_columns({"n": "nope + 1"})),
+    "no expressions": (InvalidInputError, lambda ds: ds.add_columns({})),
+    "an aggregate": (InvalidInputError, lambda ds: ds.add_columns({"n": "sum(a)"})),
+    "a failing expression": (LanceError, lambda ds: ds.add_columns({"n": "a / (a - 20)"})),
+    "nulls that must not be": (
+        InvalidInputError,
+        lambda ds: ds.add_columns(pa.field("n", pa.int8(), nullable=False)),
+    ),
+    "too few rows": (InvalidInputError, lambda ds: ds.add_columns(pa.table({"n": [1, 2, 3]}))),
+    "too many rows": (InvalidInputError, lambda ds: ds.add_columns(pa.table({"n": range(99)}))),
+    "rows that do not fit": (InvalidInputError, lambda ds: ds.add_columns(broken)),
+    "no batch": (InvalidInputError, lambda ds: ds.add_columns(lambda batch: 7)),
+    "an odd transform": (InvalidInputError, lambda ds: ds.add_columns(7)),
+    "names that clash": (InvalidInputError, lambda ds: ds.alter_columns({"path": "a", "name": "s"})),
+    "an empty name": (InvalidInputError, lambda ds: ds.alter_columns({"path": "a", "name": ""})),
+    "a reserved new name": (
+        InvalidInputError,
+        lambda ds: ds.alter_columns({"path": "a", "name": "_rowaddr"}),
+    ),
+    "nothing to alter": (InvalidInputError, lambda ds: ds.alter_columns({"path": "a"})),
+    "an unknown alteration": (InvalidInputError, lambda ds: ds.alter_columns({"path": "a", "type": 1})),
+    "one column altered twice": (
+        InvalidInputError,
+        lambda ds: ds.alter_columns({"path": "a", "name": "x"}, {"path": "a", "name": "y"}),
+    ),
+    "a lossy cast": (
+        InvalidInputError,
+        lambda ds: ds.alter_columns({"path": "big", "data_type": pa.int8()}),
+    ),
+    "a cast to another kind": (
+        UnsupportedFeatureError,
+        lambda ds: ds.alter_columns({"path": "a", "data_type": pa.string()}),
+    ),
+    "a cast of an indexed column": (
+        UnsupportedFeatureError,
+        lambda ds: ds.alter_columns({"path": "a", "data_type": pa.int64()}),
+    ),
+    "keys of another type": (
+        InvalidInputError,
+        lambda ds: ds.merge(pa.table({"a": pa.array([1]), "n": [1]}), "a"),
+    ),
+    "no such key": (ColumnNotFoundError, lambda ds: ds.merge(pa.table({"x": [1], "n": [1]}), "x")),
+    "a merge of nothing": (
+        InvalidInputError,
+        lambda ds: ds.merge(pa.table({"a": pa.array([1], pa.int32())}), "a"),
+    ),
+    "a merge of what is there": (
+        InvalidInputError,
+        lambda ds: ds.merge(pa.table({"a": pa.array([1], pa.int32()), "s": ["x"]}), "a"),
+    ),
+    "configuration that is no text": (InvalidInputError, lambda ds: ds.update_config({"k": 1})),
+    "metadata that is no dict": (InvalidInputError, lambda ds: ds.update_metadata("k")),
+    "metadata of no field": (ColumnNotFoundError, lambda ds: ds.update_field_metadata({"no": {"k": "v"}})),
+}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    uri = make(tmp_path_factory.mktemp("indexed"), "2.2")
+    ds = lance.dataset(uri)
+    ds.add_columns({"big": "cast(a as bigint) * 1000"})
+    ds.create_scalar_index("a", "BTREE")
+    return uri
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_leaves_nothing_behind(indexed: str, name: str) -> None:
+    error, call = BAD[name]
+    ds = lance_df.dataset(indexed)
+    before = files(indexed)
+    with pytest.raises(error):
+        call(ds)
+    assert files(indexed) == before
+    assert ds.version == ds.latest_version
+
+
+def test_0_1_files_hold_no_nulls_of_numbers(tmp_path: Path) -> None:
+    ds = lance_df.dataset(make(tmp_path, "0.1"))
+    before = files(ds.uri)
+    with pytest.raises(InvalidInputError, match=r"0\.1 files cannot hold"):
+        ds.merge(pa.table({"a": pa.array([5], pa.int32()), "n": [1]}), "a")
+    with pytest.raises(UnsupportedFeatureError, match="without data"):
+        ds.add_columns(pa.field("n", pa.int32()))
+    assert files(ds.uri) == before
+
+
+def test_indices_follow_their_columns(tmp_path: Path) -> None:
+    uris = [make(tmp_path, "2.2"), str(tmp_path / "ours")]
+    theirs = lance.dataset(uris[0])
+    for column, kind in (("a", "BTREE"), ("s", "BITMAP"), ("st.x", "BTREE")):
+        theirs.create_scalar_index(column, kind)
+    shutil.copytree(*uris)
+    ours = lance_df.dataset(uris[1])
+
+    def indices(uri: str) -> list[tuple[Any, ...]]:
+        found = open_table(uri).file.read_indices()
+        return [(i.name, i.uuid, i.fields, i.fragment_bitmap, i.dataset_version, i.files) for i in found]
+
+    for step in (
+        lambda ds: ds.alter_columns({"path": "a", "name": "A"}),
+        lambda ds: ds.add_columns({"n": "cast(A as bigint)"}),
+        lambda ds: ds.drop_columns(["st.x"]),
+        lambda ds: ds.update_config({"k": "v"}),
+        lambda ds: ds.drop_columns(["s"]),
+    ):
+        step(theirs)
+        step(ours)
+        assert indices(uris[1]) == indices(uris[0])
+    assert [each[0] for each in indices(uris[1])] == ["a_idx"]
+    assert lance.dataset(uris[1]).to_table(filter="A = 5") == ours.to_table(filter="A = 5")
+
+
+def test_a_cast_and_appended_rows_are_not_combined(tmp_path: Path) -> None:
+    """The rows hold the column as it was, and would lose it."""
+    uri = make(tmp_path, "2.2")
+    stale, other = lance_df.dataset(uri), lance_df.dataset(uri)
+    fragments = lance_df.fragment.write_fragments(rows(50, 55), uri)
+    other.alter_columns({"path": "a", "data_type": pa.int64()})
+    staged = lance_df.LanceOperation.Append(fragments)
+    with pytest.raises(ConflictError):
+        lance_df.LanceDataset.commit(uri, staged, read_version=stale.version)
+    assert lance_df.dataset(uri).to_table()["a"].null_count == 0
+
+
+def test_a_cast_keeps_the_metadata_of_the_field(tmp_path: Path) -> None:
+    """Pylance drops it."""
+    ds = lance_df.dataset(make(tmp_path, "2.2"))
+    ds.update_field_metadata({"a": {"unit": "m"}, "st.x": {"unit": "s"}})
+    ds.alter_columns({"path": "a", "data_type": pa.int64()}, {"path": "st.x", "data_type": pa.int16()})
+    schema = lance.dataset(ds.uri).schema
+    assert schema.field("a").metadata == {b"unit": b"m"}
+    assert schema.field("st").type.field("x").metadata == {b"unit": b"s"}
+
+
+def test_deprecated_names_still_work(tmp_path: Path) -> None:
+    ds = lance_df.dataset(make(tmp_path, "2.2"))
+    with pytest.warns(DeprecationWarning, match="replace_schema_metadata"):
+        ds.replace_schema_metadata({"k": "v"})
+    with pytest.warns(DeprecationWarning, match="replace_field_metadata"):
+        ds.replace_field_metadata("st.x", {"f": "g"})
+    schema = lance.dataset(ds.uri).schema
+    assert schema.metadata == {b"k": b"v"}
+    assert schema.field("st").type.field("x").metadata == {b"f": b"g"}
