@@ -1,4 +1,4 @@
-"""Tags and branches that we make, move, write to and delete, beside pylance; and writers that race for a name."""
+"""Tags and branches that we make, move, write to and delete, beside pylance; writers that race for a name."""
 
 from __future__ import annotations
 
