@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -76,12 +77,11 @@ def _check_names(fields: Sequence[Field], within: str) -> None:
 
 def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) -> None:
     kind, _, rest = field.logical_type.partition(":")
-    if field.is_blob or field.metadata.get("ARROW:extension:name") == b"arrow.json":
-        raise UnsupportedFeatureError(
-            f"column {path!r}: blob and JSON columns cannot be written by this release"
-        )
-    if field.is_packed and kind == "struct":
-        raise UnsupportedFeatureError(f"column {path!r}: packed structs cannot be written by this release")
+    if field.is_blob:
+        _check_blob(field, path, version)
+        return
+    if field.is_packed and kind == "struct" and version != "0.1":
+        _check_packed(field, path, version)
     if kind == "map" and version != "2.2":
         raise UnsupportedFeatureError(f"column {path!r}: maps need file version 2.2, this is {version}")
     if version == "0.1":
@@ -95,7 +95,44 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
     if kind == "fixed_size_list":
         _check_fixed_size_list(field, rest, path, version, is_top_level=is_top_level)
     for child in field.children:
+        if child.is_blob and not field.is_struct:
+            raise UnsupportedFeatureError(f"column {path!r}: blobs cannot be stored within lists")
         _check_type(child, f"{path}.{child.name}", version, is_top_level=False)
+
+
+def _check_blob(field: Field, path: str, version: str) -> None:
+    if field.logical_type != "large_binary" and not field.is_struct:
+        raise UnsupportedFeatureError(f"column {path!r}: blobs are large binaries, not {field.logical_type}")
+    if field.is_struct and version != "2.2":
+        raise UnsupportedFeatureError(f"column {path!r}: blobs of this kind need file version 2.2")
+    if version == "0.1":
+        raise UnsupportedFeatureError(f"column {path!r}: blobs need file version 2.0")
+
+
+def _check_blob(field: Field, path: str, version: str) -> None:
+    if field.logical_type != "large_binary" and not field.is_struct:
+        raise UnsupportedFeatureError(f"column {path!r}: blobs are large binaries, not {field.logical_type}")
+    if field.is_struct and version != "2.2":
+        raise UnsupportedFeatureError(f"column {path!r}: blobs of this kind need file version 2.2")
+    if version == "0.1":
+        raise UnsupportedFeatureError(f"column {path!r}: blobs need file version 2.0")
+
+
+def _check_packed(field: Field, path: str, version: str) -> None:
+    """Check that the values of a packed struct are of whole bytes; from 2.2 on they can have lengths, too."""
+    if version == "2.0" and not field.children:
+        raise UnsupportedFeatureError(f"column {path!r}: a packed struct without fields")
+    for child in field.children:
+        kind = child.logical_type.partition(":")[0]
+        varies = kind in _TEXTS or kind == "json" or (kind == "fixed_size_list" and version != "2.0")
+        is_fixed = not child.children and "bool" not in child.logical_type and not varies
+        if not (varies and version == "2.2" and ":bool:" not in child.logical_type) and (
+            not is_fixed or fixed_width_bits(child.arrow_type()) is None
+        ):
+            raise UnsupportedFeatureError(
+                f"column {path!r}: a packed struct of file version {version} has no place for "
+                f"{child.logical_type}, the type of {child.name!r}"
+            )
 
 
 def _check_legacy_type(field: Field, kind: str, path: str) -> None:
@@ -123,7 +160,7 @@ def _check_fixed_size_list(field: Field, text: str, path: str, version: str, *, 
                 f"column {path!r}: fixed-size lists of structs need file version 2.2, the top level, "
                 "and no lists within"
             )
-    elif kind not in _LIST_ITEMS:
+    elif kind not in _LIST_ITEMS and (kind, version) != ("null", "2.0"):
         raise UnsupportedFeatureError(f"column {path!r}: Lance has no fixed-size lists of {item}")
 
 

@@ -24,8 +24,11 @@ def serialize_array_encoding(encoding: Encoding) -> bytes:
 
 def _message(encoding: Encoding) -> pb.ArrayEncoding:
     match encoding:
-        case model.Flat(bits, buffer, None):
-            return pb.ArrayEncoding(flat=pb.Flat(bits_per_value=bits, buffer=_buffer(buffer)))
+        case model.Flat(bits, buffer, compression):
+            flat = pb.Flat(bits_per_value=bits, buffer=_buffer(buffer))
+            if compression is not None:
+                flat.compression.scheme = compression
+            return pb.ArrayEncoding(flat=flat)
         case model.NoNulls(values):
             inner = pb.Nullable(no_nulls=pb.Nullable.NoNulls(values=_message(values)))
             return pb.ArrayEncoding(nullable=inner)
@@ -51,6 +54,11 @@ def _message(encoding: Encoding) -> pb.ArrayEncoding:
                 indices=_message(indices), items=_message(items), num_dictionary_items=num_items
             )
             return pb.ArrayEncoding(dictionary=dictionary)
+        case model.Fsst(binary, symbol_table):
+            return pb.ArrayEncoding(fsst=pb.Fsst(binary=_message(binary), symbol_table=symbol_table))
+        case model.PackedStruct(children, buffer):
+            packed = pb.PackedStruct(inner=[_message(child) for child in children], buffer=_buffer(buffer))
+            return pb.ArrayEncoding(packed_struct=packed)
         case _:
             raise TypeError(f"{type(encoding).__name__} is only read, never written")
 
