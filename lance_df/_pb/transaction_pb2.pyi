@@ -119,26 +119,56 @@ class Transaction(_message.Message):
         num_fragments: int
         def __init__(self, num_fragments: _Optional[int] = ...) -> None: ...
     class Update(_message.Message):
-        __slots__ = ("removed_fragment_ids", "updated_fragments", "new_fragments", "fields_modified", "fields_for_preserving_frag_bitmap", "update_mode")
+        __slots__ = ("removed_fragment_ids", "updated_fragments", "new_fragments", "fields_modified", "fields_for_preserving_frag_bitmap", "update_mode", "inserted_rows", "updated_fragment_offsets", "updated_fragment_offset_bitmaps")
         class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
             __slots__ = ()
             REWRITE_ROWS: _ClassVar[Transaction.Update.Mode]
             REWRITE_COLUMNS: _ClassVar[Transaction.Update.Mode]
         REWRITE_ROWS: Transaction.Update.Mode
         REWRITE_COLUMNS: Transaction.Update.Mode
+        class UpdatedFragmentOffsetsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: int
+            value: Transaction.RowOffsets
+            def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Transaction.RowOffsets, _Mapping]] = ...) -> None: ...
+        class UpdatedFragmentOffsetBitmapsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: int
+            value: bytes
+            def __init__(self, key: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
         REMOVED_FRAGMENT_IDS_FIELD_NUMBER: _ClassVar[int]
         UPDATED_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
         NEW_FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
         FIELDS_MODIFIED_FIELD_NUMBER: _ClassVar[int]
         FIELDS_FOR_PRESERVING_FRAG_BITMAP_FIELD_NUMBER: _ClassVar[int]
         UPDATE_MODE_FIELD_NUMBER: _ClassVar[int]
+        INSERTED_ROWS_FIELD_NUMBER: _ClassVar[int]
+        UPDATED_FRAGMENT_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+        UPDATED_FRAGMENT_OFFSET_BITMAPS_FIELD_NUMBER: _ClassVar[int]
         removed_fragment_ids: _containers.RepeatedScalarFieldContainer[int]
         updated_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
         new_fragments: _containers.RepeatedCompositeFieldContainer[_table_pb2.DataFragment]
         fields_modified: _containers.RepeatedScalarFieldContainer[int]
         fields_for_preserving_frag_bitmap: _containers.RepeatedScalarFieldContainer[int]
         update_mode: Transaction.Update.Mode
-        def __init__(self, removed_fragment_ids: _Optional[_Iterable[int]] = ..., updated_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., fields_modified: _Optional[_Iterable[int]] = ..., fields_for_preserving_frag_bitmap: _Optional[_Iterable[int]] = ..., update_mode: _Optional[_Union[Transaction.Update.Mode, str]] = ...) -> None: ...
+        inserted_rows: Transaction.KeyExistenceFilter
+        updated_fragment_offsets: _containers.MessageMap[int, Transaction.RowOffsets]
+        updated_fragment_offset_bitmaps: _containers.ScalarMap[int, bytes]
+        def __init__(self, removed_fragment_ids: _Optional[_Iterable[int]] = ..., updated_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., new_fragments: _Optional[_Iterable[_Union[_table_pb2.DataFragment, _Mapping]]] = ..., fields_modified: _Optional[_Iterable[int]] = ..., fields_for_preserving_frag_bitmap: _Optional[_Iterable[int]] = ..., update_mode: _Optional[_Union[Transaction.Update.Mode, str]] = ..., inserted_rows: _Optional[_Union[Transaction.KeyExistenceFilter, _Mapping]] = ..., updated_fragment_offsets: _Optional[_Mapping[int, Transaction.RowOffsets]] = ..., updated_fragment_offset_bitmaps: _Optional[_Mapping[int, bytes]] = ...) -> None: ...
+    class RowOffsets(_message.Message):
+        __slots__ = ("values",)
+        VALUES_FIELD_NUMBER: _ClassVar[int]
+        values: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, values: _Optional[_Iterable[int]] = ...) -> None: ...
+    class KeyExistenceFilter(_message.Message):
+        __slots__ = ("field_ids",)
+        FIELD_IDS_FIELD_NUMBER: _ClassVar[int]
+        field_ids: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, field_ids: _Optional[_Iterable[int]] = ...) -> None: ...
     class Project(_message.Message):
         __slots__ = ("schema", "preserves_nullability")
         SCHEMA_FIELD_NUMBER: _ClassVar[int]

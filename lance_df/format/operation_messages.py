@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from pyroaring import BitMap
+
 from lance_df._pb import table_pb2, transaction_pb2
 from lance_df.errors import CorruptDataError
 from lance_df.format import operations as ops
@@ -222,7 +224,16 @@ def _update(message: _T.Update, source: str) -> ops.Update:
         tuple(message.fields_modified),
         tuple(message.fields_for_preserving_frag_bitmap),
         ops.UpdateMode(mode),
+        _updated_offsets(message),
     )
+
+
+def _updated_offsets(message: _T.Update) -> dict[int, bytes]:
+    listed = {
+        fragment_id: BitMap(offsets.values).serialize()
+        for fragment_id, offsets in message.updated_fragment_offsets.items()
+    }
+    return listed | dict(message.updated_fragment_offset_bitmaps)
 
 
 def _set_update(operation: ops.Update, message: _T.Update) -> None:
@@ -233,6 +244,7 @@ def _set_update(operation: ops.Update, message: _T.Update) -> None:
     message.fields_modified.extend(operation.fields_modified)
     message.fields_for_preserving_frag_bitmap.extend(operation.fields_for_preserving_frag_bitmap)
     message.update_mode = operation.mode.value  # type: ignore[assignment]
+    message.updated_fragment_offset_bitmaps.update(operation.updated_offsets)
 
 
 def _update_config(message: _T.UpdateConfig) -> ops.UpdateConfig:

@@ -117,7 +117,8 @@ class Update:
     commit gives them their ids, anew at each rebase; so it does with `created_at` and `last_updated_at`.
     Where columns are rewritten, `last_updated_at` of an updated fragment says which rows changed: those of
     which it names another version than before (pylance writes the read version plus one); the commit puts its
-    own number there. When it names no other versions, all rows of the fragment count as updated.
+    own number there. Or `updated_offsets` says so: serialized Roaring sets of offsets by fragment id. When
+    neither does, all rows of the fragment count as updated.
     """
 
     removed_fragment_ids: tuple[int, ...]
@@ -126,6 +127,7 @@ class Update:
     fields_modified: tuple[int, ...] = ()
     fields_for_preserving_frag_bitmap: tuple[int, ...] = ()
     mode: UpdateMode = UpdateMode.REWRITE_ROWS
+    updated_offsets: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

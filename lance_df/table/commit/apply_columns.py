@@ -71,8 +71,9 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
 
 
 def apply_project(state: TableState, operation: Project) -> TableState:
-    """Replace the schema; data files without any remaining column go."""
+    """Replace the fields; data files without any remaining column go, the metadata of the schema stays."""
     manifest = state.manifest
+    schema = dataclasses.replace(operation.schema, metadata=manifest.schema.metadata)
     remaining = operation.schema.by_id().keys()
     dropped = manifest.schema.by_id().keys() - remaining
     fragments = manifest.fragments
@@ -89,7 +90,7 @@ def apply_project(state: TableState, operation: Project) -> TableState:
     return state.followed_by(
         dataclasses.replace(
             manifest,
-            schema=operation.schema,
+            schema=schema,
             fragments=fragments,
             max_allocated_field_id=allocated_field_id(
                 manifest, operation.schema, _new_ids(manifest, operation.schema)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from lance_df.format.fragments import FragmentList
 from lance_df.format.operations import UpdateMode
+from lance_df.format.roaring import read_roaring
 from lance_df.table.commit import lineage
 from lance_df.table.commit.index_upkeep import on_fields_of, without_coverage
-from lance_df.table.commit.state import with_mixed_versions
 from lance_df.table.commit.numbering import (
     allocated_field_id,
     check_same_rows,
@@ -18,9 +18,12 @@ from lance_df.table.commit.numbering import (
     numbered,
     without_empty_files,
 )
+from lance_df.table.commit.state import with_mixed_versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from pyroaring import BitMap
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.manifest import Manifest
@@ -73,7 +76,10 @@ def apply_update(state: TableState, operation: Update) -> TableState:
     if operation.mode is UpdateMode.REWRITE_COLUMNS and state.has_stable_row_ids:
         changed = {
             fragment_id: lineage.updated_in_place(
-                fragment, existing(manifest, fragment_id), version=state.next_version
+                fragment,
+                existing(manifest, fragment_id),
+                version=state.next_version,
+                offsets=_updated_offsets(operation, fragment_id),
             )
             for fragment_id, fragment in changed.items()
         }
@@ -130,3 +136,8 @@ def _changed(state: TableState, fragments: Iterable[Fragment]) -> dict[int, Frag
 
 def _known(manifest: Manifest, fragment_ids: Iterable[int]) -> list[int]:
     return [existing(manifest, fragment_id).id for fragment_id in fragment_ids]
+
+
+def _updated_offsets(operation: Update, fragment_id: int) -> BitMap | None:
+    data = operation.updated_offsets.get(fragment_id)
+    return None if data is None else read_roaring(data, source=f"the updated rows of fragment {fragment_id}")

@@ -136,19 +136,18 @@ def _projected_fields(mine: DataReplacement, theirs: Project) -> Rule:
     return _OK if replaced <= theirs.schema.by_id().keys() else _GIVE_UP
 
 
-def _changed_config(operation: UpdateConfig | Overwrite) -> MapUpdate:
+def _changed_config(operation: UpdateConfig | Overwrite) -> MapUpdate | None:
     if isinstance(operation, Overwrite):
         return MapUpdate(tuple(operation.config_upsert_values.items()))
-    return operation.config or MapUpdate(())
+    return operation.config
 
 
 def _same_keys(mine: MapUpdate | None, theirs: MapUpdate | None) -> bool:
-    """Whether two changes of one map depend on their order."""
+    """Whether one of two changes of a map sets a key that the other one sets or deletes."""
     if mine is None or theirs is None:
         return False
-    if mine.replace or theirs.replace:
-        return True
-    return not {key for key, _ in mine.entries}.isdisjoint(key for key, _ in theirs.entries)
+    values, others = dict(mine.entries), dict(theirs.entries)
+    return any(values[key] is not None or others[key] is not None for key in values.keys() & others.keys())
 
 
 def _same_config_keys(mine: UpdateConfig | Overwrite, theirs: UpdateConfig | Overwrite) -> Rule:

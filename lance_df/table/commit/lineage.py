@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
+    from pyroaring import BitMap
 
     from lance_df.format.fragments import Fragment, SequenceRef
 
@@ -95,17 +96,28 @@ def carried(new: Fragment, old: Fragment) -> Fragment:
     )
 
 
-def updated_in_place(new: Fragment, old: Fragment, *, version: int) -> Fragment:
+def updated_in_place(
+    new: Fragment, old: Fragment, *, version: int, offsets: BitMap | None = None
+) -> Fragment:
     """Stamp the rows of a fragment whose columns were rewritten with the version that does so.
 
-    These are the rows for which ``new`` says another version than ``old`` (it was computed from an older
-    version of the table, and could not know the number); all of them if it says nothing.
+    Parameters
+    ----------
+    offsets
+        The rows. Without them it is the rows for which ``new`` says another version than ``old`` (it was
+        computed from an older version of the table, and could not know the number), or else all of them.
     """
     num_rows = new.physical_rows
     before, after = _versions(old.last_updated_at, num_rows), _versions(new.last_updated_at, num_rows)
-    is_changed = before != after
-    if not is_changed.any():
-        is_changed[:] = True
+    if offsets is None:
+        is_changed = before != after
+        if not is_changed.any():
+            is_changed[:] = True
+    else:
+        if offsets and offsets.max() >= num_rows:
+            raise InvalidInputError(f"row {offsets.max()} is updated, {_name(new)} has {num_rows} rows")
+        is_changed = np.zeros(num_rows, dtype=np.bool_)
+        is_changed[offsets.to_array()] = True
     stamped = versions_of(np.where(is_changed, np.uint64(version), before))
     return dataclasses.replace(new, last_updated_at=serialize_versions(stamped))
 

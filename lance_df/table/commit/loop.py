@@ -260,7 +260,7 @@ class _Committer:
             transaction = dataclasses.replace(self._transaction, operation=operation)
             if self.publish(state, transaction, _scheme_of(latest)):
                 return state.manifest.version
-            timeout = self._options.retry_timeout
+            timeout = self._options.commit_timeout
             if timeout is not None and self._options.monotonic() - begin > timeout.total_seconds():
                 break
             if attempt < self._options.max_retries:

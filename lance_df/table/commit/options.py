@@ -22,7 +22,7 @@ class CommitOptions:
     ----------
     max_retries
         How often it starts again. With 0, an overwrite demands that the table still is what was read.
-    retry_timeout
+    commit_timeout
         How long after its begin it still starts again; None for no limit.
     detached
         Make a version that is no part of the table's history, and can be reached by its number only.
@@ -32,7 +32,7 @@ class CommitOptions:
     """
 
     max_retries: int = 20
-    retry_timeout: dt.timedelta | None = dt.timedelta(minutes=2)
+    commit_timeout: dt.timedelta | None = dt.timedelta(minutes=30)
     detached: bool = False
     clock_ns: Callable[[], int] = time.time_ns
     monotonic: Callable[[], float] = time.monotonic
