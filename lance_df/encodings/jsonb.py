@@ -1,4 +1,4 @@
-"""JSONB, the form in which `json` columns are stored, to the JSON text that tables show.
+"""JSONB, the form in which `json` columns are stored, from and to the JSON text that tables show.
 
 ::
 
@@ -15,6 +15,7 @@ form as observed in files written by pylance 14: compact, with the shortest digi
 from __future__ import annotations
 
 import json
+import math
 import struct
 from decimal import Decimal
 
@@ -65,6 +66,95 @@ def decode_jsonb(values: pa.Array) -> pa.Array:
         return found.take(encoded.indices)
     except pa.ArrowException as err:
         raise InvalidInputError("the JSON texts take more than 2 GiB: read fewer rows") from err
+
+
+def encode_jsonb(texts: pa.Array) -> pa.Array:
+    """Return JSON texts as they are stored.
+
+    Parameters
+    ----------
+    texts
+        Strings; nulls stay null, and an empty string is the JSON null.
+
+    Returns
+    -------
+    Large binaries.
+
+    Raises
+    ------
+    InvalidInputError
+        A text is no JSON, has two members of one name, or a number that is too large.
+    """
+    documents = [None if text is None else _encode(text) for text in texts.to_pylist()]
+    return pa.array(documents, pa.large_binary())
+
+
+def _encode(text: str) -> bytes:
+    try:
+        value = json.loads(
+            text or "null", strict=False, object_pairs_hook=_members, parse_constant=_refuse_constant
+        )
+        return _encode_document(value, 0)
+    except (ValueError, OverflowError, RecursionError) as err:
+        raise InvalidInputError(f"{text[:80]!r} cannot be stored as JSON: {err}") from err
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("two members of an object have the same name")
+    return members
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _encode_document(value: object, depth: int) -> bytes:
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        ordered = sorted(value.items())
+        entries = [(_STRING, name.encode()) for name, _ in ordered]
+        entries += [_encode_value(member, depth) for _, member in ordered]
+        kind, count = _OBJECT, len(ordered)
+    elif isinstance(value, list):
+        entries = [_encode_value(item, depth) for item in value]
+        kind, count = _ARRAY, len(value)
+    else:
+        entries = [_encode_value(value, depth)]
+        kind, count = _SCALAR, 0
+    if count > _COUNT_MASK or any(len(payload) > _LENGTH_MASK for _, payload in entries):
+        raise ValueError("it is too large")
+    words = (kind << 28 | count, *(kind << 28 | len(payload) for kind, payload in entries))
+    return struct.pack(f">{len(words)}I", *words) + b"".join(payload for _, payload in entries)
+
+
+def _encode_value(value: object, depth: int) -> tuple[int, bytes]:
+    match value:
+        case None:
+            return _NULL, b""
+        case bool():
+            return _TRUE if value else _FALSE, b""
+        case str():
+            return _STRING, value.encode()
+        case int() if -(1 << 63) <= value < 1 << 64:
+            return _NUMBER, _encode_integer(value)
+        case int() | float():
+            number = float(value)
+            if not math.isfinite(number):
+                raise ValueError("a number is too large")
+            return _NUMBER, struct.pack(">Bd", _FLOAT, number)
+        case _:
+            return _CONTAINER, _encode_document(value, depth + 1)
+
+
+def _encode_integer(value: int) -> bytes:
+    if value == 0:
+        return bytes([_ZERO])
+    bits = (value if value > 0 else ~value).bit_length() + (value < 0)
+    width = next(width for width in (1, 2, 4, 8) if bits <= width * 8)
+    return bytes([_UINT if value > 0 else _INT]) + value.to_bytes(width, "big", signed=value < 0)
 
 
 def _decode(document: bytes) -> str:

@@ -144,7 +144,7 @@ class LanceFileReader:
         schema = self._reader.schema
         fields = schema.fields if columns is None else _project(schema.fields, columns)
         if self._reader.version == "2.2":
-            fields = tuple(blob_description(field) for field in fields)
+            fields = tuple(blob_description(field) if field.is_struct else field for field in fields)
         self._fields = fields
         self._stored = pa.schema([field.to_arrow() for field in self._fields], schema.arrow_metadata)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.jsonb import encode_jsonb
+
 if TYPE_CHECKING:
     from lance_df.format.schema import Field
 
@@ -28,6 +30,8 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
         array = array.storage
     if array.type == wanted:
         return array
+    if field.logical_type == "json":
+        return encode_jsonb(array)
     if field.is_struct:
         children = [
             _conform(array.field(array.type.get_field_index(child.name)), child, child.arrow_type())

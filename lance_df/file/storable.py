@@ -109,15 +109,6 @@ def _check_blob(field: Field, path: str, version: str) -> None:
         raise UnsupportedFeatureError(f"column {path!r}: blobs need file version 2.0")
 
 
-def _check_blob(field: Field, path: str, version: str) -> None:
-    if field.logical_type != "large_binary" and not field.is_struct:
-        raise UnsupportedFeatureError(f"column {path!r}: blobs are large binaries, not {field.logical_type}")
-    if field.is_struct and version != "2.2":
-        raise UnsupportedFeatureError(f"column {path!r}: blobs of this kind need file version 2.2")
-    if version == "0.1":
-        raise UnsupportedFeatureError(f"column {path!r}: blobs need file version 2.0")
-
-
 def _check_packed(field: Field, path: str, version: str) -> None:
     """Check that the values of a packed struct are of whole bytes; from 2.2 on they can have lengths, too."""
     if version == "2.0" and not field.children:

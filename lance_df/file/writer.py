@@ -16,6 +16,8 @@ import pyarrow as pa
 from lance_df.encodings.v2_0 import encode as encode_v2_0
 from lance_df.encodings.v2_1 import encode as encode_v2_1
 from lance_df.errors import InvalidInputError
+from lance_df.file.blob_writer import has_blobs, move_blobs
+from lance_df.format.blobs import blob_description
 from lance_df.format.file_metadata import ALIGNMENT_BYTES, PageInfo
 from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
 from lance_df.storage import ByteRange
@@ -92,6 +94,7 @@ class FileWriter:
         self._pages: list[list[list[PageInfo]]] = [[[] for _ in ids] for ids in self._field_ids]
         self._global_buffers: list[ByteRange] = []
         self._encoder_pool = _EncoderPool()
+        self._has_blobs = any(has_blobs(field) for field in schema.fields)
 
     @property
     def position(self) -> int:
@@ -113,7 +116,7 @@ class FileWriter:
                 f"{len(self._schema.fields)} arrays of one length are needed, "
                 f"got the lengths {[len(array) for array in arrays]}"
             )
-        for column, array in enumerate(arrays):
+        for column, array in enumerate(self._without_blobs(arrays)):
             for piece in _pieces(array, self._page_bytes):
                 pending = self._pending[column]
                 pending.add(piece)
@@ -141,10 +144,10 @@ class FileWriter:
         self._encoder_pool.close()
         if not self.num_rows:
             self._add_headers()
-        schema = (
-            self._schema
-            if metadata is None
-            else type(self._schema)(fields=self._schema.fields, metadata=metadata)
+        schema = dataclasses.replace(
+            self._schema,
+            fields=tuple(_stored_field(field) for field in self._schema.fields),
+            metadata=self._schema.metadata if metadata is None else metadata,
         )
         descriptor = self._write_aligned(serialize_descriptor(schema, self.num_rows))
         columns = [self._write(serialize_column(pages)) for columns in self._pages for pages in columns]
@@ -170,6 +173,14 @@ class FileWriter:
         """Remove the unfinished file."""
         self._encoder_pool.close()
         self._sink.abort()
+
+    def _without_blobs(self, arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
+        if not self._has_blobs:
+            return arrays
+        pairs = zip(arrays, self._schema.fields, strict=True)
+        return [
+            move_blobs(array, field, lambda data: self._write_aligned(data).start) for array, field in pairs
+        ]
 
     def _flush(self, column: int) -> None:
         field, encoders, version = self._schema.fields[column], self._encoders, self._version
@@ -296,6 +307,13 @@ class _PendingColumn:
             taken.append((array, self._first_row))
             self._first_row += len(array)
         return taken
+
+
+def _stored_field(field: Field) -> Field:
+    """Return a field as the file describes it: structs of blobs are what is said of each blob."""
+    if field.is_blob:
+        return blob_description(field) if field.is_struct else field
+    return field.with_children(_stored_field(child) for child in field.children)
 
 
 def _pieces(array: pa.Array, page_bytes: int) -> list[pa.Array]:

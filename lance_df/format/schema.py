@@ -28,6 +28,14 @@ BLOB_KEY = "lance-encoding:blob"
 FIELD_ID_KEY = "lance:field_id"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 
+STORED_JSON, SHOWN_JSON = b"lance.json", b"arrow.json"
+"""JSON as files hold it, in binaries, and as users see it, in strings."""
+_JSON_STORAGE = {
+    "string": (SHOWN_JSON,),
+    "large_string": (SHOWN_JSON,),
+    "large_binary": (STORED_JSON,),
+}
+
 # what the C interface of Arrow lets through
 _MAX_DEPTH = 62
 
@@ -66,6 +74,11 @@ class Field:
     @property
     def is_packed(self) -> bool:
         return any(self.metadata.get(key, b"").lower() == b"true" for key in PACKED_KEYS)
+
+    @property
+    def has_column(self) -> bool:
+        """Whether a 2.1 or 2.2 file has a column for this field, not for those below it."""
+        return self.is_leaf or self.is_blob or (self.is_packed and self.is_struct)
 
     @property
     def is_struct(self) -> bool:
@@ -320,6 +333,9 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
             metadata[EXTENSION_METADATA] = extension_metadata(data_type)
             data_type = data_type.storage_type
         logical_type = logical_types.from_arrow(data_type)
+        if metadata.get(EXTENSION_NAME) in _JSON_STORAGE.get(logical_type, ()):
+            logical_type = "json"
+            metadata |= {EXTENSION_NAME: STORED_JSON, EXTENSION_METADATA: b""}
         return Field(
             id=own_id,
             name=arrow.name,

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def column_field_ids(field: Field) -> list[int]:
     """Return the field ids of the file columns that a top-level column takes."""
-    return [leaf.id for leaf in field.leaves()]
+    if field.has_column:
+        return [field.id]
+    return [column for child in field.children for column in column_field_ids(child)]
 
 
 def encode_column(field: Field, array: pa.Array, *, version: str) -> list[list[EncodedPage]]:

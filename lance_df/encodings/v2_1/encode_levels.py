@@ -131,7 +131,7 @@ def leaf_columns(field: Field, array: pa.Array) -> Iterator[LeafColumn]:
 
 
 def _walk(field: Field, path: str, array: pa.Array, slots: _Slots) -> Iterator[LeafColumn]:
-    if field.is_leaf:
+    if field.has_column:
         values = _with_null_indices(array) if pa.types.is_dictionary(array.type) else array
         yield _leaf(field, path, values, _mark_nulls(field, path, values, slots))
     elif field.is_struct:
@@ -258,8 +258,10 @@ def _layers(slots: _Slots) -> tuple[RepDefLayer, ...]:
     present = np.zeros(len(slots.kinds) + 1, np.bool_)
     if slots.marks is not None:
         present[slots.marks] = True
+    # what is in a null struct is null, too, whatever Arrow arrays have there
+    nullable = np.logical_or.accumulate(present[1:])
     return tuple(
-        RepDefLayer.NULLABLE_ITEM if found else RepDefLayer.ALL_VALID_ITEM for found in present[:0:-1]
+        RepDefLayer.NULLABLE_ITEM if found else RepDefLayer.ALL_VALID_ITEM for found in nullable[::-1]
     )
 
 

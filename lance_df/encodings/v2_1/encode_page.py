@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings.v2_1.encode_blob import encode_blobs
 from lance_df.encodings.v2_1.encode_chunks import ValueCutter, value_cutter
 from lance_df.encodings.v2_1.encode_constant import encode_all_null, encode_empty_struct, try_constant
 from lance_df.encodings.v2_1.encode_dictionary import find_dictionary
 from lance_df.encodings.v2_1.encode_fullzip import encode_full_zip
 from lance_df.encodings.v2_1.encode_miniblock import encode_mini_block
 from lance_df.encodings.v2_1.encode_options import EncodingOptions
+from lance_df.encodings.v2_1.encode_packed import packed_values
 from lance_df.encodings.v2_1.encode_text import with_compression, with_symbols
 from lance_df.encodings.v2_1.encode_values import (
     BooleanValues,
@@ -67,8 +69,10 @@ def encode_page(leaf: LeafColumn, *, version: str) -> LaidOutPage:
     UnsupportedFeatureError
         The column cannot be stored within the limits of the format.
     """
-    if leaf.field.is_struct:
+    if leaf.field.is_struct and not leaf.values.type.num_fields:
         return encode_empty_struct(leaf)
+    if leaf.field.is_blob and not leaf.field.is_struct:
+        return encode_blobs(leaf, large_chunks=version != "2.1")
     valid = leaf.valid()
     if not len(leaf.values) or pa.types.is_null(leaf.values.type) or (valid is not None and not valid.any()):
         return encode_all_null(leaf, version=version)
@@ -77,6 +81,8 @@ def encode_page(leaf: LeafColumn, *, version: str) -> LaidOutPage:
     )
     if pa.types.is_dictionary(leaf.values.type):
         return page.of_dictionary_type(leaf.values)
+    if pa.types.is_struct(leaf.values.type):
+        return page.of_structs(leaf.values)
     values = leaf_values(leaf.values, page.valid)
     if version != "2.1" and (constant := try_constant(leaf, values, page.valid)) is not None:
         return constant
@@ -160,6 +166,17 @@ class _Page:
                 f"column {self.leaf.path!r}: too many empty or null lists in a row for a dictionary column"
             )
         return page
+
+    def of_structs(self, array: pa.StructArray) -> LaidOutPage:
+        """Store a packed struct."""
+        rows = packed_values(array, self.valid, self.leaf.path)
+        if isinstance(rows, FixedValues):
+            return self._chunks_or_records(value_cutter(rows), rows)
+        if self.version == "2.1":
+            raise UnsupportedFeatureError(
+                f"column {self.leaf.path!r}: packed structs of strings or lists need file version 2.2"
+            )
+        return encode_full_zip(self.leaf, rows)
 
     def _is_wide(self, value_bytes: int) -> bool:
         if self.options.structure is not None:
