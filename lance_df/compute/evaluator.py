@@ -1,0 +1,127 @@
+"""Evaluate single SQL expressions over ``col0``, ``col1`` … in a context that nobody else sees.
+
+What an expression gives depends on no session: zone, dialect and functions are DataFusion's defaults.
+``murmur3`` and ``murmur3_multi`` take any type, and give int64 here, so that ``abs`` of the lowest int32 is
+no error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from functools import cache
+
+import pyarrow as pa
+
+from lance_df.compute.compat import PlainSessionContext, SessionConfig
+from lance_df.compute.typed_calls import with_typed_calls
+from lance_df.compute.typed_functions import HASHES, TypedFunctions, register_udfs
+from lance_df.errors import InvalidInputError
+from lance_df.sql.calls import find_calls
+from lance_df.sql.row_expression import check_row_expression
+from lance_df.sql.splice import Edit, splice
+
+_RESULT = "result"
+
+
+class ExpressionEvaluator:
+    """Evaluates expressions; may be shared between threads."""
+
+    def __init__(self) -> None:
+        config = SessionConfig().with_target_partitions(1).with_information_schema(True)
+        self._ctx = PlainSessionContext(config)
+        register_udfs(self._ctx)
+        self._typed = TypedFunctions(self._ctx)
+        self._functions = _deterministic_functions(self._ctx)
+        self._texts: dict[tuple[str, tuple[pa.DataType, ...]], str] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    def check(self, expression: str) -> None:
+        """Check that an expression depends on nothing but its row.
+
+        Raises
+        ------
+        InvalidInputError
+            See :func:`lance_df.sql.row_expression.check_row_expression`.
+        """
+        check_row_expression(expression, self._functions)
+
+    def result_type(self, expression: str, types: Sequence[pa.DataType]) -> pa.DataType:
+        """Return the type of what an expression gives for columns of these types.
+
+        Raises
+        ------
+        InvalidInputError
+            It cannot be planned for them.
+        """
+        return self.evaluate(expression, [pa.nulls(0, data_type) for data_type in types]).type
+
+    def evaluate(self, expression: str, columns: Sequence[pa.Array]) -> pa.Array:
+        """Return the value of an expression for each row of ``col0``, ``col1`` …, of equal lengths.
+
+        Raises
+        ------
+        InvalidInputError
+            It cannot be planned for these types, or fails for a row.
+        """
+        names = [f"col{number}" for number in range(len(columns))]
+        rows = pa.record_batch(list(columns), names)
+        table = f"rows_{next(self._numbers)}"
+        self._ctx.register_record_batches(table, [[rows]])
+        try:
+            text = self._text(expression, tuple(rows.schema.types), table)
+            frame = self._ctx.sql(f"SELECT ({text}\n) AS {_RESULT} FROM {table}")
+            found = frame.to_arrow_table().column(_RESULT)
+        except InvalidInputError:
+            raise
+        except Exception as err:
+            types = ", ".join(map(str, rows.schema.types))
+            raise InvalidInputError(f"the expression {expression!r} fails for ({types}): {err}") from err
+        finally:
+            self._ctx.deregister_table(table)
+        if len(found) != rows.num_rows:
+            raise InvalidInputError(f"the expression {expression!r} does not give one value for each row")
+        return (
+            found.chunk(0)
+            if found.num_chunks == 1
+            else pa.concat_arrays(found.chunks or [found.combine_chunks()])
+        )
+
+    def _text(self, expression: str, types: tuple[pa.DataType, ...], table: str) -> str:
+        """Return the expression with the hash functions for these types."""
+        calls = find_calls(expression, HASHES)
+        if not calls:
+            return expression
+        key = (expression, types)
+        with self._lock:
+            if key not in self._texts:
+                wide = [
+                    edit
+                    for call in calls
+                    for edit in (
+                        Edit(call.whole.start, call.whole.start, "arrow_cast("),
+                        Edit(call.whole.stop, call.whole.stop, ", 'Int64')"),
+                    )
+                ]
+                before, after = "SELECT (", f"\n) AS {_RESULT} FROM {table}"
+                typed = with_typed_calls(
+                    before + splice(expression, wide) + after,
+                    self._typed,
+                    lambda probe: self._ctx.sql(probe).optimized_logical_plan(),
+                )
+                self._texts[key] = typed[len(before) : -len(after)]
+            return self._texts[key]
+
+
+@cache
+def evaluator() -> ExpressionEvaluator:
+    """Return the evaluator of this process."""
+    return ExpressionEvaluator()
+
+
+def _deterministic_functions(ctx: PlainSessionContext) -> frozenset[str]:
+    query = """SELECT DISTINCT routine_name FROM information_schema.routines
+        WHERE function_type = 'SCALAR' AND is_deterministic"""
+    return frozenset({*ctx.sql(query).to_pydict()["routine_name"], *HASHES})

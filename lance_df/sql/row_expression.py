@@ -1,0 +1,88 @@
+"""What a partition expression may be made of: functions of its row alone that always give the same.
+
+Spec: partitioning, "Partition Expression", demands 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from lance_df.errors import InvalidInputError
+from lance_df.sql.dialect import tokenize
+
+# Words before a parenthesis that call no function: operators, syntax of their own, types.
+_NO_CALLS: Final = frozenset(
+    [
+        *("all", "and", "any", "as", "between", "by", "case", "cast", "else", "end", "escape", "extract"),
+        *("filter", "ilike", "in", "interval", "is", "like", "not", "on", "or", "overlay", "position"),
+        *("similar", "substring", "then", "to", "trim", "try_cast", "when"),
+        *("binary", "bytea", "char", "character", "date", "dec", "decimal", "double", "float", "int"),
+        *("numeric", "time", "timestamp", "varbinary", "varchar"),
+    ]
+)
+# Names that DataFusion counts as deterministic, though they tell of the engine and not of the row.
+_ABOUT_THE_ENGINE: Final = frozenset({"version", "arrow_metadata", "arrow_typeof", "input_file_name"})
+# Words that read the clock or the session without parentheses.
+_STATE: Final = frozenset(
+    [
+        *("current_catalog", "current_date", "current_role", "current_schema", "current_time"),
+        *("current_timestamp", "current_user", "localtime", "localtimestamp", "now", "session_user"),
+        *("today", "user"),
+    ]
+)
+_STATEMENTS: Final = {
+    TokenType.SELECT: "a subquery",
+    TokenType.EXISTS: "a subquery",
+    TokenType.WITH: "a subquery",
+    TokenType.VALUES: "a subquery",
+    TokenType.OVER: "a window",
+    TokenType.PARAMETER: "a parameter",
+    TokenType.PLACEHOLDER: "a parameter",
+    TokenType.SEMICOLON: "another statement",
+}
+
+
+def check_row_expression(expression: str, functions: Collection[str]) -> None:
+    """Check that an expression depends on nothing but the columns of its row.
+
+    Parameters
+    ----------
+    functions
+        Names of the deterministic scalar functions, in lower case.
+
+    Raises
+    ------
+    InvalidInputError
+        It has a subquery, a window, a parameter, or reads a clock or a session, or it calls a function that
+        is volatile, unknown, or not of one row.
+    """
+    try:
+        tokens = tokenize(expression)
+    except TokenError as err:
+        raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
+    if not tokens:
+        raise InvalidInputError("an expression is needed, but there is nothing in it")
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
+        problem = _problem(token, following, functions)
+        if problem is not None:
+            raise InvalidInputError(f"the expression {expression!r} {problem}")
+
+
+def _problem(token: Token, following: TokenType | None, functions: Collection[str]) -> str | None:
+    name = token.text.lower()
+    if token.token_type in (TokenType.STRING, TokenType.NUMBER):
+        return None
+    if token.token_type in _STATEMENTS and not (name == "with" and following is TokenType.TIME):
+        return f"has {_STATEMENTS[token.token_type]} in it; it must depend on its own row only"
+    if name in _STATE and token.token_type is not TokenType.IDENTIFIER:
+        return f"reads {name}; it must give the same whenever and wherever it is evaluated"
+    if following is not TokenType.L_PAREN or not name.isidentifier() or name in _NO_CALLS:
+        return None
+    if name in _ABOUT_THE_ENGINE or name not in functions:
+        return f"calls {name}, which is no deterministic function of one row"
+    return None

@@ -1,0 +1,120 @@
+"""From what a user says to partition fields, and the demands on expressions."""
+
+import pyarrow as pa
+import pytest
+
+from lance_df import partition
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.namespace.namespace_schema import NamespaceSchema
+from lance_df.namespace.partition_by import parse_partition_by, resolve_all
+from lance_df.namespace.partition_spec import PartitionSpec, PartitionSpecs
+from lance_df.namespace.transforms import Transform, TransformKind
+
+pytestmark = pytest.mark.engine
+
+SCHEMA = NamespaceSchema.create(
+    pa.schema(
+        [
+            ("id", pa.int32()),
+            ("ts", pa.timestamp("us")),
+            ("country", pa.string()),
+            ("place", pa.struct([("city", pa.string())])),
+            ("price", pa.float32()),
+        ]
+    )
+)
+
+
+def resolved(*wanted, specs=None):
+    return resolve_all(wanted, SCHEMA, specs)
+
+
+def test_fields_get_names_and_types():
+    fields = resolved(
+        partition.year("ts"),
+        partition.bucket("id", 16),
+        partition.identity("place.city"),
+        partition.multi_bucket(["id", "country"], 8, field_id="both"),
+        partition.truncate("country", 2),
+        partition.expression("upper(left(col0, 1))", ["country"]),
+    )
+    assert [(field.field_id, field.source_ids, field.result_type) for field in fields] == [
+        ("ts_year", (1,), pa.int32()),
+        ("id_bucket", (0,), pa.int32()),
+        ("place_city", (4,), pa.string()),
+        ("both", (0, 2), pa.int32()),
+        ("country_truncate", (2,), pa.string()),
+        ("country_expr", (2,), pa.string()),
+    ]
+
+
+def test_names_that_are_taken_get_a_number():
+    fields = resolved(partition.bucket("id", 16), partition.bucket("id", 32))
+    assert [field.field_id for field in fields] == ["id_bucket", "id_bucket_2"]
+
+
+def test_a_field_of_an_earlier_version_keeps_its_id():
+    once = PartitionSpecs((PartitionSpec(1, resolved(partition.year("ts", field_id="y"))),))
+    assert resolved(partition.year("ts"), specs=once)[0].field_id == "y"
+    assert resolved(partition.month("ts"), specs=once)[0].field_id == "ts_month"
+    with pytest.raises(InvalidInputError, match="keeps its field_id"):
+        resolved(partition.year("ts", field_id="z"), specs=once)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "transform"),
+    [
+        ("country", ("country",), Transform(TransformKind.IDENTITY)),
+        (" Year( ts )", ("ts",), Transform(TransformKind.YEAR)),
+        ("bucket(id, 16)", ("id",), Transform(TransformKind.BUCKET, 16)),
+        ("multi_bucket(id, country, 8)", ("id", "country"), Transform(TransformKind.MULTI_BUCKET, 8)),
+        ("truncate(place.city, 3)", ("place.city",), Transform(TransformKind.TRUNCATE, width=3)),
+    ],
+)
+def test_texts(text, columns, transform):
+    found = parse_partition_by(text)
+    assert (found.columns, found.transform) == (columns, transform)
+
+
+@pytest.mark.parametrize(
+    "wanted", ["week(ts)", "bucket(id)", "bucket(id, x)", "bucket(id, 0)", "truncate(country, -1)",
+               "year(country)", "year(ts, id)", 5,
+               partition.truncate("price", 2), partition.identity("place")]
+)  # fmt: skip
+def test_fields_that_cannot_be(wanted):
+    with pytest.raises(InvalidInputError):
+        resolved(wanted)
+
+
+def test_unknown_columns():
+    with pytest.raises(ColumnNotFoundError, match="'nope'"):
+        resolved("year(nope)")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("CAST(col0 / 3 AS VARCHAR)", "any width"),
+        ("random()", "deterministic"),
+        ("now() > to_timestamp(col0)", "whenever"),
+        ("(SELECT max(col0))", "own row"),
+        ("arrow_typeof(col0)", "arrow_typeof"),
+        ("make_array(col0)", "no partition value"),
+        ("col1", "fails"),
+        ("CASE WHEN col0 IS NULL THEN CAST('x' AS INT) ELSE 1 END", "NULL"),
+        ("", "nothing in it"),
+    ],
+)
+def test_expressions_that_are_refused(text, problem):
+    column = "price" if "/" in text else "id"
+    with pytest.raises(InvalidInputError, match=problem):
+        resolved(partition.expression(text, [column]))
+
+
+def test_declared_types():
+    assert (
+        resolved(partition.expression("col0 % 7", ["id"], result_type=pa.int16()))[0].result_type
+        == pa.int16()
+    )
+    with pytest.raises(InvalidInputError, match="not the declared string"):
+        resolved(partition.expression("col0 % 7", ["id"], result_type=pa.string()))
