@@ -166,11 +166,14 @@ def _try_short_dictionary(array: pa.Array, buffers: list[Buffer]) -> Encoding | 
     if pc.count_distinct(array[:1000]).as_py() >= _MAX_DICTIONARY_ITEMS:
         return None
     coded = array.dictionary_encode()
-    if not 0 < len(coded.dictionary) < _MAX_DICTIONARY_ITEMS:
+    items = coded.dictionary
+    if len(items) >= _MAX_DICTIONARY_ITEMS:
         return None
+    if not len(items):  # no reader expects that
+        items = pa.array([""], items.type)
     codes = pc.fill_null(coded.indices, -1).to_numpy() + 1
     indices = NoNulls(flat(8, codes.astype(np.uint8).data, buffers))
-    return Dictionary(indices, _binary(coded.dictionary, buffers), len(coded.dictionary))
+    return Dictionary(indices, _binary(items, buffers), len(items))
 
 
 def _dictionary_typed(array: pa.DictionaryArray, buffers: list[Buffer]) -> Encoding:
