@@ -61,13 +61,14 @@ class FileLimits:
     max_page_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for argument, value, least in (
+        numbers: tuple[tuple[str, object, int], ...] = (
             ("max_rows_per_file", self.max_rows, 1),
             ("max_bytes_per_file", self.max_bytes, 1),
             ("max_rows_per_group", self.max_rows_per_group, 1),
             ("data_cache_bytes", self.data_cache_bytes, 0),
             ("max_page_bytes", self.max_page_bytes, 1),
-        ):
+        )
+        for argument, value, least in numbers:
             if value is not None and (not isinstance(value, int) or value < least):
                 raise InvalidInputError(f"{argument} must be a number of at least {least}, got {value!r}")
 

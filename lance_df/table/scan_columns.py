@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.format.blobs import blob_description
+from lance_df.format.column_path import parse_path
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
@@ -90,10 +92,22 @@ def resolve_columns(
 
 
 def resolve_name(schema: Schema, name: str, *, blobs_as_bytes: bool = False) -> Column:
-    """Return the column that a name means: a top-level one first, then a path with dots."""
-    names = schema.names
-    path = (name,) if name in names or name in SYSTEM_COLUMNS else tuple(name.split("."))
-    return resolve_path(schema, path, blobs_as_bytes=blobs_as_bytes)
+    """Return the column that a name means: a top-level one first, then a path with dots.
+
+    In a path, names may stand in backquotes. The result is called as it was asked for.
+    """
+    path = (name,) if name in schema.names or name in SYSTEM_COLUMNS else _split(name)
+    column = resolve_path(schema, path, blobs_as_bytes=blobs_as_bytes)
+    if isinstance(column, SystemColumn):
+        return column
+    return dataclasses.replace(column, output=column.output.with_name(name))
+
+
+def _split(name: str) -> tuple[str, ...]:
+    if "`" in name:
+        with suppress(InvalidInputError):
+            return parse_path(name)
+    return tuple(name.split("."))
 
 
 def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool = False) -> Column:

@@ -31,6 +31,11 @@ def check_schema(schema: Schema, version: str) -> None:
     for field in schema.fields:
         if field.name in _RESERVED:
             raise InvalidInputError(f"column name {field.name!r} is reserved")
+        if not field.name or "`" in field.name:
+            raise InvalidInputError(f"column name {field.name!r}: pylance cannot read such columns")
+    for field in schema.walk():
+        if "\0" in field.name:
+            raise InvalidInputError(f"column name {field.name!r} has a NUL character")
     check_storable(schema, version)
 
 

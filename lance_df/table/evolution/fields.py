@@ -6,11 +6,11 @@ Spec: table format, chapter 11.
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.format.column_path import parse_path
 from lance_df.format.schema import Field, Schema, schema_from_arrow
 from lance_df.table.schema_rules import check_schema
 from lance_df.table.system_columns import SYSTEM_COLUMNS
@@ -21,31 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.format.manifest import Manifest
-
-# a name, or one in backquotes, in which a backquote is written twice
-_STEP = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
-
-
-def parse_path(path: str) -> tuple[str, ...]:
-    """Split ``a.b.c`` into names; names with dots stand in backquotes.
-
-    Raises
-    ------
-    InvalidInputError
-        It is no path.
-    """
-    if not isinstance(path, str):
-        raise InvalidInputError(f"the path of a column is text, not {type(path).__name__}")
-    names, position = [], 0
-    while step := _STEP.match(path, position):
-        names.append(step[2] or step[1].replace("``", "`"))
-        position = step.end()
-        if position == len(path):
-            return tuple(names)
-        if path[position] != ".":
-            break
-        position += 1
-    raise InvalidInputError(f"{path!r} is no path of a column")
 
 
 def find_field(schema: Schema, path: str) -> tuple[Field, ...]:
