@@ -30,7 +30,7 @@ def create_if_absent(path: str, data: bytes) -> bool:
     try:
         is_ours = _link_if_absent(temporary, path)
     finally:
-        with suppress(FileNotFoundError):  # it was renamed
+        with suppress(OSError):  # it was renamed; and what is left of it does no harm
             os.unlink(temporary)
     if is_ours:
         try:

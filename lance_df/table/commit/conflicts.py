@@ -343,8 +343,8 @@ def decide(mine: Operation, theirs: Operation | None) -> Rule:
 
 def check_conflict(
     mine: Operation, theirs: Operation | None, *, version: int, table: str, stable_row_ids: bool = False
-) -> None:
-    """Check one version that was committed since the one my operation was computed from.
+) -> Operation:
+    """Check one version that was committed since my operation was computed, and return what it did.
 
     Parameters
     ----------
@@ -365,8 +365,8 @@ def check_conflict(
     rule = decide(mine, theirs)
     if stable_row_ids and {type(mine), type(theirs)} == {CreateIndex, Rewrite}:
         rule = _OK
-    if rule is _OK:
-        return
+    if rule is _OK and theirs is not None:
+        return theirs
     what = f"{table}: version {version} ({_name(theirs)}) was committed before this {_name(mine)}"
     if rule is _RETRY:
         raise RetryableConflictError(f"{what}; run it again on the newest version")

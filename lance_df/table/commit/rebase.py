@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lance_df.errors import LanceError, RetryableConflictError
@@ -18,7 +19,7 @@ from lance_df.table.commit.numbering import existing
 from lance_df.table.deletions import write_deletion_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyroaring import BitMap
 
@@ -34,18 +35,23 @@ class Rebase:
     Parameters
     ----------
     base
-        The version that it was computed from.
+        Opens the version that it was computed from, which many operations do not need.
     latest
         The version that it is to follow.
     others
         What was committed between the two, oldest first.
     """
 
-    def __init__(self, base: Table, latest: Table, others: Sequence[Operation]) -> None:
-        self._base = base
+    def __init__(self, base: Callable[[], Table], latest: Table, others: Sequence[Operation]) -> None:
+        self._open_base = base
         self._latest = latest
         self._others = others
         self._written: list[Location] = []
+        self._replaced: list[Location] = []
+
+    @cached_property
+    def _base(self) -> Table:
+        return self._open_base()
 
     def apply(self, operation: Operation) -> Operation:
         """Return the operation on the latest version; it may refer to deletion files written for that.
@@ -71,10 +77,11 @@ class Rebase:
 
     def undo(self) -> None:
         """Remove the deletion files that were written, as the commit certainly did not happen."""
-        for file in self._written:
-            with suppress(LanceError):
-                file.remove()
-        self._written.clear()
+        _remove(self._written)
+
+    def done(self) -> None:
+        """Remove the deletion files that these replaced, as the commit certainly did happen."""
+        _remove(self._replaced)
 
     def _fragments(
         self, updated: Sequence[Fragment], removed: Sequence[int]
@@ -97,6 +104,8 @@ class Rebase:
         if now.deletion_file == before.deletion_file:
             return dataclasses.replace(now, deletion_file=mine.deletion_file)
         deleted = self._united(mine, before, now)
+        if mine.deletion_file is not None and mine.deletion_file != before.deletion_file:
+            self._replaced.append(self._latest.location / DELETIONS_DIR / mine.deletion_file.name(mine.id))
         if len(deleted) == self._latest.fragment_rows(now):
             return mine.id
         file = write_deletion_file(
@@ -167,3 +176,10 @@ class Rebase:
             f"{self._base.version} by commits up to version {self._latest.version}, and cannot be changed "
             "again as planned; run it again on the newest version"
         )
+
+
+def _remove(files: list[Location]) -> None:
+    for file in files:
+        with suppress(LanceError):
+            file.remove()
+    files.clear()

@@ -1,0 +1,311 @@
+"""The commit loop: check what others committed, rebase, put the manifest if its name is free, repeat."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from lance_df.errors import (
+    CommitStateUnknownError,
+    DatasetNotFoundError,
+    IncompatibleConflictError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+    VersionNotFoundError,
+)
+from lance_df.format.feature_flags import FeatureFlag, check_writable
+from lance_df.format.operations import Operation, Overwrite, Restore
+from lance_df.format.transaction import Transaction
+from lance_df.storage.source import BytesSource
+from lance_df.table.commit.apply import apply
+from lance_df.table.commit.conflicts import check_conflict
+from lance_df.table.commit.manifest_bytes import serialize_manifest_file
+from lance_df.table.commit.old_tables import recounted, upgraded
+from lance_df.table.commit.publish import publish_manifest
+from lance_df.table.commit.rebase import Rebase
+from lance_df.table.commit.state import TableState, library_version
+from lance_df.table.history import History
+from lance_df.table.manifest_io import read_manifest
+from lance_df.table.parallel import map_reads
+from lance_df.table.table import Shared, Table
+from lance_df.table.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
+
+if TYPE_CHECKING:
+    from lance_df.storage import Location
+    from lance_df.table.commit.options import CommitOptions
+    from lance_df.table.external_store import ExternalManifestStore
+    from lance_df.table.manifest_io import ManifestFile
+
+TRANSACTIONS_DIR = "_transactions"
+_HINT = "latest_version_hint.json"
+_MANIFEST_SUFFIX = ".manifest"
+
+
+class Committer:
+    """One transaction on its way into a table."""
+
+    def __init__(
+        self,
+        location: Location,
+        transaction: Transaction,
+        external_store: ExternalManifestStore | None,
+        options: CommitOptions,
+        shared: Shared | None = None,
+    ) -> None:
+        self.location = location
+        self.history = History(location, external_store)
+        self._transaction = transaction
+        self._external_store = external_store
+        self._options = options
+        self._shared = shared or Shared(location, external_store)
+        self._rebase: Rebase | None = None
+        self._transaction_file: bytes | None = None
+
+    def table_of(self, file: ManifestFile) -> Table:
+        """Return a version as a table."""
+        branch = file.manifest.branch
+        return Table(file, location=self.location, branch=branch, shared=self._shared)
+
+    def commit(self, base: Table | None, data_format: str | None) -> ManifestFile:
+        """Publish the transaction and return the version that it became.
+
+        Parameters
+        ----------
+        base
+            The version that it was computed from, if that is at hand.
+        """
+        with self.tidied():
+            if self._options.detached:
+                return self._commit_detached(base, data_format)
+            return self._commit_attached(base, data_format)
+
+    def _commit_attached(self, base: Table | None, data_format: str | None) -> ManifestFile:
+        begin = self._options.monotonic()
+        # what others did since the read version, and the version up to which that is known
+        others: list[Operation] = []
+        known, checked = base, self._transaction.read_version
+        for attempt in range(self._options.max_retries + 1):
+            latest = self._latest(checked)
+            self._check_same_table(known, latest, checked)
+            for file, theirs in self._transactions(checked, latest):
+                if theirs is not None and theirs.uuid == self._transaction.uuid:
+                    return file
+                others.append(self._checked(theirs, file.manifest.version, latest))
+            known, checked = latest, latest.version
+            operation = self._rebased(base, latest, others)
+            state = self._applied(latest, operation, data_format)
+            transaction = dataclasses.replace(self._transaction, operation=operation)
+            published = self.publish(state, transaction, _scheme_of(latest))
+            if published is not None:
+                return published
+            timeout = self._options.commit_timeout
+            if timeout is not None and self._options.monotonic() - begin > timeout.total_seconds():
+                break
+            if attempt < self._options.max_retries:
+                self._options.wait(attempt)
+        raise RetryableConflictError(
+            f"{self.location.uri}: other writers committed first {attempt + 1} times in a row; try again"
+        )
+
+    def publish(
+        self, state: TableState, transaction: Transaction, scheme: NamingScheme
+    ) -> ManifestFile | None:
+        """Write the transaction file and the manifest; return the version, None if another writer has it."""
+        with_file = not state.manifest.writer_feature_flags & FeatureFlag.NO_TRANSACTION_FILE
+        manifest = dataclasses.replace(
+            state.manifest,
+            timestamp_ns=self._options.clock_ns(),
+            writer_version=library_version(),
+            transaction_file=transaction.file_name if with_file else "",
+        )
+        data = serialize_manifest_file(TableState(manifest, state.indices), transaction)
+        name = self.location / VERSIONS_DIR / scheme.file_name(manifest.version)
+        published = read_manifest(BytesSource(name.uri, data))
+        if with_file:
+            self._put_transaction(transaction)
+        is_attached = not manifest.version & DETACHED
+        with _certain(f"{self.location.uri}: transaction {transaction.uuid}"):
+            if not publish_manifest(
+                self.location,
+                manifest.version,
+                scheme,
+                data,
+                external_store=self._external_store if is_attached else None,
+            ):
+                return None
+            if is_attached:
+                self._write_hint(manifest.version)
+            if self._rebase is not None:
+                self._rebase.done()
+        return published
+
+    @contextmanager
+    def tidied(self) -> Iterator[None]:
+        """Remove what the commit wrote for itself, when it certainly did not happen."""
+        try:
+            yield
+        except CommitStateUnknownError:
+            raise
+        except BaseException:
+            if self._rebase is not None:
+                self._rebase.undo()
+            if self._transaction_file is not None:
+                with suppress(LanceError):
+                    (self.location / TRANSACTIONS_DIR / self._transaction.file_name).remove()
+            raise
+
+    def _commit_detached(self, base: Table | None, data_format: str | None) -> ManifestFile:
+        base = base or self._read_version()
+        state = self._applied(base, self._transaction.operation, data_format)
+        manifest = dataclasses.replace(state.manifest, version=DETACHED | secrets.randbits(63))
+        published = self.publish(TableState(manifest, state.indices), self._transaction, NamingScheme.V2)
+        if published is None:
+            raise RetryableConflictError(
+                f"{self.location.uri}: detached version {manifest.version} is taken; try again"
+            )
+        return published
+
+    def _latest(self, checked: int) -> Table:
+        try:
+            latest = self.table_of(self.history.open_latest())
+        except DatasetNotFoundError as err:
+            raise self._gone(checked) from err
+        if latest.version < checked:
+            raise self._gone(checked)
+        return latest
+
+    def _check_same_table(self, known: Table | None, latest: Table, checked: int) -> None:
+        """Check that the version that was checked so far is still what it was.
+
+        That costs a request only when another version follows it.
+        """
+        if known is None:
+            return
+        now = latest.manifest_file if latest.version == checked else self._open(checked)
+        if _identity(now) != _identity(known.manifest_file):
+            raise IncompatibleConflictError(
+                f"{self.location.uri}: version {checked} is another one than the one that was read; the "
+                "table was dropped and made anew meanwhile"
+            )
+
+    def _read_version(self) -> Table:
+        return self.table_of(self._open(self._transaction.read_version))
+
+    def _open(self, version: int) -> ManifestFile:
+        try:
+            return self.history.open(version)
+        except (VersionNotFoundError, DatasetNotFoundError) as err:
+            raise self._gone(version) from err
+
+    def _gone(self, version: int) -> IncompatibleConflictError:
+        return IncompatibleConflictError(
+            f"{self.location.uri}: version {version} was read, but is no longer there"
+        )
+
+    def _transactions(self, checked: int, latest: Table) -> list[tuple[ManifestFile, Transaction | None]]:
+        """Return the versions since ``checked`` and what they did, oldest first."""
+
+        def transaction(version: int) -> tuple[ManifestFile, Transaction | None]:
+            if version == latest.version:
+                return latest.manifest_file, read_transaction(self.location, latest.manifest_file)
+            try:
+                file = self.history.open(version)
+            except VersionNotFoundError as err:
+                raise IncompatibleConflictError(
+                    f"{self.location.uri}: version {version} (an unknown operation) was committed before "
+                    "this change, and is gone; look at the table first"
+                ) from err
+            return file, read_transaction(self.location, file)
+
+        return map_reads(transaction, range(checked + 1, latest.version + 1), where=self.location)
+
+    def _checked(self, theirs: Transaction | None, version: int, latest: Table) -> Operation:
+        operation = None if theirs is None else theirs.operation
+        mine = self._transaction.operation
+        if isinstance(mine, Overwrite) and not self._options.max_retries:
+            raise RetryableConflictError(
+                f"{self.location.uri}: version {version} was committed since version "
+                f"{self._transaction.read_version} was read, and this overwrite may not follow another commit"
+            )
+        return check_conflict(
+            mine,
+            operation,
+            version=version,
+            table=self.location.uri,
+            stable_row_ids=latest.uses_stable_row_ids,
+        )
+
+    def _rebased(self, base: Table | None, latest: Table, others: list[Operation]) -> Operation:
+        if self._rebase is not None:
+            self._rebase.undo()
+            self._rebase = None
+        if not others:
+            return self._transaction.operation
+        self._rebase = Rebase(lambda: base or self._read_version(), latest, others)
+        return self._rebase.apply(self._transaction.operation)
+
+    def _applied(self, latest: Table, operation: Operation, data_format: str | None) -> TableState:
+        path = latest.manifest_file.path
+        check_writable(writer=latest.manifest.writer_feature_flags, source=path)
+        restored = None
+        if isinstance(operation, Restore):
+            restored = upgraded(self.table_of(self.history.open(operation.version)))
+        state = upgraded(latest)
+        if state.manifest.fragments is not latest.fragments:
+            operation = recounted(operation, state.manifest.fragments)
+        return apply(state, operation, data_format=data_format, restored=restored)
+
+    def _put_transaction(self, transaction: Transaction) -> None:
+        data = transaction.serialize()
+        if data != self._transaction_file:
+            self._transaction_file = data
+            (self.location / TRANSACTIONS_DIR / transaction.file_name).put(data)
+
+    def _write_hint(self, version: int) -> None:
+        # it saves slow listings, and may be missing or stale
+        with suppress(LanceError):
+            hint = json.dumps({"version": version}, separators=(",", ":")).encode()
+            (self.location / VERSIONS_DIR / _HINT).put(hint)
+
+
+@contextmanager
+def _certain(what: str) -> Iterator[None]:
+    """Let interruptions say that the version may be there: whoever hears of another error removes files."""
+    try:
+        yield
+    except LanceError:
+        raise
+    except BaseException as err:
+        raise CommitStateUnknownError(
+            f"{what} was interrupted while it was published; look at the table before trying again"
+        ) from err
+
+
+def _identity(file: ManifestFile) -> tuple[object, ...]:
+    """Return what two versions of the same number cannot share; the name holds the commit's unique id."""
+    return file.manifest.timestamp_ns, file.manifest.transaction_file, file.source.size
+
+
+def _scheme_of(table: Table) -> NamingScheme:
+    """Return how the table names its versions; the file may be a staged one, with a suffix."""
+    name, _, _ = table.manifest_file.path.rpartition("/")[2].partition(_MANIFEST_SUFFIX)
+    parsed = parse_manifest_name(name + _MANIFEST_SUFFIX)
+    return NamingScheme.V2 if parsed is None else parsed[1]
+
+
+def read_transaction(table: Location, file: ManifestFile) -> Transaction | None:
+    """Return the transaction that made a version: from the manifest file, else from its own file."""
+    inline = file.read_transaction()
+    name = file.manifest.transaction_file
+    if inline is not None or not name:
+        return inline
+    location = (table / TRANSACTIONS_DIR).child(name)
+    try:
+        return Transaction.parse(location.read(), source=location.uri)
+    except NotFoundError:
+        return None

@@ -1,0 +1,95 @@
+"""What old releases left out or got wrong, put right by the first commit of this package.
+
+A version of ours is trusted in what it says of rows and of indices, so it must not repeat what those said.
+Spec: table format, chapters 8 and 16.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.format.feature_flags import FeatureFlag
+from lance_df.format.operations import Delete, Merge, Operation, Update
+from lance_df.table.commit.state import TableState
+from lance_df.table.parallel import map_reads
+
+if TYPE_CHECKING:
+    from lance_df.format.fragments import Fragment, FragmentList
+    from lance_df.format.manifest import IndexMetadata
+    from lance_df.table.table import Table
+
+
+def upgraded(table: Table) -> TableState:
+    """Return a version as the next one may follow it; unchanged when nothing is amiss.
+
+    Raises
+    ------
+    CorruptDataError, StorageError
+        Files of which the row counts are needed cannot be read.
+    """
+    manifest = dataclasses.replace(
+        table.manifest, fragments=_counted(table), data_format=table.manifest.data_format or _format_of(table)
+    )
+    return TableState(manifest, _covering(table))
+
+
+def recounted(operation: Operation, fragments: FragmentList) -> Operation:
+    """Return an operation, computed from counts that were amiss, with those that were put right."""
+
+    def right(fragment: Fragment) -> Fragment:
+        position = fragments.position(fragment.id)
+        if position is None:
+            return fragment
+        known = fragments[position]
+        file = fragment.deletion_file
+        if file is not None and known.deletion_file is not None and file.id == known.deletion_file.id:
+            file = known.deletion_file
+        return dataclasses.replace(fragment, physical_rows=known.physical_rows, deletion_file=file)
+
+    match operation:
+        case Delete() | Update():
+            updated = tuple(map(right, operation.updated_fragments))
+            return dataclasses.replace(operation, updated_fragments=updated)
+        case Merge():
+            return dataclasses.replace(operation, fragments=tuple(map(right, operation.fragments)))
+        case _:
+            return operation
+
+
+def _counted(table: Table) -> FragmentList:
+    """Fill in the numbers of rows that are missing, or come from releases that did not name themselves."""
+    fragments = table.fragments
+    is_amiss = (fragments.physical_rows == 0) & (fragments.num_files > 0)
+    is_amiss |= fragments.has_deletions & (fragments.num_deleted == 0)
+    if table.manifest.writer_version is None:
+        is_amiss[:] = True
+
+    def counted(fragment: Fragment) -> Fragment:
+        deleted = table.deletion_vector(fragment)
+        file = fragment.deletion_file
+        if file is not None and deleted is not None:
+            file = dataclasses.replace(file, num_deleted_rows=len(deleted))
+        return dataclasses.replace(fragment, physical_rows=table.fragment_rows(fragment), deletion_file=file)
+
+    amiss = [fragments[position] for position in np.flatnonzero(is_amiss).tolist()]
+    if not amiss:
+        return fragments
+    found = map_reads(counted, amiss, where=table.location)
+    return fragments.edited(replaced={fragment.id: fragment for fragment in found})
+
+
+def _format_of(table: Table) -> str:
+    versions = {file.version for fragment in table.fragments for file in fragment.files}
+    if versions:
+        return max(versions)
+    return "2.0" if table.manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1"
+
+
+def _covering(table: Table) -> tuple[IndexMetadata, ...]:
+    indices = table.manifest_file.read_indices()
+    if table.manifest.trusts_index_coverage:
+        return indices
+    return tuple(dataclasses.replace(index, fragment_bitmap=None) for index in indices)
