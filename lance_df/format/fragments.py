@@ -322,7 +322,7 @@ class FragmentList(Sequence[Fragment]):
     def __init__(self, messages: Sequence[table_pb2.DataFragment], *, source: str = "fragments") -> None:
         self._messages = messages
         self._source = source
-        self.ids = self._array((m.id for m in messages), limit=MAX_FRAGMENT_ID, what="a fragment id")
+        self.ids = self._array([m.id for m in messages], limit=MAX_FRAGMENT_ID, what="a fragment id")
 
     @classmethod
     def of(cls, fragments: Iterable[Fragment], *, source: str = "fragments") -> Self:
@@ -332,33 +332,35 @@ class FragmentList(Sequence[Fragment]):
     @cached_property
     def physical_rows(self) -> npt.NDArray[np.int64]:
         return self._array(
-            (m.physical_rows for m in self._messages), limit=MAX_ROWS, what="the row count of a fragment"
+            [m.physical_rows for m in self._messages], limit=MAX_ROWS, what="the row count of a fragment"
         )
 
     @cached_property
     def has_deletions(self) -> npt.NDArray[np.bool_]:
-        found = np.fromiter(
-            (m.HasField("deletion_file") for m in self._messages), dtype=np.bool_, count=len(self)
-        )
+        found = np.array([m.HasField("deletion_file") for m in self._messages], dtype=np.bool_)
         found.flags.writeable = False
         return found
 
     @cached_property
     def num_deleted(self) -> npt.NDArray[np.int64]:
-        return self._array(
-            (m.deletion_file.num_deleted_rows if m.HasField("deletion_file") else 0 for m in self._messages),
+        found = np.zeros(len(self), dtype=np.int64)
+        positions = np.flatnonzero(self.has_deletions)
+        found[positions] = self._array(
+            [self._messages[position].deletion_file.num_deleted_rows for position in positions.tolist()],
             limit=MAX_ROWS,
             what="the number of deleted rows of a fragment",
         )
+        found.flags.writeable = False
+        return found
 
     @cached_property
     def num_files(self) -> npt.NDArray[np.int64]:
-        return self._array((len(m.files) for m in self._messages), limit=MAX_ROWS, what="a number of files")
+        return self._array([len(m.files) for m in self._messages], limit=MAX_ROWS, what="a number of files")
 
     @cached_property
     def file_bytes(self) -> npt.NDArray[np.int64]:
         return self._array(
-            (sum(file.file_size_bytes for file in m.files) for m in self._messages),
+            [sum(file.file_size_bytes for file in m.files) for m in self._messages],
             limit=2**62,
             what="the size of the files of a fragment",
         )
@@ -455,8 +457,11 @@ class FragmentList(Sequence[Fragment]):
         except UnsupportedFeatureError as err:
             raise UnsupportedFeatureError(f"{self._source}: fragment {message.id}: {err}") from err
 
-    def _array(self, values: Iterable[int], *, limit: int, what: str) -> npt.NDArray[np.int64]:
-        array = np.fromiter((min(value, 2**64 - 1) for value in values), dtype=np.uint64, count=len(self))
+    def _array(self, values: list[int], *, limit: int, what: str) -> npt.NDArray[np.int64]:
+        try:
+            array = np.array(values, dtype=np.uint64)
+        except OverflowError as err:  # a sum
+            raise CorruptDataError(f"{self._source}: {what} is {max(values)}, more than {limit}") from err
         if len(array) and (largest := int(array.max())) > limit:
             raise CorruptDataError(f"{self._source}: {what} is {largest}, more than {limit}")
         converted = array.astype(np.int64)

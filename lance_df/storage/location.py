@@ -164,13 +164,13 @@ class Location:
         with translate_errors(self.uri):
             return bool(self.fs.isfile(self.path))
 
-    def file_names(self) -> list[str]:
-        """Return the names of the files in this folder, in any order; none when it does not exist."""
+    def names(self) -> list[str]:
+        """Return the names in this folder, also of folders, in any order; none when it does not exist."""
         if not self.is_local:
-            return [entry.name for entry in self.list() if not entry.is_directory]
+            return [entry.name for entry in self.list()]
         try:
-            with translate_errors(self.uri), os.scandir(self.path) as entries:
-                return [entry.name for entry in entries if not entry.is_dir()]
+            with translate_errors(self.uri):
+                return os.listdir(self.path)
         except NotFoundError:
             return []
 

@@ -11,18 +11,20 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
+from lance_df.storage import Entry
 from lance_df.storage.first_page import first_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lance_df.storage import ByteSource, Entry, Location
+    from lance_df.storage import ByteSource, Location
 
 VERSIONS_DIR = "_versions"
 DETACHED = 1 << 63
 
 _MAX = 2**64 - 1
 _NAME = re.compile(r"(d?)([0-9]+)\.manifest")
+_SUFFIX = ".manifest"
 _V2_DIGITS = 20
 # names that one request lists; there may be staged and temporary files among them
 _PAGE = 100
@@ -85,16 +87,16 @@ class VersionListing:
 
 @dataclass(frozen=True, slots=True)
 class FoundManifest:
-    """A manifest file that a listing showed; ``size`` is ``None`` where listings do not tell it."""
+    """A manifest file that a listing showed; ``size`` holds on remote stores."""
 
     version: int
     scheme: NamingScheme
-    size: int | None
+    size: int
 
     def open(self, table: Location) -> ByteSource:
         """Open the file."""
         file = table / VERSIONS_DIR / self.scheme.file_name(self.version)
-        if self.size is None or self.size <= _MAX_WHOLE_BYTES:
+        if table.is_local or self.size <= _MAX_WHOLE_BYTES:
             return file.open_whole()
         return file.open_sized(self.size)
 
@@ -112,28 +114,47 @@ def find_latest(table: Location) -> FoundManifest | None:
     """
     folder = table / VERSIONS_DIR
     if table.is_local:
-        return _latest(table, ((name, None) for name in folder.file_names()))
+        return _find_latest_locally(table)
     page = first_files(folder, _PAGE)
     if page is not None:
         entries, is_complete = page
-        found = _latest(table, ((entry.name, entry.size) for entry in entries))
+        found = _latest(table, entries)
         if is_complete or (found is not None and found.scheme is NamingScheme.V2):
             return found
-    entries = [entry for entry in folder.list() if not entry.is_directory]
-    return _latest(table, ((entry.name, entry.size) for entry in entries))
+    return _latest(table, (entry for entry in folder.list() if not entry.is_directory))
 
 
-def _latest(table: Location, names: Iterable[tuple[str, int | None]]) -> FoundManifest | None:
+def _find_latest_locally(table: Location) -> FoundManifest | None:
+    """Find it by names alone, so that no file but the one in question is looked at."""
+    folder = table / VERSIONS_DIR
+    names = folder.names()
+    length = _V2_DIGITS + len(_SUFFIX)
+    # thousands of names are compared as they are; only those of another form are parsed
+    candidates = [name for name in names if len(name) == length and name.endswith(_SUFFIX)]
+    newest = min(candidates, default=None)
+    if newest is not None and not _is_manifest(folder / newest):  # a folder, or a name that means nothing
+        newest = next((name for name in sorted(candidates) if _is_manifest(folder / name)), None)
+    others = [name for name in names if len(name) != length and _is_manifest(folder / name)]
+    found = [*others] if newest is None else [newest, *others]
+    return _latest(table, (Entry(name, 0, False) for name in found))
+
+
+def _is_manifest(file: Location) -> bool:
+    parsed = parse_manifest_name(file.name)
+    return parsed is not None and not parsed[0] & DETACHED and file.is_file()
+
+
+def _latest(table: Location, entries: Iterable[Entry]) -> FoundManifest | None:
     latest: FoundManifest | None = None
-    for name, size in names:
-        parsed = parse_manifest_name(name)
+    for entry in entries:
+        parsed = parse_manifest_name(entry.name)
         if parsed is None or parsed[0] & DETACHED:
             continue
         version, scheme = parsed
         if latest is not None and latest.scheme is not scheme:
             raise _mixed(table)
         if latest is None or version > latest.version:
-            latest = FoundManifest(version, scheme, size)
+            latest = FoundManifest(version, scheme, entry.size)
     return latest
 
 
