@@ -17,6 +17,7 @@ import lance
 import pyarrow as pa
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
+from manifest_edits import edit_manifest
 
 import lance_df
 from lance_df._pb import table_pb2
@@ -559,34 +560,17 @@ MARK = struct.pack("<BBB", 0xA0, 0x38, 7)  # field 900, a varint: 7
 
 def mark_everything(uri: str) -> None:
     """Put an unknown field into every message of the newest manifest."""
-    path = Path(open_table(uri).file.path)
-    data = path.read_bytes()
-    position, *footer = struct.unpack("<qHH4s", data[-16:])
-    (length,) = struct.unpack("<I", data[position : position + 4])
-    manifest = table_pb2.Manifest.FromString(data[position + 4 : position + 4 + length])
-    messages = [manifest, *manifest.fields, *manifest.fragments]
-    for fragment in manifest.fragments:
-        messages += fragment.files
-        if fragment.HasField("deletion_file"):
-            messages.append(fragment.deletion_file)
-    for message in messages:
-        message.MergeFromString(MARK)
-    indices_at = manifest.index_section
-    (size,) = struct.unpack("<I", data[indices_at : indices_at + 4])
-    section = table_pb2.IndexSection.FromString(data[indices_at + 4 : indices_at + 4 + size])
-    for each in section.indices:
-        each.MergeFromString(MARK)
-    indices = section.SerializeToString()
-    manifest.index_section = position
-    block = manifest.SerializeToString()
-    path.write_bytes(
-        data[:position]
-        + struct.pack("<I", len(indices))
-        + indices
-        + struct.pack("<I", len(block))
-        + block
-        + struct.pack("<qHH4s", position + 4 + len(indices), *footer)
-    )
+
+    def mark(manifest: table_pb2.Manifest) -> None:
+        messages = [manifest, *manifest.fields, *manifest.fragments]
+        for fragment in manifest.fragments:
+            messages += fragment.files
+            if fragment.HasField("deletion_file"):
+                messages.append(fragment.deletion_file)
+        for message in messages:
+            message.MergeFromString(MARK)
+
+    edit_manifest(uri, mark, edit_index=lambda index: index.MergeFromString(MARK))
 
 
 def is_marked(message: Any) -> bool:

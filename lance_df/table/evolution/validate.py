@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.errors import CorruptDataError, NotFoundError
+from lance_df.file.io import named_errors
+from lance_df.file.open import open_file
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import TOMBSTONE
 from lance_df.table.scan import plan_scan
@@ -103,19 +105,33 @@ def _check_file(table: Table, fragment: Fragment, file: DataFile, name: str) -> 
     if expected not in (None, "0.1", file.version) and not mixed:
         raise CorruptDataError(f"{name}: {file.path!r} is of version {file.version}, the table of {expected}")
     if file.version != "0.1":
-        columns = file.column_of()  # raises when the lists differ in length
-        taken = [column for column in columns.values() if column >= 0]
-        _check_once(taken, f"{name}: {file.path!r}: column")
-        held = [i for i in file.fields if i != TOMBSTONE]
-        untold = [field.id for field in table.schema.walk() if field.id in held and field.id not in columns]
-        if untold and any(field.is_leaf for field in table.schema.walk() if field.id in untold):
-            raise CorruptDataError(f"{name}: {file.path!r}: field {untold[0]} is listed, but has no column")
+        _check_columns(table, file, f"{name}: {file.path!r}")
     reader = table.open_data_file(fragment, file)
     num_rows = table.fragment_rows(fragment)
     if reader.num_rows != num_rows:
         raise CorruptDataError(
             f"{reader.path}: {reader.num_rows} rows, fragment {fragment.id} has {num_rows}"
         )
+    if file.version != "0.1":
+        _check_order(table, file, f"{name}: {file.path!r}")
+
+
+def _check_columns(table: Table, file: DataFile, name: str) -> None:
+    """Check which column of a 2.x file is said to hold which field; no reader notices when that is wrong."""
+    with named_errors(name):
+        columns = file.column_of()
+    _check_once(list(columns.values()), f"{name}: column")
+    untold = set(file.fields).difference(columns, [TOMBSTONE])
+    leaves = [field.id for field in table.schema.walk() if field.is_leaf and field.id in untold]
+    if leaves:
+        raise CorruptDataError(f"{name}: field {leaves[0]} is listed, but has no column")
+
+
+def _check_order(table: Table, file: DataFile, name: str) -> None:
+    """Compare with what a 2.x file says itself. Its field ids may be others than the table's, then all is well."""
+    own, columns = open_file(table.data_file_location(file).open()).column_of, file.column_of()
+    if own.keys() == columns.keys() and own != columns:
+        raise CorruptDataError(f"{name}: the file has its fields in the columns {own}, not {columns}")
 
 
 def _check_row_ids(table: Table) -> None:
