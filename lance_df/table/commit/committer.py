@@ -140,8 +140,6 @@ class Committer:
                 return None
             if is_attached:
                 self._write_hint(manifest.version)
-            if self._rebase is not None:
-                self._rebase.done()
         return published
 
     @contextmanager
@@ -227,10 +225,10 @@ class Committer:
     def _checked(self, theirs: Transaction | None, version: int, latest: Table) -> Operation:
         operation = None if theirs is None else theirs.operation
         mine = self._transaction.operation
-        if isinstance(mine, Overwrite) and not self._options.max_retries:
+        if self._options.strict or (isinstance(mine, Overwrite) and not self._options.max_retries):
             raise RetryableConflictError(
                 f"{self.location.uri}: version {version} was committed since version "
-                f"{self._transaction.read_version} was read, and this overwrite may not follow another commit"
+                f"{self._transaction.read_version} was read, and this commit may not follow another one"
             )
         return check_conflict(
             mine,

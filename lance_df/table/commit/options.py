@@ -22,6 +22,8 @@ class CommitOptions:
     ----------
     max_retries
         How often it starts again. With 0, an overwrite demands that the table still is what was read.
+    strict
+        Follow no other commit, whatever it did: fail as soon as the table is not what was read.
     commit_timeout
         How long after its begin it still starts again; None for no limit.
     detached
@@ -32,6 +34,7 @@ class CommitOptions:
     """
 
     max_retries: int = 20
+    strict: bool = False
     commit_timeout: dt.timedelta | None = dt.timedelta(minutes=30)
     detached: bool = False
     clock_ns: Callable[[], int] = time.time_ns

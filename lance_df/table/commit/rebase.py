@@ -47,7 +47,6 @@ class Rebase:
         self._latest = latest
         self._others = others
         self._written: list[Location] = []
-        self._replaced: list[Location] = []
 
     @cached_property
     def _base(self) -> Table:
@@ -77,11 +76,10 @@ class Rebase:
 
     def undo(self) -> None:
         """Remove the deletion files that were written, as the commit certainly did not happen."""
-        _remove(self._written)
-
-    def done(self) -> None:
-        """Remove the deletion files that these replaced, as the commit certainly did happen."""
-        _remove(self._replaced)
+        for file in self._written:
+            with suppress(LanceError):
+                file.remove()
+        self._written.clear()
 
     def _fragments(
         self, updated: Sequence[Fragment], removed: Sequence[int]
@@ -104,8 +102,6 @@ class Rebase:
         if now.deletion_file == before.deletion_file:
             return dataclasses.replace(now, deletion_file=mine.deletion_file)
         deleted = self._united(mine, before, now)
-        if mine.deletion_file is not None and mine.deletion_file != before.deletion_file:
-            self._replaced.append(self._latest.location / DELETIONS_DIR / mine.deletion_file.name(mine.id))
         if len(deleted) == self._latest.fragment_rows(now):
             return mine.id
         file = write_deletion_file(
@@ -176,10 +172,3 @@ class Rebase:
             f"{self._base.version} by commits up to version {self._latest.version}, and cannot be changed "
             "again as planned; run it again on the newest version"
         )
-
-
-def _remove(files: list[Location]) -> None:
-    for file in files:
-        with suppress(LanceError):
-            file.remove()
-    files.clear()
