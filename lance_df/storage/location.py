@@ -18,6 +18,7 @@ from lance_df.errors import (
     InvalidInputError,
     MissingDependencyError,
     NotFoundError,
+    StorageError,
 )
 from lance_df.storage.local_files import replace
 from lance_df.storage.source import ByteSource, BytesSource, MappedSource, RemoteSource
@@ -195,11 +196,14 @@ class Location:
 
     def put(self, data: bytes) -> None:
         """Write a file whole, replacing one that exists."""
-        with translate_errors(self.uri):
-            if self.is_local:
-                replace(self.path, data)
-            else:
-                self.fs.pipe_file(self.path, data)
+        try:
+            with translate_errors(self.uri):
+                if self.is_local:
+                    replace(self.path, data)
+                else:
+                    self.fs.pipe_file(self.path, data)
+        except NotFoundError as err:
+            raise StorageError(f"{self.uri}: no file can be created here") from err
 
     def remove(self) -> None:
         """Remove a file; one that does not exist is fine."""

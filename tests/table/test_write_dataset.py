@@ -115,7 +115,7 @@ def test_overwrite_keeps_older_versions(tmp_path: Path) -> None:
     theirs.validate()
     assert theirs.to_table().equals(other)
     assert theirs.describe_indices() == []
-    assert theirs.data_storage_version == "2.2"
+    assert theirs.data_storage_version == "2.0"
     assert lance.dataset(uri, version=1).to_table().equals(numbers(0, 10))
 
 
@@ -361,7 +361,7 @@ BAD_APPENDS: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     ),
     "missing": (pa.table({"name": ["x"]}), {}, InvalidInputError, "'id' must not be null"),
     "null": (pa.table({"id": pa.nulls(1, pa.int64())}), {}, InvalidInputError, "'id' is declared not null"),
-    "version": (_TABLE, {"data_storage_version": "2.0"}, InvalidInputError, "is of file version 2.2"),
+    "version": (_TABLE, {"data_storage_version": "0.1"}, InvalidInputError, "is of file version 2.2"),
     "null item": (
         pa.table({"id": [1], "strict": pa.array([[1, None]], pa.list_(pa.int64()))}),
         {},
@@ -399,13 +399,6 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         lance_df.write_dataset(_TABLE, str(tmp_path / "file/t.lance"))
     assert files_below(tmp_path) == {"file"}
-
-
-def test_tables_of_old_files_are_not_appended_to(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
-    lance.write_dataset(_TABLE, uri, data_storage_version="legacy")
-    with pytest.raises(UnsupportedFeatureError, match=r"a table of file version 0\.1"):
-        lance_df.write_dataset(_TABLE, uri, mode="append")
 
 
 def test_json_and_blob_columns_are_refused(tmp_path: Path) -> None:
