@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.list_items import kept_items, list_offsets
 from lance_df.encodings.v2_1.blob import DESCRIPTOR, DESCRIPTOR_2_2
 from lance_df.errors import InvalidInputError
 
@@ -43,8 +44,10 @@ def move_blobs(array: pa.Array, field: Field, store: Callable[[memoryview], int]
     """
     if field.is_blob:
         return _described(array, field, store) if field.is_struct else _stored(array, store)
-    if not field.is_struct or not has_blobs(field):
+    if not has_blobs(field):
         return array
+    if field.is_list:
+        return _moved_items(array, field, store)
     children = [move_blobs(array.field(i), child, store) for i, child in enumerate(field.children)]
     fields = [
         pa.field(child.name, moved.type, child.nullable)
@@ -52,6 +55,16 @@ def move_blobs(array: pa.Array, field: Field, store: Callable[[memoryview], int]
     ]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def _moved_items(array: pa.Array, field: Field, store: Callable[[memoryview], int]) -> pa.Array:
+    (child,) = field.children
+    offsets = list_offsets(array)
+    kept = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, np.diff(offsets))
+    items = move_blobs(kept_items(array, offsets, kept), child, store)
+    kind = pa.LargeListArray if pa.types.is_large_list(array.type) else pa.ListArray
+    ends = pa.array(np.concatenate([[0], np.cumsum(kept)])).cast(array.offsets.type)
+    return kind.from_arrays(ends, items, mask=array.is_null() if array.null_count else None)
 
 
 def _stored(array: pa.Array, store: Callable[[memoryview], int]) -> pa.Array:

@@ -95,7 +95,7 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
     if kind == "fixed_size_list":
         _check_fixed_size_list(field, rest, path, version, is_top_level=is_top_level)
     for child in field.children:
-        if child.is_blob and not field.is_struct:
+        if child.is_blob and not field.is_struct and version != "2.0":
             raise UnsupportedFeatureError(f"column {path!r}: blobs cannot be stored within lists")
         _check_type(child, f"{path}.{child.name}", version, is_top_level=False)
 

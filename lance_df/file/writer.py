@@ -150,7 +150,12 @@ class FileWriter:
             metadata=self._schema.metadata if metadata is None else metadata,
         )
         descriptor = self._write_aligned(serialize_descriptor(schema, self.num_rows))
-        columns = [self._write(serialize_column(pages)) for columns in self._pages for pages in columns]
+        blobs = {field.id for field in self._schema.walk() if field.is_blob and self._version == "2.0"}
+        columns = [
+            self._write(serialize_column(pages, is_blob=field_id in blobs))
+            for ids, columns in zip(self._field_ids, self._pages, strict=True)
+            for field_id, pages in zip(ids, columns, strict=True)
+        ]
         self._write(
             serialize_tables_and_footer(
                 columns,

@@ -34,9 +34,11 @@ def serialize_descriptor(schema: Schema, num_rows: int) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def serialize_column(pages: Sequence[PageInfo]) -> bytes:
-    """Return the metadata of a column of plain values."""
+def serialize_column(pages: Sequence[PageInfo], *, is_blob: bool = False) -> bytes:
+    """Return the metadata of a column of plain values, or of descriptions of blobs as 2.0 files have them."""
     values = encodings_v2_0_pb2.ColumnEncoding(values=Empty())
+    if is_blob:
+        values = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.ColumnEncoding.Blob(inner=values))
     message = file_pb2.ColumnMetadata(
         encoding=_direct(COLUMN_ENCODING_URL, values.SerializeToString()),
         pages=[

@@ -132,6 +132,50 @@ def test_encodings_are_pylances(tmp_path: Path, case: str) -> None:
     assert ours.stat().st_size <= theirs.stat().st_size * 1.1 + 64
 
 
+BLOBS = [b"x" * (i % 5 * 70) if i % 3 else None for i in range(40)]
+BLOB_CASES: dict[str, tuple[pa.Array, dict[str, str] | None]] = {
+    "flat": (pa.array(BLOBS, pa.large_binary()), BLOB),
+    "a slice": (pa.array(BLOBS, pa.large_binary()).slice(7, 20), BLOB),
+    "nulls": (pa.nulls(5, pa.large_binary()), BLOB),
+    "in structs": (
+        pa.array([{"b": blob, "i": 1} for blob in BLOBS]).cast(
+            pa.struct([pa.field("b", pa.large_binary(), metadata=BLOB), ("i", pa.int64())])
+        ),
+        None,
+    ),
+    "in lists": (
+        pa.array([None, BLOBS[:9], [], BLOBS[9:20]], pa.list_(pa.large_binary())).cast(
+            pa.list_(pa.field("item", pa.large_binary(), metadata=BLOB))
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BLOB_CASES)
+def test_blobs(tmp_path: Path, case: str) -> None:
+    table = one_column(*BLOB_CASES[case])
+    ours = written_by(lance_df, tmp_path / "ours", table)
+    theirs = written_by(lance, tmp_path / "theirs", table)
+    assert encodings(ours) == encodings(theirs)
+    assert buffer_sizes(ours) == buffer_sizes(theirs)
+    assert_both_read(ours, table)
+    assert ours.stat().st_size <= theirs.stat().st_size + 64
+
+
+def test_blobs_of_a_table(tmp_path: Path) -> None:
+    table = one_column(pa.array(BLOBS, pa.large_binary()), BLOB)
+    lance_df.write_dataset(table, tmp_path / "t", data_storage_version="2.0")
+    theirs = lance.dataset(tmp_path / "t")
+    theirs.validate()
+    wanted = [3, 4, 5, 11]
+    found = [blob and blob.readall() for blob in theirs.take_blobs("c", indices=wanted)]
+    assert found == [BLOBS[row] for row in wanted]
+    lance.write_dataset(table, tmp_path / "t", mode="append")
+    lance_df.write_dataset(table, tmp_path / "t", mode="append")
+    assert lance.dataset(tmp_path / "t").count_rows() == 120
+
+
 def test_symbols_on_request(tmp_path: Path) -> None:
     texts = pa.array([f"https://example.org/some/path/{i}?query={i % 7}" for i in range(20_000)])
     table = one_column(texts, compressed("fsst"))
