@@ -130,12 +130,15 @@ def _find_latest_locally(table: Location) -> FoundManifest | None:
     names = folder.names()
     length = _V2_DIGITS + len(_SUFFIX)
     # thousands of names are compared as they are; only those of another form are parsed
-    candidates = [name for name in names if len(name) == length and name.endswith(_SUFFIX)]
-    newest = min(candidates, default=None)
-    if newest is not None and not _is_manifest(folder / newest):  # a folder, or a name that means nothing
-        newest = next((name for name in sorted(candidates) if _is_manifest(folder / name)), None)
-    others = [name for name in names if len(name) != length and _is_manifest(folder / name)]
-    found = [*others] if newest is None else [newest, *others]
+    others = [name for name in names if len(name) != length]
+    newest = min(names, default=None)
+    if newest is not None and not (len(newest) == length and _is_manifest(folder / newest)):
+        # a temporary file, a folder, or a name of V1
+        candidates = sorted(set(names).difference(others))
+        newest = next((name for name in candidates if _is_manifest(folder / name)), None)
+    found = [name for name in others if _is_manifest(folder / name)]
+    if newest is not None:
+        found.append(newest)
     return _latest(table, (Entry(name, 0, False) for name in found))
 
 
