@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
     from lance_df.operations import Index, IndexFile, LanceOperation, Transaction
+    from lance_df.table.base_paths_write import DatasetBasePath
     from lance_df.table.external_store_dynamodb import DynamoDBManifestStore
     from lance_df.table.external_store_sqlite import SQLiteManifestStore
     from lance_df.udf import batch_udf
 
 _HOMES = {
     "DynamoDBManifestStore": "lance_df.table.external_store_dynamodb",
+    "DatasetBasePath": "lance_df.table.base_paths_write",
     "FragmentMetadata": "lance_df.fragment",
     "Index": "lance_df.operations",
     "IndexFile": "lance_df.operations",
@@ -66,6 +68,7 @@ __all__ = [
     "CommitStateUnknownError",
     "ConflictError",
     "CorruptDataError",
+    "DatasetBasePath",
     "DatasetNotFoundError",
     "DynamoDBManifestStore",
     "FragmentMetadata",

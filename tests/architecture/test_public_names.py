@@ -9,7 +9,7 @@ from lance_df import errors
 
 FUNCTIONS = {"batch_udf", "connect", "dataset", "enable", "register", "register_udfs", "write_dataset"}
 CLASSES = {
-    *("FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment", "LanceOperation"),
+    *("DatasetBasePath", "FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment", "LanceOperation"),
     *("DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext", "Transaction"),
 }
 MODULES = {"file", "fragment", "optimize"}
