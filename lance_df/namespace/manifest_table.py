@@ -1,0 +1,207 @@
+"""The ``__manifest`` table: one row for each namespace and each table of a partitioned namespace.
+
+Spec: partitioning, "Manifest Table Schema" and appendices A and C; directory namespace, V2. Specs and schema
+stand in the metadata of the table, not in that of its Arrow schema, which other writers drop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import CorruptDataError, DatasetNotFoundError, NotFoundError
+from lance_df.format.operations import Overwrite, Update
+from lance_df.format.schema import Schema, schema_from_arrow
+from lance_df.format.transaction import Transaction
+from lance_df.namespace.names import MANIFEST_FOLDER
+from lance_df.namespace.namespace_schema import SCHEMA_KEY, NamespaceSchema
+from lance_df.namespace.partition_spec import PartitionSpecs
+from lance_df.table.changes.removal import rows_removed
+from lance_df.table.changes.row_set import RowSet
+from lance_df.table.changes.writing import rows_written
+from lance_df.table.commit.apply import create
+from lance_df.table.commit.loop import commit_change, publish_first_version
+from lance_df.table.commit.options import CommitOptions
+from lance_df.table.fragment_writer import FileLimits, fragments_written
+from lance_df.table.refs import ResolvedRef
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+from lance_df.table.system_columns import ROW_ADDRESS
+from lance_df.table.table import Shared, open_ref
+
+if TYPE_CHECKING:
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+FILE_VERSION: Final = "2.2"
+NAMESPACE: Final = "namespace"
+TABLE: Final = "table"
+
+_KEY_METADATA: Final = {
+    b"lance-schema:unenforced-primary-key": b"true",
+    b"lance-schema:unenforced-primary-key:position": b"0",
+}
+BASE_FIELDS: Final = (
+    pa.field("object_id", pa.string(), nullable=False),
+    pa.field("object_type", pa.string(), nullable=False),
+    pa.field("location", pa.string()),
+    pa.field("metadata", pa.string()),
+    pa.field("base_objects", pa.list_(pa.field("object_id", pa.string()))),
+)
+READ_FIELDS: Final = (
+    pa.field("read_version", pa.uint64()),
+    pa.field("read_branch", pa.string()),
+    pa.field("read_tag", pa.string()),
+)
+# The caller checks what others did, and starts again from the newest version.
+_STRICT: Final = CommitOptions(strict=True, max_retries=0)
+
+
+class NamespaceManifest:
+    """One version of the ``__manifest`` table of a partitioned namespace. Immutable.
+
+    Raises
+    ------
+    NotFoundError
+        The table is no partitioned namespace: its metadata have no partition spec.
+    CorruptDataError
+        Its metadata are malformed, or it lacks columns that its specs demand.
+    """
+
+    def __init__(self, table: Table) -> None:
+        metadata = table.manifest.table_metadata
+        specs = PartitionSpecs.from_metadata(metadata, source=table.uri)
+        if specs is None:
+            raise NotFoundError(f"{table.uri}: a directory namespace without partition specs")
+        if SCHEMA_KEY not in metadata:
+            raise CorruptDataError(f"{table.uri}: there are partition specs, but there is no schema")
+        self.table = table
+        self.specs = specs
+        self.schema = NamespaceSchema.from_json(metadata[SCHEMA_KEY], source=f"{table.uri}: {SCHEMA_KEY}")
+        self._check_columns()
+
+    @classmethod
+    def open(cls, root: Location, version: int | None = None) -> NamespaceManifest:
+        """Open the newest version, or one of yesterday.
+
+        Raises
+        ------
+        NotFoundError
+            There is no partitioned namespace.
+        """
+        try:
+            table = open_ref(Shared(root / MANIFEST_FOLDER), ResolvedRef(None, version))
+        except DatasetNotFoundError as err:
+            raise NotFoundError(f"{root.uri}: no namespace; there is no {MANIFEST_FOLDER} table") from err
+        return cls(table)
+
+    @classmethod
+    def create(cls, root: Location, schema: NamespaceSchema, specs: PartitionSpecs) -> NamespaceManifest:
+        """Make the table, with a row for each spec version.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is one.
+        """
+        location = root / MANIFEST_FOLDER
+        columns = _schema_of_table(specs)
+        first = [{"object_id": spec.name, "object_type": NAMESPACE, "metadata": "{}"} for spec in specs]
+        rows = pa.RecordBatch.from_pylist(first, columns.to_arrow())
+        metadata = {**specs.to_metadata(), SCHEMA_KEY: schema.to_json()}
+        with fragments_written(
+            location, columns, [rows], version=FILE_VERSION, limits=FileLimits()
+        ) as fragments:
+            operation = Overwrite(fragments, columns)
+            state = create(operation, data_format=FILE_VERSION, stable_row_ids=False)
+            state = dataclasses.replace(
+                state, manifest=dataclasses.replace(state.manifest, table_metadata=metadata)
+            )
+            transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
+            publish_first_version(location, state, transaction)
+        return cls.open(root)
+
+    @property
+    def version(self) -> int:
+        """The version of the namespace."""
+        return self.table.version
+
+    def latest(self) -> NamespaceManifest:
+        """Return the newest version: this object, if nothing happened since."""
+        table = self.table.latest()
+        return self if table is self.table else NamespaceManifest(table)
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """All rows, with their addresses in ``_rowaddr``."""
+        plan = plan_scan(self.table, ScanRequest(with_row_address=True))
+        return pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
+
+    @cached_property
+    def members(self) -> pa.Table:
+        """The rows of member tables."""
+        return self.rows.filter(pc.equal(self.rows["object_type"], TABLE))
+
+    def changed(self, added: pa.Table, moved: Mapping[str, int]) -> NamespaceManifest:
+        """Publish new rows, and other versions of member tables, in one commit.
+
+        Parameters
+        ----------
+        added
+            Rows of this table's columns.
+        moved
+            The version to read of each member table, by its object id.
+
+        Raises
+        ------
+        RetryableConflictError
+            Another version was published meanwhile. Look at it, and start again.
+        CommitStateUnknownError
+            It is not known whether the change was published.
+        """
+        rows = [added.select(self.table.schema.names), self._moved_rows(moved)]
+        left = RowSet()
+        left.add(self._positions(moved)[ROW_ADDRESS].to_numpy())
+        batches = pa.concat_tables(rows).to_batches()
+        with (
+            rows_written(self.table, self.table.schema, batches) as fragments,
+            rows_removed(self.table, left) as removal,
+        ):
+            operation = Update(removal.removed_fragment_ids, removal.updated_fragments, fragments)
+            return NamespaceManifest(commit_change(self.table, operation, options=_STRICT))
+
+    def _positions(self, moved: Mapping[str, int]) -> pa.Table:
+        wanted = pa.array(list(moved), pa.string())
+        return self.rows.filter(pc.is_in(self.rows["object_id"], wanted))
+
+    def _moved_rows(self, moved: Mapping[str, int]) -> pa.Table:
+        rows = self._positions(moved)
+        versions = pa.array([moved[name] for name in rows["object_id"].to_pylist()], pa.uint64())
+        place = rows.schema.get_field_index("read_version")
+        return rows.set_column(place, rows.schema.field(place), versions).select(self.table.schema.names)
+
+    def _check_columns(self) -> None:
+        wanted = {field.column: field.result_type for field in self.specs.fields.values()}
+        wanted |= {field.name: field.type for field in READ_FIELDS}
+        found = {field.name: field.type for field in self.table.arrow_schema}
+        missing = [name for name, data_type in wanted.items() if found.get(name) != data_type]
+        if missing:
+            raise CorruptDataError(
+                f"{self.table.uri}: version {self.table.version} has partition specs, but not the column "
+                f"{missing[0]} of type {wanted[missing[0]]}: a program that does not know them has rewritten "
+                "the table; repair the namespace"
+            )
+
+
+def _schema_of_table(specs: PartitionSpecs) -> Schema:
+    partition = [pa.field(field.column, field.result_type) for field in specs.fields.values()]
+    schema = schema_from_arrow(pa.schema([*BASE_FIELDS, *READ_FIELDS, *partition]))
+    key, *others = schema.fields
+    return Schema(fields=(dataclasses.replace(key, primary_key_position=0), *others))
