@@ -100,8 +100,11 @@ def _written(
     table: Table, old: Sequence[Fragment], options: CompactionOptions, version: str
 ) -> AbstractContextManager[tuple[Fragment, ...]]:
     """Write new fragments: of the same pages where that is allowed and wise, and else of the same rows."""
+    num_rows = _live_rows(table, old)
+    num_files = max(1, num_rows // options.target_rows_per_fragment)
+    # of one size, as pylance's: no small fragment is left over
     limits = FileLimits(
-        max_rows=options.target_rows_per_fragment, max_rows_per_group=options.max_rows_per_group
+        max_rows=max(1, -(-num_rows // num_files)), max_rows_per_group=options.max_rows_per_group
     )
     if options.max_bytes_per_file is not None:
         limits = dataclasses.replace(limits, max_bytes=options.max_bytes_per_file)
@@ -198,14 +201,18 @@ def _numbered(table: Table, groups: Sequence[RewriteGroup]) -> list[RewriteGroup
 
 
 def _check_rows(table: Table, old: Sequence[Fragment], new: Sequence[Fragment]) -> None:
-    places = table.fragments.positions(np.array([fragment.id for fragment in old], np.int64))
-    expected = int(live_rows(table, places).sum())
+    expected = _live_rows(table, old)
     found = sum(fragment.physical_rows for fragment in new)
     if found != expected:
         raise CorruptDataError(
             f"{table.uri}: the fragments {old[0].id} to {old[-1].id} have {found} rows, "
             f"version {table.version} says {expected}"
         )
+
+
+def _live_rows(table: Table, fragments: Sequence[Fragment]) -> int:
+    places = table.fragments.positions(np.array([fragment.id for fragment in fragments], np.int64))
+    return int(live_rows(table, places).sum())
 
 
 def _file_version(table: Table, options: CompactionOptions) -> str:

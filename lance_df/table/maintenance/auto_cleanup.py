@@ -1,0 +1,104 @@
+"""Clean-ups that a table's configuration asks for: every so many versions, after the commit that makes one.
+
+Keys (``lance.auto_cleanup.…``) and meanings are pylance's. Nothing here fails a commit: it is there already.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from lance_df.errors import InvalidInputError, LanceError
+from lance_df.table.maintenance.cleanup import cleanup
+from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.table.maintenance.cleanup_result import CleanupStats
+    from lance_df.table.table import Table
+
+_PREFIX = "lance.auto_cleanup."
+_PART = re.compile(r"\s*(\d+)\s*([a-zA-Z]+)")
+# as the words of pylance's configuration; months and years are mean ones
+_SECONDS = {
+    **dict.fromkeys(("ns", "nsec", "nanos"), 1e-9),
+    **dict.fromkeys(("us", "usec", "micros"), 1e-6),
+    **dict.fromkeys(("ms", "msec", "millis"), 1e-3),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+    **dict.fromkeys(("w", "week", "weeks"), 7 * 86400.0),
+    **dict.fromkeys(("M", "month", "months"), 30.44 * 86400.0),
+    **dict.fromkeys(("y", "year", "years"), 365.25 * 86400.0),
+}
+
+
+def auto_cleanup(table: Table) -> CleanupStats | None:
+    """Clean up a table that was just committed to, if its configuration says that it is time.
+
+    Versions with tags stay, and files that no version refers to stay for seven days, as ever.
+
+    Parameters
+    ----------
+    table
+        The version that was made.
+
+    Returns
+    -------
+    What was removed; ``None`` if there was nothing to be done. A failure is a warning.
+    """
+    config = table.manifest.config
+    if f"{_PREFIX}interval" not in config:
+        return None
+    try:
+        interval = _number(config, "interval")
+        if interval and table.version % interval:
+            return None  # 0 stands for each version
+        return cleanup(table, _policy(config))
+    except LanceError as err:
+        message = (
+            f"{table.uri}: version {table.version} is committed, but old versions were not removed: {err}"
+        )
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return None
+
+
+def parse_duration(text: str) -> dt.timedelta:
+    """Return the duration that a text such as ``"14days"`` or ``"1h 30m"`` means.
+
+    Raises
+    ------
+    InvalidInputError
+        It means none.
+    """
+    parts = _PART.findall(text)
+    if not parts or _PART.sub("", text).strip() or any(unit not in _SECONDS for _, unit in parts):
+        raise InvalidInputError(f"{text!r} is no duration such as '14days' or '1h 30m'")
+    try:
+        return dt.timedelta(seconds=sum(int(number) * _SECONDS[unit] for number, unit in parts))
+    except OverflowError:
+        return dt.timedelta.max
+
+
+def _policy(config: Mapping[str, str]) -> CleanupPolicy:
+    older_than = config.get(f"{_PREFIX}older_than")
+    return CleanupPolicy(
+        older_than=None if older_than is None else parse_duration(older_than),
+        retain_versions=_number(config, "retain_versions"),
+        delete_rate_limit=_number(config, "delete_rate_limit"),
+        delete_concurrency=_number(config, "delete_concurrency"),
+        error_if_tagged=False,
+    )
+
+
+def _number(config: Mapping[str, str], name: str) -> int | None:
+    text = config.get(_PREFIX + name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d{1,18}", text):
+        raise InvalidInputError(f"{_PREFIX}{name} is {text!r}, expected a number")
+    return int(text)
