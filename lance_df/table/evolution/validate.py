@@ -128,7 +128,7 @@ def _check_columns(table: Table, file: DataFile, name: str) -> None:
 
 
 def _check_order(table: Table, file: DataFile, name: str) -> None:
-    """Compare with what a 2.x file says itself. Its field ids may be others than the table's, then all is well."""
+    """Compare with what a 2.x file says itself, unless its field ids are others than the table's."""
     own, columns = open_file(table.data_file_location(file).open()).column_of, file.column_of()
     if own.keys() == columns.keys() and own != columns:
         raise CorruptDataError(f"{name}: the file has its fields in the columns {own}, not {columns}")

@@ -1,0 +1,178 @@
+"""Read rows."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from lance_df.api.base import DatasetBase
+from lance_df.errors import InvalidInputError
+from lance_df.file.arrow_types import show_table
+from lance_df.scan_options import Columns, Filter, ScannerBuilder
+from lance_df.table.take import take_addresses, take_offsets, take_row_ids
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lance_df.dataset import LanceDataset
+    from lance_df.fragment import LanceFragment
+    from lance_df.scanner import LanceScanner
+
+
+class Reading(DatasetBase):
+    """Read rows: scans, and rows by number, id or address."""
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: Filter | dict[str, Any] = None,  # noqa: A002 - pylance's name
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: object = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        index_segments: object = None,
+        full_text_query: object = None,
+        **options: Any,
+    ) -> LanceScanner:
+        """Return a scan that has not run yet.
+
+        Parameters
+        ----------
+        columns
+            Names of columns, of struct fields (``"a.b"``) or of system columns; or a dict of names and SQL
+            expressions.
+        filter
+            An SQL expression or a pyarrow expression.
+        limit, offset
+            Rows to return, and rows to leave out before.
+        batch_size
+            Upper bound for the rows of a batch.
+        fragments
+            Scan only these, in this order.
+        **options
+            ``with_row_id``, ``with_row_address``, ``include_deleted_rows``, ``strict_batch_size``,
+            ``order_by``, ``use_stats``, ``use_scalar_index``, ``blob_handling``, as pylance's; those that
+            only tune have no effect.
+        nearest, index_segments, full_text_query
+            Refused: there is no vector or text search here.
+        batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order
+            No effect; rows always come in order.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is wrong.
+        """
+        del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order
+        builder = ScannerBuilder(cast("LanceDataset", self))
+        if self._default_scan_options:
+            builder.apply_defaults(self._default_scan_options)
+        given = {
+            "columns": columns,
+            "filter": filter,
+            "limit": limit,
+            "offset": offset,
+            "nearest": nearest,
+            "batch_size": batch_size,
+            "fragments": fragments,
+            "index_segments": index_segments,
+            "full_text_query": full_text_query,
+            **options,
+        }
+        builder.apply_defaults({name: value for name, value in given.items() if value is not None})
+        return builder.to_scanner()
+
+    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
+        """Read into memory; see `scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002
+        **options: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches; see `scanner`."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
+        """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
+        options.pop("blob_mode", None)
+        own = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
+        return self.scanner(columns, filter, **own).to_pandas(**options)
+
+    def head(self, num_rows: int, **options: Any) -> pa.Table:
+        """Return the first rows; see `scanner`."""
+        return self.scanner(**{**options, "limit": num_rows}).to_table()
+
+    def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
+        """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
+        if filter is None and not options and not self._default_scan_options:
+            return self._table.count_rows()
+        return self.scanner(filter=filter, **options).count_rows()
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
+        """Return rows by their numbers in a scan of the whole table, in the order asked for.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such row.
+        """
+        return self._computed(columns, lambda names: take_offsets(self._table, indices, columns=names))
+
+    def _take_rows(self, row_ids: Sequence[int] | pa.Array, columns: Columns = None, **_: object) -> pa.Table:
+        """Return rows by their row ids, in the order asked for; ids of deleted rows are left out."""
+        return self._computed(columns, lambda names: take_row_ids(self._table, row_ids, columns=names))
+
+    def _take_addresses(self, addresses: Sequence[int] | pa.Array, columns: Columns = None) -> pa.Table:
+        """Return rows by their row addresses, in the order asked for; deleted ones are left out."""
+        return self._computed(columns, lambda names: take_addresses(self._table, addresses, columns=names))
+
+    def _computed(self, columns: Columns, take: Any) -> pa.Table:
+        if not isinstance(columns, Mapping):
+            return show_table(take(columns))
+        from lance_df.engine.query import compute_columns
+
+        return show_table(compute_columns(take(None), columns))
+
+    def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
+        """Return rows ``start`` to ``end`` (exclusive)."""
+        first = integer(start, "start")
+        return self.to_table(columns, offset=first, limit=max(0, integer(end, "end") - first))
+
+    def sample(
+        self,
+        num_rows: int,
+        columns: Columns = None,
+        randomize_order: bool = True,
+    ) -> pa.Table:
+        """Return random rows, none twice."""
+        total = self.count_rows()
+        if not 0 <= integer(num_rows, "num_rows") <= total:
+            raise InvalidInputError(f"{num_rows} rows cannot be drawn from {total}")
+        indices = random.sample(range(total), num_rows)
+        return self.take(indices if randomize_order else sorted(indices), columns)
+
+
+def integer(value: object, name: str) -> int:
+    """Return an argument as an integer.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none.
+    """
+    try:
+        return operator.index(value)  # type: ignore[arg-type] # that is what is found out
+    except TypeError as err:
+        raise InvalidInputError(f"{name} is {value!r:.60}, expected an integer") from err
