@@ -17,7 +17,8 @@ from lance_df.encodings.fsst import MAGIC, MAX_SYMBOLS
 TABLE_BYTES = 8 + 256 * 9
 _ROUNDS = 8
 _SAMPLE_BYTES = 32 * 1024
-_SAMPLE_PIECE = 512
+_SAMPLE_PIECE = 128
+_SAMPLE_STEP = 97
 _COMPRESSED = 1 << 24
 # what a byte without a symbol costs is twice what it is, and would be worse for other data than the sample
 _SINGLE_BYTE_WEIGHT = 8
@@ -102,17 +103,18 @@ def train_symbols(offsets: Offsets, data: Bytes) -> tuple[SymbolCoder, float]:
 
 
 def _sample(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes]:
-    """Return the starts of values from all over the data."""
+    """Return pieces of values from all over the data, and from all over the values."""
     if len(data) <= _SAMPLE_BYTES:
         return offsets, data
     lengths = np.minimum(np.diff(offsets), _SAMPLE_PIECE)
     filled = np.flatnonzero(lengths)
     wanted = max(1, int(_SAMPLE_BYTES / lengths[filled].mean()))
     chosen = filled[:: max(1, len(filled) // wanted)]
-    pieces = [
-        data[start : start + size] for start, size in zip(offsets[chosen], lengths[chosen], strict=True)
-    ]
-    return np.concatenate([[0], np.cumsum(lengths[chosen])]).astype(np.int64), np.concatenate(pieces)
+    sizes = lengths[chosen]
+    room = offsets[chosen + 1] - offsets[chosen] - sizes
+    starts = offsets[chosen] + np.arange(len(chosen)) * _SAMPLE_STEP % (room + 1)
+    pieces = [data[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(pieces)
 
 
 def _next_round(coder: SymbolCoder, offsets: Offsets, codes: Bytes, *, keep_pairs: bool) -> SymbolCoder:

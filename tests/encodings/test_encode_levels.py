@@ -34,14 +34,13 @@ def test_flat_column_without_nulls_has_no_levels() -> None:
 
 def test_list_example_of_the_format() -> None:
     leaf = only([[1, 2], None, [], [3]], pa.list_(pa.int64()))
-    # the leaf is declared nullable below lists, so the list's levels are 2 (null) and 3 (empty)
-    assert leaf.layers == (Layer.NULLABLE_ITEM, Layer.NULL_AND_EMPTY_LIST)
+    assert leaf.layers == (Layer.ALL_VALID_ITEM, Layer.NULL_AND_EMPTY_LIST)
     assert leaf.repetition is not None
     assert leaf.repetition.tolist() == [1, 0, 1, 1, 1]
     assert leaf.definition is not None
-    assert leaf.definition.tolist() == [0, 0, 2, 3, 0]
+    assert leaf.definition.tolist() == [0, 0, 1, 2, 0]
     assert leaf.values.to_pylist() == [1, 2, 3]
-    assert leaf.max_visible == 1
+    assert leaf.max_visible == 0
 
 
 def test_struct_example_of_the_format() -> None:
@@ -57,13 +56,29 @@ def test_layers_without_lists_say_what_occurs() -> None:
     assert leaf.layers == (Layer.NULLABLE_ITEM, Layer.ALL_VALID_ITEM)
 
 
+@pytest.mark.parametrize(
+    ("values", "layer"),
+    [
+        ([[1], [2, 3]], Layer.ALL_VALID_LIST),
+        ([[1], None], Layer.NULLABLE_LIST),
+        ([[1], []], Layer.EMPTYABLE_LIST),
+        ([[1], [], None], Layer.NULL_AND_EMPTY_LIST),
+    ],
+)
+def test_layers_of_lists_say_what_occurs_unless_structs_lie_around_them(values: Any, layer: Layer) -> None:
+    kind = pa.list_(pa.int64())
+    assert only(values, kind).layers == (Layer.ALL_VALID_ITEM, layer)
+    nested = only([{"x": value} for value in values], pa.struct({"x": kind}))
+    assert nested.layers == (Layer.NULLABLE_ITEM, Layer.NULL_AND_EMPTY_LIST, Layer.NULLABLE_ITEM)
+
+
 def test_lists_in_lists() -> None:
     leaf = only([[[1], [], None, [2, 3]], None, [[]], []], pa.list_(pa.list_(pa.int8())))
     assert leaf.repetition is not None
     assert leaf.repetition.tolist() == [2, 1, 1, 1, 0, 2, 2, 2]
     assert leaf.definition is not None
-    # item null 1; inner null 2, empty 3; outer null 4, empty 5
-    assert leaf.definition.tolist() == [0, 3, 2, 0, 0, 4, 3, 5]
+    # inner null 1, empty 2; outer null 3, empty 4
+    assert leaf.definition.tolist() == [0, 2, 1, 0, 0, 3, 2, 4]
     assert leaf.values.to_pylist() == [1, 2, 3]
 
 

@@ -19,6 +19,7 @@ from lance_df.format.encodings_v2_1 import (
     General,
     InlineBitpacking,
     MiniBlockLayout,
+    Rle,
     Variable,
 )
 from lance_df.format.schema import schema_from_arrow
@@ -48,15 +49,18 @@ def test_small_integers_are_packed() -> None:
 
 
 def test_bytes_of_a_nullable_chunk() -> None:
-    page = page_of([1.5, None, 2.5], pa.float64(), version="2.1")
+    page = page_of([0.5, 1.5, None, 2.5, 3.5], pa.float64(), version="2.1")
     assert isinstance(page.layout, MiniBlockLayout)
     assert not page.layout.has_large_chunk
+    assert page.layout.values == Rle(Flat(64), Flat(8))
     words, chunk = page.buffers
-    # header: 3 levels, 6 bytes of levels (raw, as a short tail), 24 bytes of values; each part padded to 8
-    assert bytes(chunk[:8]) == struct.pack("<HHH2x", 3, 6, 24)
-    assert bytes(chunk[8:16]) == struct.pack("<HHH2x", 0, 1, 0)
-    assert struct.unpack("<d8xd", chunk[16:40]) == (1.5, 2.5)
-    assert struct.unpack("<H", words) == ((40 // 8 - 1) << 4,)
+    # header: 5 levels, 10 bytes of levels (raw, as a short tail), 32 bytes of run values, 4 of run lengths;
+    # each part padded to 8
+    assert bytes(chunk[:8]) == struct.pack("<HHHH", 5, 10, 32, 4)
+    assert bytes(chunk[8:24]) == struct.pack("<5H6x", 0, 0, 1, 0, 0)
+    assert struct.unpack("<4d", chunk[24:56]) == (0.5, 1.5, 2.5, 3.5)
+    assert bytes(chunk[56:]) == bytes([1, 2, 1, 1, 0, 0, 0, 0])
+    assert struct.unpack("<H", words) == ((64 // 8 - 1) << 4,)
 
 
 def test_bytes_of_a_chunk_of_strings() -> None:

@@ -65,7 +65,9 @@ def find_dictionary(
     coded_bytes = _size(dictionary) + _code_bytes(len(values), len(dictionary))
     if len(dictionary) > most or coded_bytes > limit:
         return None
-    indices = coded.indices if not coded.indices.null_count else pc.fill_null(coded.indices, 0)
+    indices = coded.indices
+    if indices.null_count:  # so that runs go on
+        indices = pc.fill_null(pc.fill_null_forward(indices), 0)
     codes = leaf_values(indices)
     if not isinstance(codes, FixedValues):
         raise TypeError(f"codes of type {indices.type}")

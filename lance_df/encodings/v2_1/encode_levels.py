@@ -91,6 +91,14 @@ class _Kind(Enum):
     LIST = auto()
 
 
+_LIST_LAYERS = {  # by whether there are null and empty lists
+    (False, False): RepDefLayer.ALL_VALID_LIST,
+    (True, False): RepDefLayer.NULLABLE_LIST,
+    (False, True): RepDefLayer.EMPTYABLE_LIST,
+    (True, True): RepDefLayer.NULL_AND_EMPTY_LIST,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Slots:
     """The state of the walk above one array.
@@ -247,22 +255,27 @@ def _with_null_indices(array: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _layers(slots: _Slots) -> tuple[RepDefLayer, ...]:
-    """Choose the kind of each layer, inner-most first.
+    """Choose the kind of each layer, inner-most first, by what occurs.
 
-    Below lists every layer is declared with all it may hold, in every page alike: pylance 14 misreads pages
-    of one column that disagree, and all-valid lists around nullable items (file format, 4.3.2).
+    Where structs lie around lists, every layer is declared with all it may hold, in every page alike:
+    pylance 14 misreads pages of one column that disagree, and all-valid lists around nullable items (file
+    format, 4.3.2).
     """
-    if _Kind.LIST in slots.kinds:
+    num_items = next((i for i, kind in enumerate(slots.kinds[::-1]) if kind is _Kind.LIST), len(slots.kinds))
+    if _Kind.ITEM in slots.kinds[: len(slots.kinds) - num_items]:
         kinds = {_Kind.ITEM: RepDefLayer.NULLABLE_ITEM, _Kind.LIST: RepDefLayer.NULL_AND_EMPTY_LIST}
         return tuple(kinds[kind] for kind in reversed(slots.kinds))
-    present = np.zeros(len(slots.kinds) + 1, np.bool_)
+    present = np.zeros(slots.num_marks + 1, np.bool_)
     if slots.marks is not None:
         present[slots.marks] = True
+    num_lists = len(slots.kinds) - num_items
+    lists = [
+        _LIST_LAYERS[null, empty] for null, empty in present[1 : 2 * num_lists + 1].reshape(-1, 2).tolist()
+    ]
     # what is in a null struct is null, too, whatever Arrow arrays have there
-    nullable = np.logical_or.accumulate(present[1:])
-    return tuple(
-        RepDefLayer.NULLABLE_ITEM if found else RepDefLayer.ALL_VALID_ITEM for found in nullable[::-1]
-    )
+    nullable = np.logical_or.accumulate(present[2 * num_lists + 1 :])
+    items = [RepDefLayer.NULLABLE_ITEM if found else RepDefLayer.ALL_VALID_ITEM for found in nullable]
+    return (*reversed(items), *reversed(lists))
 
 
 def _level_of_mark(kinds: tuple[_Kind, ...], layers: tuple[RepDefLayer, ...]) -> Levels:
@@ -270,7 +283,8 @@ def _level_of_mark(kinds: tuple[_Kind, ...], layers: tuple[RepDefLayer, ...]) ->
     below = sum(layer.num_levels for layer in layers)
     for kind, layer in zip(kinds, reversed(layers), strict=True):
         below -= layer.num_levels
-        table += [below + 1] if kind is _Kind.ITEM else [below + 1, below + 2]
+        # marks that the layer has no level for do not occur
+        table += [below + 1] if kind is _Kind.ITEM else [below + 1, below + layer.num_levels]
     return np.array(table, np.uint16)
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_df.encodings.v2_1.encode_blob import encode_blobs
 from lance_df.encodings.v2_1.encode_chunks import ValueCutter, value_cutter
@@ -112,7 +111,7 @@ class _Page:
     def of_fixed_width(self, values: FixedValues) -> LaidOutPage:
         if self._is_wide(values.width_bytes):
             return encode_full_zip(self.leaf, values)
-        cutter = word_cutter(self._nulls_as_zeros(values), self.options)
+        cutter = word_cutter(self._without_nulls(values), self.options)
         if values.width_bytes in _CODABLE_BYTES[self.version]:
             coded = find_dictionary(values, self.valid, self.options, num_bytes=cutter.num_bytes)
             if coded is not None:
@@ -157,10 +156,11 @@ class _Page:
     def of_dictionary_type(self, coded: pa.DictionaryArray) -> LaidOutPage:
         """Store a column of Arrow's dictionary type; null dictionary values became levels before."""
         dictionary = leaf_values(coded.dictionary)
-        codes = leaf_values(pc.fill_null(coded.indices, 0))
+        codes = leaf_values(coded.indices)
         if isinstance(dictionary, FixedListValues) or not isinstance(codes, FixedValues):
             raise TypeError(f"a dictionary of type {coded.type}")
-        page = self._chunks(self._code_cutter(codes), dictionary)
+        # what lies under nulls need not be an index
+        page = self._chunks(self._code_cutter(self._without_nulls(codes)), dictionary)
         if page is None:
             raise UnsupportedFeatureError(
                 f"column {self.leaf.path!r}: too many empty or null lists in a row for a dictionary column"
@@ -183,11 +183,12 @@ class _Page:
             return self.options.structure == "fullzip"
         return value_bytes >= _WIDE_VALUE_BYTES
 
-    def _nulls_as_zeros(self, values: FixedValues) -> FixedValues:
+    def _without_nulls(self, values: FixedValues) -> FixedValues:
+        """Put the value before it in the place of each null, so that runs go on."""
         if self.valid is None:
             return values
-        rows = values.data.reshape(-1, values.width_bytes).copy()
-        rows[~self.valid] = 0
+        places = np.where(self.valid, np.arange(len(self.valid)), self.valid.argmax())
+        rows = values.data.reshape(-1, values.width_bytes)[np.maximum.accumulate(places)]
         return FixedValues(rows.reshape(-1), values.width_bytes, values.row_encoding)
 
     def _code_cutter(self, codes: FixedValues) -> ValueCutter:

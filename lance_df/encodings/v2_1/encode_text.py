@@ -20,7 +20,7 @@ _MIN_LENGTH = 5
 # Below this a string costs more to decode than its bytes cost to read.
 _WORTHWHILE_RATIO = 0.9
 _LONG_BYTES = 32 * 1024
-_LONG_MEAN_BYTES = 1024
+_LONG_SHARE = 0.25
 _LONG_SAMPLE = 4
 
 
@@ -47,7 +47,7 @@ def with_compression(values: VariableValues, options: EncodingOptions) -> Variab
     lengths = np.diff(values.offsets)
     if options.is_plain or options.use_fsst or len(values.data) < _MIN_BYTES:
         return None
-    is_long = int(lengths.max()) > _LONG_BYTES and len(values.data) >= len(values) * _LONG_MEAN_BYTES
+    is_long = int(lengths[lengths > _LONG_BYTES].sum()) > len(values.data) * _LONG_SHARE
     if not is_long and options.compression is None:
         return None
     level = options.compression.level if options.compression is not None else None
