@@ -9,8 +9,9 @@ from lance_df import errors
 
 FUNCTIONS = {"batch_udf", "connect", "dataset", "enable", "register", "register_udfs", "write_dataset"}
 CLASSES = {
-    *("DatasetBasePath", "FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment", "LanceOperation"),
-    *("DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext", "Transaction"),
+    *("DatasetBasePath", "FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment"),
+    *("LanceOperation", "DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext"),
+    "Transaction",
 }
 MODULES = {"file", "fragment", "optimize"}
 
