@@ -6,12 +6,14 @@ Spec: table format, 11 and 12.3.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from lance_df.errors import InvalidInputError
 from lance_df.format.operations import Update, UpdateMode
 from lance_df.format.row_ids import serialize_versions, versions_of
 from lance_df.format.schema import Schema
@@ -78,7 +80,7 @@ def columns_patched(
 def _patches(table: Table, source: Source, matches: Matches, schema: Schema) -> Iterator[_Patch]:
     fragment_ids, offsets = split_addresses(matches.addresses)
     starts = np.flatnonzero(np.diff(fragment_ids, prepend=-1))
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(matches)], strict=True):
+    for start, stop in itertools.pairwise([*starts.tolist(), len(matches)]):
         fragment = table.fragment(int(fragment_ids[start]))
         yield _Patch(table, source, schema, fragment, offsets[start:stop], matches.rows[start:stop])
 
@@ -118,7 +120,7 @@ class _Patch:
         order = np.arange(len(arrays[0]))
         order[places] = len(arrays[0]) + np.arange(len(places))
         return [
-            pa.concat_arrays([before, after]).take(pa.array(order))
+            _joined(before, after).take(pa.array(order))
             for before, after in zip(arrays, new.columns, strict=True)
         ]
 
@@ -130,3 +132,14 @@ class _Patch:
         # the commit puts its version where these differ from what they were
         versions[self.offsets] = self.table.version + 1
         return dataclasses.replace(self.fragment, last_updated_at=serialize_versions(versions_of(versions)))
+
+
+def _joined(first: pa.Array, second: pa.Array) -> pa.Array:
+    if not pa.types.is_dictionary(first.type):
+        return pa.concat_arrays([first, second])
+    # dictionaries that hold nulls, as files of 2.0 have them, cannot be joined as such
+    coded = pa.concat_arrays([first.dictionary_decode(), second.dictionary_decode()]).dictionary_encode()
+    try:
+        return pa.DictionaryArray.from_arrays(coded.indices.cast(first.type.index_type), coded.dictionary)
+    except pa.ArrowInvalid as err:
+        raise InvalidInputError(f"more values than the indices of {first.type} can tell apart") from err

@@ -23,7 +23,7 @@ from lance_df.table.changes.column_patch import columns_patched
 from lance_df.table.changes.key_values import is_comparable
 from lance_df.table.changes.matching import Matches, find_matches
 from lance_df.table.changes.merge_rows import Source, check_insertable, inserted_rows, updated_rows
-from lance_df.table.changes.moved_rows import row_ids_at, with_row_ids
+from lance_df.table.changes.moved_rows import fragment_runs, row_ids_at, with_row_ids
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
 from lance_df.table.changes.row_set import RowSet
@@ -236,8 +236,8 @@ def _key_text(source: Source, on: tuple[str, ...], number: np.int64) -> str:
 def _fulfilling(table: Table, source: Source, matches: Matches, condition: PairCondition) -> Matches:
     kept = [np.empty(0, np.bool_)]
     # evaluated for no row, too: a condition that is wrong always is
-    for start in range(0, max(len(matches), 1), _BATCH_ROWS):
-        part = matches.slice(start, start + _BATCH_ROWS)
+    runs = list(fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)) or [slice(0, 0)]
+    for part in (matches.slice(run.start, run.stop) for run in runs):
         ours = source.take(part.rows).select(condition.source_columns)
         theirs = take_addresses(table, part.addresses, columns=condition.target_columns)
         kept.append(condition.evaluate(ours, theirs))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import null_array
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
+from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.take import take_addresses
 
@@ -76,8 +77,8 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.RecordBatch]:
     """Yield the new form of rows of the table: what the source does not bring stays."""
     others = [field.name for field in table.schema.fields if _is_incomplete(field, source.schema)]
-    for start in range(0, len(matches), _BATCH_ROWS):
-        part = matches.slice(start, start + _BATCH_ROWS)
+    for run in fragment_runs(matches.addresses, max_rows=_BATCH_ROWS):
+        part = matches.slice(run.start, run.stop)
         batch = source.take(part.rows)
         old = take_addresses(table, part.addresses, columns=others) if others else None
         yield completed(batch, source.schema, table.schema, old)

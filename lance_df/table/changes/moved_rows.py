@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +12,22 @@ from lance_df.format.row_ids import row_ids_of, serialize_row_ids
 from lance_df.table.row_ids import split_addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
     from lance_df.format.fragments import Fragment
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
+
+
+def fragment_runs(addresses: Addresses, *, max_rows: int) -> Iterator[slice]:
+    """Cut addresses into runs of one fragment each, of at most ``max_rows``."""
+    fragment_ids, _ = split_addresses(addresses)
+    starts = np.flatnonzero(np.diff(fragment_ids, prepend=-1)).tolist()
+    for start, stop in itertools.pairwise([*starts, len(addresses)]):
+        for first in range(start, stop, max_rows):
+            yield slice(first, min(first + max_rows, stop))
 
 
 def row_ids_at(table: Table, addresses: Addresses) -> npt.NDArray[np.uint64]:

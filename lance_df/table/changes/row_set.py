@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -49,15 +50,12 @@ class RowSet:
 
     def add(self, addresses: Addresses) -> None:
         """Add rows, which may come in any order and repeat."""
-        if not len(addresses):
-            return
         fragment_ids, offsets = split_addresses(addresses)
         if (fragment_ids[1:] < fragment_ids[:-1]).any():
             order = np.argsort(fragment_ids, kind="stable")
             fragment_ids, offsets = fragment_ids[order], offsets[order]
-        starts = np.concatenate([[0], np.flatnonzero(np.diff(fragment_ids)) + 1])
-        stops = np.append(starts[1:], len(offsets))
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        starts = np.flatnonzero(np.diff(fragment_ids, prepend=-1)).tolist()
+        for start, stop in itertools.pairwise([*starts, len(offsets)]):
             added = bitmap_of(offsets[start:stop])
             known = self._offsets.setdefault(int(fragment_ids[start]), added)
             if known is not added:

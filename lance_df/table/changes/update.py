@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.format.operations import Update
-from lance_df.table.changes.moved_rows import row_ids_at, with_row_ids
+from lance_df.table.changes.moved_rows import fragment_runs, row_ids_at, with_row_ids
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
 from lance_df.table.changes.row_set import RowSet
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
+
+_BATCH_ROWS = 64 * 1024
 
 
 @contextmanager
@@ -70,14 +73,17 @@ class _Moved:
 
     def rows(self, values: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in values:
-            if not batch.num_rows:
-                continue
             addresses = batch.column(ROW_ADDRESS).to_numpy()
-            self.left.add(addresses)
-            if self._table.uses_stable_row_ids:
-                self._ids.append(row_ids_at(self._table, addresses))
-            others = take_addresses(self._table, addresses, columns=self._others)
-            yield _joined(batch, others, self._names)
+            # of several fragments, dictionaries might not fit together
+            for run in fragment_runs(addresses, max_rows=_BATCH_ROWS):
+                yield self._moved(batch.slice(run.start, run.stop - run.start), addresses[run])
+
+    def _moved(self, values: pa.RecordBatch, addresses: Addresses) -> pa.RecordBatch:
+        self.left.add(addresses)
+        if self._table.uses_stable_row_ids:
+            self._ids.append(row_ids_at(self._table, addresses))
+        others = take_addresses(self._table, addresses, columns=self._others)
+        return _joined(values, others, self._names)
 
 
 def _joined(batch: pa.RecordBatch, others: pa.Table, names: list[str]) -> pa.RecordBatch:
