@@ -32,6 +32,8 @@ class DictionaryKeys:
     def __init__(self, schema: Schema, values: dict[int, pa.Array]) -> None:
         own = {node.id: node.dictionary_values for node in schema.walk()}
         self._fixed = {field_id for field_id, each in own.items() if each is not None}
+        self._names = {node.id: node.name for node in schema.walk()}
+        self._with_keys: set[int] = set()
         self.values = values
         self.values.update({field_id: each for field_id, each in own.items() if each is not None})
 
@@ -59,10 +61,26 @@ class DictionaryKeys:
             array.type, len(array), array.buffers()[:2], offset=array.offset, children=[items]
         )
 
+    def finish(self) -> dict[int, pa.Array]:
+        """Return the values of all columns that have rows.
+
+        Raises
+        ------
+        InvalidInputError
+            All rows of a column are null: they need a value to refer to.
+        """
+        for field_id in self._with_keys:
+            if not len(self.values[field_id]):
+                name = self._names[field_id]
+                raise InvalidInputError(f"column {name!r}: nulls need a dictionary of at least one value")
+        return self.values
+
     def _recode_keys(self, field: Field, array: pa.DictionaryArray) -> pa.Array:
         known, own = self.values.get(field.id), array.dictionary
         if known is None:
             self.values[field.id] = known = own
+        if len(array):
+            self._with_keys.add(field.id)
         if own.equals(known):
             return array
         new_of_old = pc.index_in(own, known)
@@ -89,18 +107,16 @@ class DictionaryKeys:
 
 
 def check_dictionaries(schema: Schema) -> None:
-    """Check that a dictionary column has values: neither pylance nor its rows could do without.
+    """Check that dictionary columns have values, of which there may be none.
 
     Raises
     ------
     InvalidInputError
-        There are none.
+        They are not known, as no rows have been written. pylance cannot do without.
     """
     for node in schema.walk():
-        if node.has_dictionary and not len(node.dictionary_values if node.dictionary_values else ()):
-            raise InvalidInputError(
-                f"column {node.name!r}: file version 0.1 needs at least one value in a dictionary"
-            )
+        if node.has_dictionary and node.dictionary_values is None:
+            raise InvalidInputError(f"column {node.name!r}: file version 0.1 needs rows to make a dictionary")
 
 
 def place_dictionaries(fields: Iterable[Field], position: int) -> tuple[bytes, tuple[Field, ...]]:

@@ -10,11 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings.legacy.encode import encode_column
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.file.legacy_dictionary_writer import (
-    DictionaryKeys,
-    check_dictionaries,
-    place_dictionaries,
-)
+from lance_df.file.legacy_dictionary_writer import DictionaryKeys, place_dictionaries
 from lance_df.file.legacy_statistics_writer import StatisticsCollector, one_batch
 from lance_df.file.writer import WrittenFile
 from lance_df.format.legacy_metadata import (
@@ -166,8 +162,7 @@ class LegacyFileWriter:
         return LegacyStatisticsInfo(schema, pages.write_table([f.id for f in schema.walk()], 1))
 
     def _write_schema(self) -> int:
-        schema = self._schema.with_dictionaries(self._keys.values)
-        check_dictionaries(schema)
+        schema = self._schema.with_dictionaries(self._keys.finish())
         if not self._sink.position:
             self._sink.write(b"\0")  # position 0 stands for no schema
         content, fields = place_dictionaries(schema.fields, self._sink.position)

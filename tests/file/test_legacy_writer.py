@@ -15,6 +15,7 @@ from column_cases import table_with_nulls, table_without_nulls
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lance_df
 from lance_df.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from lance_df.file.legacy import LegacyFileReader
 from lance_df.file.legacy_open import load_metadata
@@ -334,9 +335,17 @@ def test_dictionaries_end_where_their_keys_do(tmp_path: Path) -> None:
     table = pa.Table.from_batches([pa.record_batch({"d": part}) for part in parts])
     with pytest.raises(InvalidInputError, match="200 values, its keys end at 127"):
         write(tmp_path / "f", table)
-    with pytest.raises(InvalidInputError, match="at least one value in a dictionary"):
+    with pytest.raises(InvalidInputError, match="nulls need a dictionary of at least one value"):
         write(tmp_path / "f", pa.table({"d": dictionary([None])}))
     assert not (tmp_path / "f").exists()
+
+
+def test_a_dictionary_without_keys(tmp_path: Path) -> None:
+    kind = pa.list_(pa.dictionary(pa.int8(), pa.string()))
+    table = pa.table({"l": pa.array([None, None], kind)})
+    lance_df.write_dataset(table, tmp_path / "t", data_storage_version="legacy")
+    lance_df.write_dataset(table, tmp_path / "t", mode="append")
+    assert lance.dataset(tmp_path / "t").to_table()["l"].to_pylist() == [[]] * 4
 
 
 def test_nulls_where_the_schema_allows_none(tmp_path: Path) -> None:
