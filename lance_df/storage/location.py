@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import posixpath
 import re
@@ -152,7 +153,7 @@ class Location:
             source = MappedSource(self.path)
             return source.read_range(0, source.size).to_pybytes()
         with translate_errors(self.uri):
-            data: bytes = self.fs.cat_file(self.path)
+            data: bytes = self.fs.cat_file(self.path, **_one_request(self.fs))
         return data
 
     def exists(self) -> bool:
@@ -280,6 +281,12 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     if "://" in path:  # such as of http
         return Location(path, path, fs)
     return Location(f"{scheme}://{path.lstrip('/')}" if scheme != "memory" else f"memory://{path}", path, fs)
+
+
+def _one_request(fs: AbstractFileSystem) -> dict[str, int]:
+    """Return arguments that keep filesystems from asking for a size first, to read in parts at once."""
+    parameters = inspect.signature(getattr(fs, "_cat_file", fs.cat_file)).parameters
+    return {name: 1 for name in ("max_concurrency", "concurrency") if name in parameters}
 
 
 def _options(scheme: str, storage_options: Mapping[str, Any] | None) -> dict[str, Any]:

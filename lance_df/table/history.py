@@ -6,7 +6,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, NotFoundError, VersionNotFoundError
-from lance_df.table.external_store import latest_stored, open_stored, stored
+from lance_df.table.external_store import StoredManifest, latest_stored, open_stored, stored
 from lance_df.table.manifest_io import ManifestFile, read_manifest
 from lance_df.table.parallel import map_reads
 from lance_df.table.versions import (
@@ -21,7 +21,7 @@ from lance_df.table.versions import (
 
 if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
-    from lance_df.table.external_store import ExternalManifestStore, StoredManifest
+    from lance_df.table.external_store import ExternalManifestStore
 
 _MAX_VERSION = 2**64 - 1
 
@@ -83,10 +83,18 @@ class History:
 
     def latest_source(self) -> ByteSource:
         """Open the file of the highest version without parsing it; see :meth:`open_latest`."""
-        latest = self._stored_latest()
-        if latest is not None:
-            return open_stored(self.location, latest)
-        return self._found_latest().open(self.location)
+        gone = None
+        while True:
+            latest = self._stored_latest() or self._found_latest()
+            try:
+                if isinstance(latest, StoredManifest):
+                    return open_stored(self.location, latest)
+                return latest.open(self.location)
+            except NotFoundError:
+                # it was removed since, after newer ones were made
+                if latest.version == gone:
+                    raise
+                gone = latest.version
 
     def open(self, version: int) -> ManifestFile:
         """Open the manifest of one version, attached or detached.

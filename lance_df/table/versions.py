@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, NotFoundError
 from lance_df.storage import Entry
 from lance_df.storage.first_page import first_files
 
@@ -115,7 +115,10 @@ def find_latest(table: Location) -> FoundManifest | None:
     folder = table / VERSIONS_DIR
     if table.is_local:
         return _find_latest_locally(table)
-    page = first_files(folder, _PAGE)
+    try:
+        page = first_files(folder, _PAGE)
+    except NotFoundError:  # the bucket
+        return None
     if page is not None:
         entries, is_complete = page
         found = _latest(table, entries)
