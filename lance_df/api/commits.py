@@ -19,7 +19,7 @@ from lance_df.table.commit.loop import CommitOptions, commit, create_table
 from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
 from lance_df.table.evolution.validate import validate_table
-from lance_df.table.open import open_table
+from lance_df.table.open import open_table, table_at
 from lance_df.table.places import find_place
 from lance_df.table.versions import NamingScheme
 
@@ -55,6 +55,7 @@ class Commits(DatasetBase):
         commit_message: str | None = None,
         enable_stable_row_ids: bool | None = None,
         commit_timeout: dt.timedelta | None = _TIMEOUT,
+        **others: Any,
     ) -> LanceDataset:
         """Make a version of what was computed elsewhere, by one process or by many.
 
@@ -77,6 +78,8 @@ class Commits(DatasetBase):
             How patient the commit is when others are faster; a timeout of None is no limit.
         commit_message
             Kept with the version.
+        **others
+            ``base_store_params``, ``namespace_client`` and what goes with it are refused.
 
         Raises
         ------
@@ -88,6 +91,9 @@ class Commits(DatasetBase):
             There is no such table, or not the version that was read.
         """
         del commit_lock
+        refused = [name for name, value in others.items() if value]
+        if refused:
+            raise UnsupportedFeatureError(f"commit does not support {refused[0]}")
         if isinstance(operation, Transaction):
             if commit_message is not None:
                 raise InvalidInputError("the message of a transaction belongs into its properties")
@@ -121,6 +127,7 @@ class Commits(DatasetBase):
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
         max_retries: int = 20,
+        base_store_params: object = None,
         commit_timeout: dt.timedelta | None = _TIMEOUT,
     ) -> BulkCommitResult:
         """Append what several transactions append, in one version; see `commit`.
@@ -152,6 +159,7 @@ class Commits(DatasetBase):
             detached,
             max_retries,
             commit_timeout=commit_timeout,
+            base_store_params=base_store_params,
         )
         return BulkCommitResult(dataset=made, merged=merged)
 
@@ -230,7 +238,7 @@ def _create(
     model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), place.location))
     version = staged_version(model) or "2.2"
     check_staged(model, schema=None, data_format=version)
-    create_table(
+    made = create_table(
         place.location,
         _model(transaction, model, read_version=0),
         data_format=version,
@@ -238,7 +246,7 @@ def _create(
         scheme=scheme,
         external_store=place.external_store,
     )
-    return open_table(uri, version=1, storage_options=storage_options)
+    return table_at(place, made)
 
 
 def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> Table:
@@ -251,7 +259,7 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
     model = to_model(operation, read)
     data_format = staged_version(model) if isinstance(model, ops.Overwrite) else None
     check_staged(model, schema=read.schema, data_format=data_format or data_version(read))
-    version = commit(
+    made = commit(
         table.location,
         _model(transaction, model, read_version=read_version),
         read=read.file,
@@ -259,7 +267,7 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
         external_store=table.shared.external_store,
         options=options,
     )
-    return table.checkout((table.branch, version))
+    return table.followed_by(made)
 
 
 def _model(transaction: Transaction, operation: ops.Operation, *, read_version: int) -> TransactionModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import inspect
 import json
 import pickle
 import shutil
@@ -629,3 +630,34 @@ def test_unknown_fields_survive(tmp_path: Path) -> None:
 def test_uuids_differ() -> None:
     one, other = (lance_df.Transaction(1, OURS.Restore(1)) for _ in range(2))
     assert uuid.UUID(one.uuid) != uuid.UUID(other.uuid)
+
+
+CALLS = [
+    (lance_df.LanceDataset, lance.LanceDataset, name)
+    for name in (
+        *("add_columns", "drop_columns", "merge", "update_config", "delete_config_keys", "update_metadata"),
+        *("update_schema_metadata", "update_field_metadata", "replace_schema_metadata", "restore"),
+        *("replace_field_metadata", "commit", "commit_batch", "validate", "get_transactions"),
+    )
+]
+CALLS += [
+    (LanceFragment, lance.LanceFragment, name)
+    for name in ("create", "create_from_file", "delete", "delete_rows", "merge", "merge_columns", "validate")
+]
+CALLS += [
+    (LanceFragment, lance.LanceFragment, "update_columns"),
+    (DataFile, lance.fragment.DataFile, "create"),
+    (lance_df.fragment, lance.fragment, "write_fragments"),
+    (lance_df, lance, "batch_udf"),
+]
+
+
+@pytest.mark.parametrize(("mine", "other", "name"), CALLS)
+def test_calls_have_pylance_s_arguments(mine: Any, other: Any, name: str) -> None:
+    own = inspect.signature(getattr(mine, name)).parameters
+    model = inspect.signature(getattr(other, name)).parameters
+    positional = [each.name for each in own.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    assert positional == list(model)[: len(positional)]
+    for each in own.values():
+        if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
+            assert (each.name, each.default) == (each.name, model[each.name].default)
