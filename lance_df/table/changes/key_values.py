@@ -33,7 +33,7 @@ def comparable(array: pa.Array) -> pa.Array:
     As in DataFusion's joins, NaN equals NaN and -0.0 equals 0.0.
     """
     values = plain_array(array)
-    if pa.types.is_boolean(values.type):
+    if pa.types.is_boolean(values.type) or pa.types.is_null(values.type):
         return values.cast(pa.uint8())
     if pa.types.is_float16(values.type):
         values = values.cast(pa.float32())
