@@ -13,9 +13,8 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.sources import to_batches
 from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.fragment_writer import FileLimits
-from lance_df.table.places import find_place
-from lance_df.table.refs import ResolvedRef
-from lance_df.table.table import open_ref
+from lance_df.table.open import table_at
+from lance_df.table.places import Place, find_place
 from lance_df.table.write import WriteOptions, write_table
 
 if TYPE_CHECKING:
@@ -169,18 +168,18 @@ def write_dataset(
         statistics=statistics,
     )
     data_schema, batches = to_batches(data_obj, schema)
-    from lance_df.dataset import LanceDataset, dataset
+    from lance_df.dataset import LanceDataset
 
     if isinstance(uri, LanceDataset):
-        table = uri._table
-        options = dataclasses.replace(options, external_store=table.shared.external_store)
-        version = write_table(table.location, data_schema, batches, mode=mode, options=options)
-        made = open_ref(table.shared, ResolvedRef(table.branch, version))
-        return LanceDataset._of(made, uri.uri, uri._storage_options, None)
-    place = find_place(uri, storage_options, external_store)
+        known, name, storage_options = uri._table, uri.uri, uri._storage_options
+        place = Place(known.location, known.shared.external_store)
+    else:
+        known, name = None, str(uri)
+        place = find_place(uri, storage_options, external_store)
     options = dataclasses.replace(options, external_store=place.external_store)
-    version = write_table(place.location, data_schema, batches, mode=mode, options=options)
-    return dataset(uri, version=version, storage_options=storage_options, external_store=place.external_store)
+    file = write_table(place.location, data_schema, batches, mode=mode, options=options)
+    made = table_at(place, file) if known is None else known.followed_by(file)
+    return LanceDataset._of(made, name, storage_options, None)
 
 
 class _Progress:

@@ -12,7 +12,7 @@ from lance_df.errors import (
 )
 from lance_df.format.refs import MAIN
 from lance_df.table.history import History
-from lance_df.table.places import find_place
+from lance_df.table.places import Place, find_place
 from lance_df.table.refs import ResolvedRef, VersionRef, resolve
 from lance_df.table.table import Shared, Table, open_ref
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lance_df.storage import Location
     from lance_df.table.external_store import ExternalManifestStore
+    from lance_df.table.manifest_io import ManifestFile
 
 
 def open_table(
@@ -72,6 +73,14 @@ def open_table(
     if asof is not None:
         return _open_asof(shared, branch, asof)
     return open_ref(shared, _resolve(shared, version, branch))
+
+
+def table_at(place: Place, file: ManifestFile) -> Table:
+    """Return a version that was just made as a table; reads nothing."""
+    branch = file.manifest.branch
+    root = place.location.ancestor(f"tree/{branch}") if branch else None
+    shared = Shared(root or place.location, place.external_store)
+    return Table(file, location=place.location, branch=branch if root else None, shared=shared)
 
 
 def _root(location: Location, store: ExternalManifestStore | None) -> tuple[Location, str | None]:

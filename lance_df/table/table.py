@@ -181,6 +181,10 @@ class Table:
             return self
         return Table(read_manifest(source), location=self.location, branch=self.branch, shared=self.shared)
 
+    def followed_by(self, file: ManifestFile) -> Table:
+        """Return a version of this branch that was just made; reads nothing."""
+        return Table(file, location=self.location, branch=self.branch, shared=self.shared)
+
     def versions(self) -> list[VersionInfo]:
         """Return all versions of this branch, ascending. Reads the manifest of each."""
         return [describe_version(file.manifest) for _, file in self.history.open_all()]

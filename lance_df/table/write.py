@@ -112,7 +112,9 @@ class _Plan:
     operation: Callable[[tuple[Fragment, ...]], Append | Overwrite]
     dictionaries: dict[int, pa.Array] = field(default_factory=dict)
 
-    def publish(self, table: Location, fragments: tuple[Fragment, ...], options: WriteOptions) -> int:
+    def publish(
+        self, table: Location, fragments: tuple[Fragment, ...], options: WriteOptions
+    ) -> ManifestFile:
         """Commit the fragments and return the version that was made."""
         operation = self.operation(fragments)
         if self.read is None:
@@ -142,7 +144,7 @@ def write_table(
     *,
     mode: Mode = "create",
     options: WriteOptions | None = None,
-) -> int:
+) -> ManifestFile:
     """Write batches and commit them.
 
     On failure nothing is left behind, unless the outcome of the commit is unknown.
@@ -174,10 +176,10 @@ def write_table(
         plan = _plan(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
         with _written(table, plan, batches, options, zone_maps) as fragments:
-            version = plan.publish(table, fragments, options)
+            made = plan.publish(table, fragments, options)
     if zone_maps is None:
-        return version
-    return _with_zone_maps(table, version, fragments, zone_maps, options.external_store)
+        return made
+    return _with_zone_maps(table, made, fragments, zone_maps, options.external_store)
 
 
 def stage_rows(
@@ -296,18 +298,19 @@ def _with_dictionaries(schema: Schema, version: str, dictionaries: Mapping[int, 
 
 def _with_zone_maps(
     table: Location,
-    version: int,
+    made: ManifestFile,
     fragments: tuple[Fragment, ...],
     zone_maps: ZoneMapBuilder,
     external_store: ExternalManifestStore | None,
-) -> int:
+) -> ManifestFile:
     """Add the zone maps of rows that are committed already, so that failing to is no error."""
     try:
-        return zone_maps.commit(table, version, fragments, external_store)
+        return zone_maps.commit(table, made, fragments, external_store)
     except LanceError as err:
+        version = made.manifest.version
         message = f"{table.uri}: version {version} is committed, but its statistics are not: {err}"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
-        return version
+        return made
 
 
 def _version_to_append(table: Location, manifest: Manifest, options: WriteOptions) -> str:

@@ -75,40 +75,39 @@ class ZoneMapBuilder:
     def commit(
         self,
         table: Location,
-        version: int,
+        made: ManifestFile,
         fragments: Sequence[Fragment],
         external_store: ExternalManifestStore | None = None,
-    ) -> int:
+    ) -> ManifestFile:
         """Write an index segment for each column and publish them in one new version.
 
         Parameters
         ----------
         table
             The root of the table or branch.
-        version
-            The one that has the fragments.
+        made
+            The version that has the fragments.
         fragments
             As they were written, without ids.
 
         Returns
         -------
-        The version that has the indices, or ``version`` if no column is suitable.
+        The version that has the indices, or ``made`` if no column is suitable.
 
         Raises
         ------
         LanceError
             The indices could not be written or committed; what was written of them is removed.
         """
-        history = History(table, external_store)
-        latest = history.open(version)
+        latest = made
         for attempt in range(_ATTEMPTS):
             try:
                 return self._commit(table, latest, fragments, external_store)
             except RetryableConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
-                latest = history.open_latest()
-        return version
+                latest = History(table, external_store).open_latest()
+        return made
 
     def _commit(
         self,
@@ -116,7 +115,7 @@ class ZoneMapBuilder:
         latest: ManifestFile,
         fragments: Sequence[Fragment],
         external_store: ExternalManifestStore | None,
-    ) -> int:
+    ) -> ManifestFile:
         places = {file.path: each for each in latest.manifest.fragments for file in each.files}
         committed = [places.get(fragment.files[0].path) for fragment in fragments]
         indices = latest.read_indices()
@@ -134,7 +133,7 @@ class ZoneMapBuilder:
                 entry = joined([*parts, data])
                 new.append(write_zone_map(table, latest.manifest, column.field, entry, name=name))
             if not new:
-                return latest.manifest.version
+                return latest
             transaction = Transaction(
                 read_version=latest.manifest.version,
                 uuid=str(uuid.uuid4()),

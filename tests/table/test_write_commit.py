@@ -51,7 +51,7 @@ def append_from(uri: str, version: int, **options: Any) -> int:
         table.location, table.schema, ROW.to_batches(), version="2.2", limits=FileLimits()
     ) as fragments:
         transaction = Transaction(read_version=version, uuid=str(uuid.uuid4()), operation=Append(fragments))
-        return commit(table.location, transaction, options=QUICK, **options)
+        return commit(table.location, transaction, options=QUICK, **options).manifest.version
 
 
 def data_files(path: Path) -> set[str]:
@@ -174,9 +174,9 @@ def test_a_table_that_went_back_is_a_conflict(uri: str, tmp_path: Path) -> None:
 def test_a_transaction_is_never_applied_twice(uri: str) -> None:
     table = open_table(uri)
     transaction = Transaction(read_version=1, uuid=str(uuid.uuid4()), operation=Append(()))
-    assert commit(table.location, transaction) == 2
+    assert commit(table.location, transaction).manifest.version == 2
     lance.write_dataset(ROW, uri, mode="append")
-    assert commit(table.location, transaction) == 2
+    assert commit(table.location, transaction).manifest.version == 2
     assert lance.dataset(uri).version == 3
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
 
-FIRST_VERSION = 1
-
 
 def create_table(
     table: Location,
@@ -41,8 +39,8 @@ def create_table(
     scheme: NamingScheme = NamingScheme.V2,
     external_store: ExternalManifestStore | None = None,
     options: CommitOptions | None = None,
-) -> int:
-    """Publish version 1 of a new table.
+) -> ManifestFile:
+    """Publish version 1 of a new table, and return it.
 
     Parameters
     ----------
@@ -66,7 +64,7 @@ def create_table(
     """
     if not isinstance(transaction.operation, Overwrite):
         raise TypeError("tables are created by an overwrite")
-    publish_first_version(
+    return publish_first_version(
         table,
         create(transaction.operation, data_format=data_format, stable_row_ids=stable_row_ids),
         transaction,
@@ -74,7 +72,6 @@ def create_table(
         external_store=external_store,
         options=options,
     )
-    return FIRST_VERSION
 
 
 def publish_first_version(
@@ -85,7 +82,7 @@ def publish_first_version(
     scheme: NamingScheme = NamingScheme.V2,
     external_store: ExternalManifestStore | None = None,
     options: CommitOptions | None = None,
-) -> None:
+) -> ManifestFile:
     """Publish the version that a table or branch starts with; that of a clone keeps its number.
 
     Raises
@@ -102,8 +99,10 @@ def publish_first_version(
         committer.history.latest_version()
         raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")
     with committer.tidied():
-        if committer.publish(state, transaction, scheme) is None:
+        published = committer.publish(state, transaction, scheme)
+        if published is None:
             raise AlreadyExistsError(f"{table.uri}: another writer created a table here meanwhile")
+        return published
 
 
 def commit(
@@ -114,7 +113,7 @@ def commit(
     data_format: str | None = None,
     external_store: ExternalManifestStore | None = None,
     options: CommitOptions | None = None,
-) -> int:
+) -> ManifestFile:
     """Publish a transaction on top of the latest version of an existing table.
 
     Parameters
@@ -150,7 +149,7 @@ def commit(
     """
     committer = Committer(table, transaction, external_store, options or CommitOptions())
     base = None if read is None else committer.table_of(read)
-    return committer.commit(base, data_format).manifest.version
+    return committer.commit(base, data_format)
 
 
 def commit_change(
@@ -185,4 +184,4 @@ def commit_change(
         table.location, transaction, table.shared.external_store, options or CommitOptions(), table.shared
     )
     file = committer.commit(table, data_format)
-    return Table(file, location=table.location, branch=table.branch, shared=table.shared)
+    return table.followed_by(file)
