@@ -1,0 +1,243 @@
+"""No partition that holds a match is pruned, and equalities prune all that cannot hold one."""
+
+import datetime as dt
+import random
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from lance_df import partition
+from lance_df.errors import CorruptDataError
+from lance_df.expr.evaluate import evaluate, gather_columns
+from lance_df.expr.literals import compare, is_in
+from lance_df.expr.nodes import And, Column, IsNull, Not, Operator, Or, Unknown
+from lance_df.expr.walk import columns
+from lance_df.namespace.namespace_schema import NamespaceSchema
+from lance_df.namespace.partition_by import resolve_all
+from lance_df.namespace.partition_spec import PartitionSpec, PartitionSpecs
+from lance_df.namespace.partition_values import partition_values
+from lance_df.namespace.pruning import kept_members
+
+pytestmark = pytest.mark.engine
+
+NAN = float("nan")
+UTC_MOMENTS = [
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
+    dt.datetime(1970, 1, 1),
+    dt.datetime(2023, 12, 31, 23),
+    dt.datetime(2024, 1, 1),
+    dt.datetime(2024, 2, 29, 12, 30),
+    dt.datetime(2024, 11, 15),
+    dt.datetime(2025, 1, 10, 7),
+    dt.datetime(2025, 3, 9, 2, 30),
+    None,
+]
+POOLS = {
+    "i": (pa.int64(), [-(2**63), -25, -10, -1, 0, 1, 9, 10, 34, 2**63 - 1, None]),
+    "s": (pa.string(), ["", "a", "ab", "abc", "abd", "b", "é", "\U0010ffffx", "NULL", None]),
+    "f": (pa.float64(), [0.0, -0.0, 1.5, -2.0, NAN, float("inf"), None]),
+    "t": (pa.timestamp("us"), UTC_MOMENTS),
+    "z": (pa.timestamp("ms", "America/New_York"), UTC_MOMENTS),
+    "d": (pa.date32(), [moment and moment.date() for moment in UTC_MOMENTS]),
+}
+SPECS = [
+    ["i"],
+    ["truncate(i, 10)"],
+    ["bucket(i, 4)", "s"],
+    ["s"],
+    ["truncate(s, 2)"],
+    ["f"],
+    ["bucket(f, 3)"],
+    ["year(t)"],
+    ["year(t)", "month(t)"],
+    ["year(t)", "month(t)", "day(t)", "hour(t)"],
+    ["month(t)"],
+    ["day(t)", "year(d)"],
+    ["hour(t)"],
+    ["year(z)", "month(z)"],
+    ["month(z)", "hour(z)"],
+    ["d", "month(d)"],
+    ["multi_bucket(i, s, 5)"],
+    [partition.expression("upper(left(col0, 1))", ["s"]), "year(d)"],
+]
+SCHEMA = NamespaceSchema.create(pa.schema([(name, data_type) for name, (data_type, _) in POOLS.items()]))
+
+
+def sample(random_, count):
+    return pa.table(
+        {
+            name: pa.array(random_.choices(pool, k=count), t, from_pandas=False)
+            for name, (t, pool) in POOLS.items()
+        }
+    )
+
+
+def partitioned(specs, rows):
+    """Return a manifest of partitions and, for each of them, its rows."""
+    versions = tuple(PartitionSpec(number, resolve_all(spec, SCHEMA)) for number, spec in enumerate(specs, 1))
+    members, parts = [], []
+    for spec in versions:
+        found = {
+            field.column: partition_values(
+                field, [rows.column(SCHEMA.path(number)[0]).combine_chunks() for number in field.source_ids]
+            )
+            for field in spec.fields
+        }
+        values = pa.table(found)
+        keys = [repr(row) for row in values.to_pylist()]
+        for key in dict.fromkeys(keys):
+            places = [place for place, other in enumerate(keys) if other == key]
+            members.append(
+                {"object_id": f"{spec.name}$x{len(members)}$dataset", **values.to_pylist()[places[0]]}
+            )
+            parts.append(rows.take(places))
+    fields = {field.column: field.result_type for spec in versions for field in spec.fields}
+    schema = pa.schema([("object_id", pa.string()), *fields.items()])
+    manifest = SimpleNamespace(
+        members=pa.Table.from_pylist(members, schema),
+        specs=PartitionSpecs(versions),
+        schema=SCHEMA,
+        table=SimpleNamespace(uri="the manifest"),
+    )
+    return manifest, parts
+
+
+def leaf(random_):
+    name = random_.choice(list(POOLS))
+    data_type, pool = POOLS[name]
+    column = Column((name,))
+    present = [value for value in pool if value is not None]
+    if random_.random() < 0.15:
+        return IsNull(column)
+    if random_.random() < 0.3:
+        values = pa.array(random_.sample(present, random_.randint(1, 4)), data_type, from_pandas=False)
+        return is_in(column, data_type, values)
+    value = pa.scalar(random_.choice(present), data_type)
+    return compare(column, data_type, random_.choice(list(Operator)), value)
+
+
+def predicate(random_, depth=2):
+    if depth == 0 or random_.random() < 0.3:
+        return leaf(random_)
+    kind = random_.choice([And, Or, And, Not])
+    if kind is Not:
+        return Not(predicate(random_, depth - 1))
+    return kind(tuple(predicate(random_, depth - 1) for _ in range(random_.randint(2, 3))))
+
+
+@pytest.mark.parametrize("number", range(len(SPECS)))
+def test_no_match_is_lost(number):
+    random_ = random.Random(number)
+    other = random_.choice(SPECS)
+    specs = [SPECS[number]] if other == SPECS[number] else [SPECS[number], other]
+    manifest, parts = partitioned(specs, sample(random_, 120))
+    pruned = 0
+    for _ in range(30):
+        condition = predicate(random_)
+        kept = kept_members(manifest, [condition])
+        for is_kept, rows in zip(kept, parts, strict=True):
+            if not is_kept:
+                pruned += 1
+                values = gather_columns(rows.combine_chunks(), columns(condition))
+                truth = evaluate(condition, values, len(rows)).to_pylist()
+                assert True not in truth, (condition, rows.to_pylist())
+    assert pruned
+
+
+def kept_values(spec, rows, *conditions):
+    manifest, _ = partitioned([spec], rows)
+    kept = manifest.members.filter(pa.array(kept_members(manifest, conditions))).drop_columns(["object_id"])
+    return [tuple(row.values()) if len(row) > 1 else next(iter(row.values())) for row in kept.to_pylist()]
+
+
+def column_of(name, values):
+    nulls = {other: pa.nulls(len(values), t) for other, (t, _) in POOLS.items()}
+    return pa.table({**nulls, name: pa.array(values, POOLS[name][0])})
+
+
+def where(name, operator, value):
+    data_type = POOLS[name][0]
+    return compare(Column((name,)), data_type, Operator(operator), pa.scalar(value, data_type))
+
+
+@pytest.mark.parametrize("spec", [["i"], ["bucket(i, 1000)"], ["truncate(i, 1)"]])
+def test_equality_keeps_one_partition(spec):
+    rows = column_of("i", list(range(50)))
+    assert len(kept_values(spec, rows, where("i", "=", 7))) == 1
+    both = is_in(Column(("i",)), pa.int64(), pa.array([7, 8]))
+    assert len(kept_values(spec, rows, both)) == 2
+
+
+YEAR = [dt.datetime(2024, month, day) for month in range(1, 13) for day in (1, 30 if month != 2 else 29)]
+
+
+def test_t21_months_wrap():
+    rows = column_of("t", YEAR)
+    low, high = where("t", ">=", dt.datetime(2024, 11, 15)), where("t", "<", dt.datetime(2025, 2, 10))
+    assert sorted(kept_values(["month(t)"], rows, And((low, high)))) == [1, 2, 11, 12]
+    far = where("t", "<", dt.datetime(2026, 2, 10))
+    assert len(kept_values(["month(t)"], rows, And((low, far)))) == 12
+
+
+def test_t22_days_wrap():
+    rows = column_of("t", [dt.datetime(2024, 1, day) for day in range(1, 32)])
+    low, high = where("t", ">=", dt.datetime(2024, 1, 30)), where("t", "<=", dt.datetime(2024, 2, 2))
+    assert sorted(kept_values(["day(t)"], rows, And((low, high)))) == [1, 2, 30, 31]
+
+
+def test_t23_years_and_months():
+    rows = column_of(
+        "t", [dt.datetime(year, month, 1) for year in (2023, 2024, 2025) for month in (1, 6, 12)]
+    )
+    low, high = where("t", ">=", dt.datetime(2023, 12, 1)), where("t", "<", dt.datetime(2024, 2, 1))
+    assert kept_values(["year(t)", "month(t)"], rows, And((low, high))) == [(2023, 12), (2024, 1)]
+
+
+def test_t24_one_end_keeps_months():
+    rows = column_of("t", YEAR)
+    assert len(kept_values(["month(t)"], rows, where("t", "<", dt.datetime(2025, 2, 1)))) == 12
+
+
+def test_t25_inequality_keeps_what_is_not_one_to_one():
+    rows = column_of("i", list(range(20)))
+    for spec in (["bucket(i, 4)"], ["truncate(i, 10)"]):
+        assert len(kept_values(spec, rows, where("i", "<>", 5))) == len(kept_values(spec, rows))
+
+
+def test_t26_inequality_on_identities():
+    rows = column_of("i", [5, 6, None])
+    assert kept_values(["i"], rows, where("i", "<>", 5)) == [6]
+    assert kept_values(["i"], rows, Or((where("i", "<>", 5), IsNull(Column(("i",)))))) == [6, None]
+
+
+def test_t28_contradictions_keep_nothing():
+    rows = column_of("i", [1, 2])
+    assert kept_values(["bucket(i, 1000)"], rows, And((where("i", "=", 1), where("i", "=", 2)))) == []
+
+
+def test_t32_nulls_of_several_columns_are_in_other_buckets():
+    rows = column_of("i", [None, 5]).set_column(1, "s", pa.array(["a", "a"]))
+    assert len(kept_values(["multi_bucket(i, s, 1000)"], rows, IsNull(Column(("i",))))) == 2
+    assert kept_values(["bucket(i, 1000)"], rows, IsNull(Column(("i",)))) == [None]
+
+
+def test_t33_a_spec_without_the_field_keeps_its_partitions():
+    rows = column_of("s", ["US", "DE"]).set_column(0, "i", pa.array([1, 2]))
+    manifest, _ = partitioned([["i"], ["s"]], rows)
+    kept = manifest.members.filter(pa.array(kept_members(manifest, [where("s", "=", "US")])))
+    assert kept["object_id"].to_pylist() == ["v1$x0$dataset", "v1$x1$dataset", "v2$x2$dataset"]
+
+
+def test_t35_what_is_not_known_keeps():
+    rows = column_of("i", [1, 2])
+    unknown = Unknown("abs(i) = 5")
+    assert kept_values(["i"], rows, unknown) == [1, 2]
+    assert kept_values(["i"], rows, And((unknown, where("i", "=", 1)))) == [1]
+
+
+def test_members_of_no_spec_are_an_error():
+    manifest, _ = partitioned([["i"]], column_of("i", [1]))
+    manifest.members = manifest.members.set_column(0, "object_id", pa.array(["v10$x$dataset"]))
+    with pytest.raises(CorruptDataError, match="'v10'"):
+        kept_members(manifest, [where("i", "=", 1)])
