@@ -70,6 +70,7 @@ def dataset(
     storage_options: Mapping[str, Any] | None = None,
     default_scan_options: Mapping[str, Any] | None = None,
     external_store: ExternalManifestStore | None = None,
+    base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
     **tuning: Any,
 ) -> LanceDataset:
     """Open a table.
@@ -82,8 +83,8 @@ def dataset(
         A version number, a tag, or (branch, version); the newest version by default.
     asof
         Open the newest version that is not later than this time; without a zone it is local time.
-    storage_options
-        For the fsspec filesystem; they appear in no message.
+    storage_options, base_store_params
+        For the fsspec filesystem; they appear in no message. See `write_dataset` for those of base paths.
     default_scan_options
         Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise.
     external_store
@@ -114,6 +115,7 @@ def dataset(
         asof=_as_time(asof),
         storage_options=storage_options,
         external_store=external_store,
+        base_store_params=base_store_params,
     )
     return LanceDataset._of(table, str(uri), storage_options, default_scan_options)
 
@@ -141,6 +143,7 @@ class LanceDataset(
         storage_options: Mapping[str, Any] | None = None,
         default_scan_options: Mapping[str, Any] | None = None,
         external_store: ExternalManifestStore | None = None,
+        base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
         **tuning: Any,
     ) -> None:
         # The C++ dataset behind the base class is left unmade; every public method of it is overridden.
@@ -150,6 +153,7 @@ class LanceDataset(
             storage_options=storage_options,
             default_scan_options=default_scan_options,
             external_store=external_store,
+            base_store_params=base_store_params,
             **tuning,
         )
         self._adopt(opened._table, opened._uri, storage_options, default_scan_options)
@@ -184,7 +188,15 @@ class LanceDataset(
     def __reduce__(self) -> tuple[Any, ...]:
         branch = (self._table.branch, self.version)
         store = self._table.shared.external_store
-        return _reopen, (self._uri, branch, self._storage_options, self._default_scan_options, store)
+        elsewhere = dict(self._table.location.options_elsewhere)
+        return _reopen, (
+            self._uri,
+            branch,
+            self._storage_options,
+            self._default_scan_options,
+            store,
+            elsewhere,
+        )
 
     def __copy__(self) -> LanceDataset:
         return self._with_table(self._table)
@@ -361,6 +373,7 @@ def _reopen(
     storage_options: Mapping[str, Any] | None,
     default_scan_options: Mapping[str, Any] | None,
     external_store: ExternalManifestStore | None,
+    base_store_params: Mapping[str, Mapping[str, Any]],
 ) -> LanceDataset:
     return dataset(
         uri,
@@ -368,6 +381,7 @@ def _reopen(
         storage_options=storage_options,
         default_scan_options=default_scan_options,
         external_store=external_store,
+        base_store_params=base_store_params,
     )
 
 

@@ -96,8 +96,9 @@ def write_dataset(
         Bytes of all columns together that wait to become pages, and of one page; of 2.x files only.
     progress
         An object whose ``begin(fragment)`` and ``complete(fragment)`` are called for every data file.
-    storage_options
-        For the fsspec filesystem.
+    storage_options, base_store_params
+        For the fsspec filesystem. ``base_1.key`` is the option ``key`` of the base path with the id 1 alone;
+        ``base_store_params`` are all options of base paths, by their paths. A dataset keeps its own.
     external_store
         Decides on the versions of the table; for stores that cannot create a file only if it is absent. All
         writers and readers of a table must be given the same. `SQLiteManifestStore`, `DynamoDBManifestStore`;
@@ -119,8 +120,8 @@ def write_dataset(
         Put data files into all base paths in turn, and with True also into the table's own folder.
     external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold, session
         Taken so that calls written for pylance work; they have no effect, as blob columns are refused.
-    commit_lock, base_store_params, namespace_client, table_id
-        Refused: there are external manifest stores, options in URLs, and namespaces of this package.
+    commit_lock, namespace_client, table_id
+        Refused: there are external manifest stores, and namespaces of this package.
     statistics
         Build zone map indices (smallest and largest value of every 8192 rows) for every column of a suitable
         type, in a version of its own.
@@ -141,7 +142,6 @@ def write_dataset(
     del session, blob_pack_file_size_threshold
     _refuse(
         commit_lock=commit_lock,
-        base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
     )
@@ -175,7 +175,7 @@ def write_dataset(
         place = Place(known.location, known.shared.external_store)
     else:
         known, name = None, str(uri)
-        place = find_place(uri, storage_options, external_store)
+        place = find_place(uri, storage_options, external_store, base_store_params)
     options = dataclasses.replace(options, external_store=place.external_store)
     file = write_table(place.location, data_schema, batches, mode=mode, options=options)
     made = table_at(place, file) if known is None else known.followed_by(file)

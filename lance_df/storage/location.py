@@ -6,8 +6,10 @@ import inspect
 import os
 import posixpath
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -26,12 +28,15 @@ from lance_df.storage.source import ByteSource, BytesSource, MappedSource, Remot
 from lance_df.storage.translate import translate_errors as translate_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from fsspec import AbstractFileSystem
 
 _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*(://|::)")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
+
+
+_NONE: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,14 @@ class Location:
     """A file or a folder of a store.
 
     Made by :func:`open_location`; `storage_options` live in the filesystem object only and show up in no
-    repr, message or log.
+    repr, message or log. ``options_elsewhere`` are those of other places, by the names that :meth:`elsewhere`
+    is given.
     """
 
     uri: str
     path: str
     fs: AbstractFileSystem = field(repr=False, compare=False)
+    options_elsewhere: Mapping[str, Mapping[str, Any]] = field(default=_NONE, repr=False, compare=False)
 
     @property
     def is_local(self) -> bool:
@@ -65,7 +72,12 @@ class Location:
 
     def __truediv__(self, relative: str) -> Location:
         """Join a name that this program made itself. For names that were read, see :meth:`child`."""
-        return Location(f"{self.uri.rstrip('/')}/{relative}", f"{self.path.rstrip('/')}/{relative}", self.fs)
+        return Location(
+            f"{self.uri.rstrip('/')}/{relative}",
+            f"{self.path.rstrip('/')}/{relative}",
+            self.fs,
+            self.options_elsewhere,
+        )
 
     def child(self, relative: str) -> Location:
         """Join a relative path that stands in stored bytes.
@@ -92,8 +104,10 @@ class Location:
         protocol = self.fs.protocol
         return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
-    def elsewhere(self, uri: str) -> Location:
+    def elsewhere(self, uri: str, *names: str) -> Location:
         """Return another place, with the options of this one when it is in a store of the same kind.
+
+        It is opened with options of its own when there are such for its URL or for one of ``names``.
 
         Parameters
         ----------
@@ -106,6 +120,9 @@ class Location:
         InvalidInputError, MissingDependencyError
             As :func:`open_location`.
         """
+        for name in (uri.rstrip("/"), *names):
+            if name in self.options_elsewhere:
+                return open_location(uri, self.options_elsewhere[name])
         scheme = uri.split("://", 1)[0].lower() if _SCHEME.match(uri) else None
         if self.is_local or (scheme is not None and scheme not in self._schemes):
             return open_location(uri)
@@ -121,7 +138,7 @@ class Location:
         uri, path = self.uri.rstrip("/"), self.path.rstrip("/")
         if not (uri.endswith(tail) and path.endswith(tail)):
             return None
-        return Location(uri[: -len(tail)], path[: -len(tail)], self.fs)
+        return Location(uri[: -len(tail)], path[: -len(tail)], self.fs, self.options_elsewhere)
 
     def open(self) -> ByteSource:
         """Open for ranged reads.

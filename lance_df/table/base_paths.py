@@ -95,7 +95,7 @@ class BasePaths:
             if base.id not in self._opened:
                 if not base.path or "\0" in base.path:
                     raise CorruptDataError(f"{self._source}: base path {base.id} is {base.path!r}")
-                self._opened[base.id] = self._own.elsewhere(base.path)
+                self._opened[base.id] = self._own.elsewhere(base.path, f"base_{base.id}")
             return self._opened[base.id]
 
 

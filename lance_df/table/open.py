@@ -33,6 +33,7 @@ def open_table(
     storage_options: Mapping[str, Any] | None = None,
     asof: dt.datetime | None = None,
     external_store: ExternalManifestStore | None = None,
+    base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Table:
     """Open one version of a table. Reads its manifest and nothing else.
 
@@ -45,8 +46,9 @@ def open_table(
         A number, a tag, or (branch, version); the latest version by default.
     branch
         The branch that a number counts on; the one that ``uri`` names, or main, by default.
-    storage_options
-        For the store: credentials, endpoint, region.
+    storage_options, base_store_params
+        For the store: credentials, endpoint, region; and those of base paths, see
+        :func:`lance_df.table.places.find_place`.
     asof
         Open the newest version that is not later; a time without zone is local time.
     external_store
@@ -65,7 +67,7 @@ def open_table(
     """
     if asof is not None and version is not None:
         raise InvalidInputError("a version is named by its number, tag or branch, or by time, not by both")
-    place = find_place(uri, storage_options, external_store)
+    place = find_place(uri, storage_options, external_store, base_store_params)
     root, own_branch = _root(place.location, place.external_store)
     shared = Shared(root, place.external_store)
     branch = own_branch if branch is None else branch

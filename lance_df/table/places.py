@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from lance_df.table.external_store import ExternalManifestStore
 
 _DYNAMODB_ENDPOINT = "dynamodb_endpoint"
+_SCOPED = re.compile(r"(base_[0-9]+)\.(.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ def find_place(
     uri: str | os.PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     external_store: ExternalManifestStore | None = None,
+    base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Place:
     """Turn what a user names into a place.
 
@@ -37,8 +41,13 @@ def find_place(
     ----------
     uri
         A path or URL; ``s3+ddb://bucket/path?ddbTableName=T`` names an external manifest store, too.
+    storage_options
+        For the store. ``base_1.key`` is the option ``key`` of the base path with the id 1, which has the others
+        as well.
     external_store
         Used instead of one that ``uri`` names.
+    base_store_params
+        All options of base paths, by their paths.
 
     Raises
     ------
@@ -52,4 +61,19 @@ def find_place(
         external_store = external_store or DynamoDBManifestStore(table_name, storage_options)
     options = dict(storage_options or {})
     options.pop(_DYNAMODB_ENDPOINT, None)
-    return Place(open_location(uri, options), external_store)
+    own, elsewhere = _split(options)
+    elsewhere |= {path.rstrip("/"): params for path, params in (base_store_params or {}).items()}
+    location = dataclasses.replace(open_location(uri, own), options_elsewhere=elsewhere)
+    return Place(location, external_store)
+
+
+def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    """Return the options of the table, and those of each base path that has some of its own."""
+    own: dict[str, Any] = {}
+    scoped: dict[str, dict[str, Any]] = {}
+    for key, value in options.items():
+        if match := _SCOPED.fullmatch(key):
+            scoped.setdefault(match[1], {})[match[2]] = value
+        else:
+            own[key] = value
+    return own, {base: {**own, **values} for base, values in scoped.items()}
