@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -36,9 +35,6 @@ _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*(://|::)")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
 
 
-_NONE: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One name in a listing."""
@@ -60,7 +56,9 @@ class Location:
     uri: str
     path: str
     fs: AbstractFileSystem = field(repr=False, compare=False)
-    options_elsewhere: Mapping[str, Mapping[str, Any]] = field(default=_NONE, repr=False, compare=False)
+    options_elsewhere: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def is_local(self) -> bool:

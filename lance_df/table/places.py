@@ -42,8 +42,8 @@ def find_place(
     uri
         A path or URL; ``s3+ddb://bucket/path?ddbTableName=T`` names an external manifest store, too.
     storage_options
-        For the store. ``base_1.key`` is the option ``key`` of the base path with the id 1, which has the others
-        as well.
+        For the store. ``base_1.key`` is the option ``key`` of the base path with the id 1, which has the
+        others as well.
     external_store
         Used instead of one that ``uri`` names.
     base_store_params
