@@ -24,7 +24,7 @@ from lance_df.format.legacy_metadata import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_df.encodings.legacy.encode import FieldPages, LegacyPage
+    from lance_df.encodings.legacy.encode import FieldPages
     from lance_df.format.schema import Schema
     from lance_df.storage.sink import ByteSink
 
@@ -183,10 +183,21 @@ class _PageWriter:
         self._entries: dict[int, list[tuple[int, int]]] = {}
 
     def write(self, columns: Sequence[FieldPages], num_batches: int) -> None:
-        """Write batch after batch; each has one page of every field."""
+        """Write batch after batch without padding; each has one page of every field."""
+        position = self._sink.position
         for batch in range(num_batches):
+            parts: list[memoryview] = []
             for field_id, pages in columns:
-                self._entries.setdefault(field_id, []).append(self._write(pages[batch]))
+                page = pages[batch]
+                parts.append(page.data.data)
+                end = position + page.data.nbytes
+                if page.offsets is not None:
+                    parts.append((page.offsets + position).astype("<i8").view(np.uint8).data)
+                    position = end
+                    end += parts[-1].nbytes
+                self._entries.setdefault(field_id, []).append((position, page.count))
+                position = end
+            self._sink.write(b"".join(parts))
 
     def write_table(self, field_ids: Sequence[int], num_batches: int) -> int:
         """Write the page table of all ids from the smallest to the largest one; return where it starts."""
@@ -197,13 +208,3 @@ class _PageWriter:
             table[field_id - low] = entries
         self._sink.write(table.tobytes())
         return position
-
-    def _write(self, page: LegacyPage) -> tuple[int, int]:
-        """Write a page without padding; return its entry of the page table."""
-        start = self._sink.position
-        self._sink.write(page.data.data)
-        if page.offsets is None:
-            return start, page.count
-        position = self._sink.position
-        self._sink.write((page.offsets + start).astype("<i8").data)
-        return position, page.count

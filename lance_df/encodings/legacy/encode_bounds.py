@@ -116,7 +116,30 @@ def _flags(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _of_decimals(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
-    """Compare in Arrow; the limits of all-null batches exceed the precision, and so are made from bytes."""
+    """Compare as 64-bit integers what fits these, the rest in Arrow."""
+    words = np.frombuffer(array.buffers()[1], "<i8").reshape(-1, 2)[array.offset : array.offset + len(array)]
+    if array.null_count:
+        words = np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], words, 0)
+    if (words[:, 1] != words[:, 0] >> 63).any():
+        return _of_wide_decimals(array, bounds)
+    validity = array.is_valid() if array.null_count else None
+    numbers = pa.array(words[:, 0], mask=None if validity is None else pc.invert(validity).to_numpy(False))
+    low, high = (each.to_numpy() for each in _of_numbers(numbers, bounds))
+    limits = (-_DECIMAL_LIMIT, _DECIMAL_LIMIT - 1)
+    empty = np.flatnonzero(null_counts(array, bounds) == np.diff(bounds)).tolist()
+    return _widened(array.type, low, empty, limits[0]), _widened(array.type, high, empty, limits[1])
+
+
+def _widened(
+    data_type: pa.DataType, numbers: npt.NDArray[np.int64], empty: list[int], limit: int
+) -> pa.Array:
+    """Return 64-bit integers as decimals, with a limit of 128 bits, beyond the precision, for some."""
+    words = np.stack([numbers, numbers >> 63], axis=1).astype("<i8")
+    words[empty] = np.frombuffer(limit.to_bytes(16, "little", signed=True), "<i8")
+    return pa.Array.from_buffers(data_type, len(words), [None, pa.py_buffer(words)])
+
+
+def _of_wide_decimals(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
     lows, highs = bytearray(), bytearray()
     for start, stop in pairwise(bounds.tolist()):
         part = array.slice(start, stop - start)
@@ -146,36 +169,29 @@ def _of_texts(array: pa.Array, bounds: Bounds) -> tuple[pa.Array, pa.Array]:
     lows: list[bytes | None] = []
     highs: list[bytes | None] = []
     as_bytes = array.view(pa.large_binary() if is_large else pa.binary())
-    for start, stop in pairwise(bounds.tolist()):
-        low, high = _of_batch(as_bytes.slice(start, stop - start), is_text=is_text)
+    lengths = pc.fill_null(pc.binary_length(as_bytes), 0).to_numpy()
+    is_cut = np.maximum.reduceat(lengths, bounds[:-1]) > _PREFIX_BYTES
+    for cut, (start, stop) in zip(is_cut.tolist(), pairwise(bounds.tolist()), strict=True):
+        limits = pc.min_max(as_bytes.slice(start, stop - start))
+        low, high = limits["min"].as_py(), limits["max"].as_py()
+        if cut:
+            low, high = _cut(low, is_text=is_text), _next(_cut(high, is_text=is_text), is_text=is_text)
         lows.append(low)
         highs.append(high)
     return pa.array(lows, as_bytes.type).view(array.type), pa.array(highs, as_bytes.type).view(array.type)
 
 
-def _of_batch(array: pa.Array, *, is_text: bool) -> tuple[bytes | None, bytes | None]:
-    limits = pc.min_max(array)
-    low, high = limits["min"].as_py(), limits["max"].as_py()
-    if low is None or high is None:
-        return None, None
-    if pc.max(pc.binary_length(array)).as_py() <= _PREFIX_BYTES:
-        return low, high
-    cut = _cut_text if is_text else _cut_bytes
-    return cut(low), (_next_text if is_text else _next_bytes)(cut(high))
-
-
-def _cut_bytes(value: bytes) -> bytes:
-    return value[:_PREFIX_BYTES]
-
-
-def _cut_text(value: bytes) -> bytes:
-    """Cut between code points."""
-    if len(value) <= _PREFIX_BYTES:
-        return value
+def _cut(value: bytes, *, is_text: bool) -> bytes:
+    """Return the first bytes; of a text only whole code points."""
     end = _PREFIX_BYTES
-    while value[end] & 0xC0 == 0x80:
+    while is_text and end < len(value) and value[end] & 0xC0 == 0x80:
         end -= 1
     return value[:end]
+
+
+def _next(value: bytes, *, is_text: bool) -> bytes | None:
+    """Return something larger of the same length, or None."""
+    return _next_text(value) if is_text else _next_bytes(value)
 
 
 def _next_bytes(value: bytes) -> bytes | None:
