@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 from lance_df.api.base import DatasetBase
 from lance_df.format.operations import UpdateBases
 from lance_df.refs import resolve_reference
-from lance_df.storage import open_location
 from lance_df.table.base_paths_write import DatasetBasePath, checked_bases, moved_bases
 from lance_df.table.clones import create_branch, deep_clone, shallow_clone
+from lance_df.table.places import find_place
 from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class Clones(DatasetBase):
             There is no such version.
         """
         options = self._storage_options if storage_options is None else storage_options
-        shallow_clone(self._at(reference), open_location(target_path, options))
+        shallow_clone(self._at(reference), find_place(target_path, options).location)
+        kwargs.setdefault("base_store_params", self._options_elsewhere())
         return _opened(target_path, options, kwargs)
 
     def deep_clone(
@@ -98,7 +99,7 @@ class Clones(DatasetBase):
     ) -> LanceDataset:
         """Make a table of a version of this one with copies of all its files; see `shallow_clone`."""
         options = self._storage_options if storage_options is None else storage_options
-        deep_clone(self._at(reference), open_location(target_path, options))
+        deep_clone(self._at(reference), find_place(target_path, options).location)
         return _opened(target_path, options, kwargs)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
@@ -161,6 +162,14 @@ class Clones(DatasetBase):
         bases = moved_bases(self._table.manifest.base_paths, moves, self._table.location)
         self._commit(UpdateBases((), moved_bases=bases), properties=transaction_properties)
         return self
+
+    def _options_elsewhere(self) -> dict[str, Mapping[str, Any]]:
+        """Return what a table needs to read files of this one, wherever it is."""
+        location = self._table.location
+        options = {path: params for path, params in location.options_elsewhere.items() if "/" in path}
+        if self._storage_options and not location.is_local:
+            options[location.uri] = self._storage_options
+        return options
 
     def _at(self, reference: VersionRef | None) -> Table:
         ref = resolve_reference(self._table, reference)

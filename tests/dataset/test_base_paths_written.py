@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -300,3 +301,31 @@ def test_bases_in_s3(bucket: str, s3_options: dict[str, Any], tmp_path: Path) ->
     assert values(lance.dataset(ours.uri, storage_options=options)) == values(ours) == [0, 2, 3, 4]
     ours.rebase_paths({bucket: f"{bucket}/moved"})
     assert ours.base_paths()[1].path == f"{bucket}/moved/base"
+
+
+@pytest.mark.parametrize("kind", ["by path", "by id"])
+def test_bases_with_options_of_their_own(
+    bucket: str, s3_options: dict[str, Any], tmp_path: Path, kind: str
+) -> None:
+    """The table is local, its base path in a store that needs an endpoint and keys."""
+    base = f"{bucket}/base"
+    options: dict[str, Any] = {"base_store_params": {f"{base}/": s3_options}}
+    if kind == "by id":
+        options = {"storage_options": {f"base_1.{key}": value for key, value in s3_options.items()}}
+    ours = lance_df.write_dataset(
+        rows(0, 3), tmp_path / "t", initial_bases=[DatasetBasePath(base)], target_bases=[base], **options
+    )
+    assert places(ours) == [1]
+    ours = lance_df.write_dataset(rows(3, 4), ours, mode="append", target_bases=[base])
+    ours.delete("a = 0")
+    again = lance_df.dataset(ours.uri, **options)
+    for data in (ours, again, pickle.loads(pickle.dumps(again)), ours.checkout_version((None, 3))):
+        assert values(data) == [1, 2, 3]
+    secret = s3_options["secret"]
+    assert secret not in f"{again!r} {again._table!r} {again._table.location!r} {again._table.shared!r}"
+    clone = again.shallow_clone(tmp_path / "clone")
+    assert values(clone) == [1, 2, 3]
+    remote = again.deep_clone(f"{bucket}/deep", storage_options=s3_options)
+    local = remote.shallow_clone(tmp_path / "of remote", storage_options={})
+    assert local.base_paths()[0].path == f"{bucket}/deep"
+    assert values(local) == values(remote) == [1, 2, 3]
