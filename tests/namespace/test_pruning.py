@@ -103,8 +103,8 @@ def partitioned(specs, rows):
     return manifest, parts
 
 
-def leaf(random_):
-    name = random_.choice(list(POOLS))
+def leaf(random_, sources):
+    name = random_.choice(sources if random_.random() < 0.8 else list(POOLS))
     data_type, pool = POOLS[name]
     column = Column((name,))
     present = [value for value in pool if value is not None]
@@ -117,13 +117,13 @@ def leaf(random_):
     return compare(column, data_type, random_.choice(list(Operator)), value)
 
 
-def predicate(random_, depth=2):
+def predicate(random_, sources, depth=2):
     if depth == 0 or random_.random() < 0.3:
-        return leaf(random_)
+        return leaf(random_, sources)
     kind = random_.choice([And, Or, And, Not])
     if kind is Not:
-        return Not(predicate(random_, depth - 1))
-    return kind(tuple(predicate(random_, depth - 1) for _ in range(random_.randint(2, 3))))
+        return Not(predicate(random_, sources, depth - 1))
+    return kind(tuple(predicate(random_, sources, depth - 1) for _ in range(random_.randint(2, 3))))
 
 
 @pytest.mark.parametrize("number", range(len(SPECS)))
@@ -132,9 +132,12 @@ def test_no_match_is_lost(number):
     other = random_.choice(SPECS)
     specs = [SPECS[number]] if other == SPECS[number] else [SPECS[number], other]
     manifest, parts = partitioned(specs, sample(random_, 120))
+    sources = [
+        SCHEMA.path(number)[0] for field in manifest.specs.fields.values() for number in field.source_ids
+    ]
     pruned = 0
-    for _ in range(30):
-        condition = predicate(random_)
+    for _ in range(40):
+        condition = predicate(random_, sources)
         kept = kept_members(manifest, [condition])
         for is_kept, rows in zip(kept, parts, strict=True):
             if not is_kept:
