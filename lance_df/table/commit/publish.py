@@ -105,7 +105,7 @@ def _publish_recorded(
         is_ours = _record(store, table, manifest, data)
     except CommitStateUnknownError:
         raise
-    except BaseException:
+    except LanceError:  # not when it was interrupted: it may be recorded
         with suppress(LanceError):
             staged.remove()
         raise
