@@ -181,6 +181,7 @@ def _spread(
     """Return values for the rows from ``first`` to ``stop``; each has that of the next of ``places``."""
     if stop - first == len(places):
         return list(arrays)
-    sources = np.searchsorted(places, np.arange(first, stop))
-    indices = pa.array(np.minimum(sources, len(places) - 1))
+    repeats = np.diff(places, prepend=first - 1)
+    repeats[-1] += stop - 1 - int(places[-1])
+    indices = pa.array(np.repeat(np.arange(len(places)), repeats))
     return [array.take(indices) for array in arrays]
