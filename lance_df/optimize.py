@@ -197,7 +197,9 @@ class Compaction:
         RetryableConflictError
             Others changed rows of the fragments meanwhile. Nothing is left behind.
         """
-        dataset._table, groups = compact(dataset._table, compaction_options(dataset._table, options or {}))
+        table, groups = compact(dataset._table, compaction_options(dataset._table, options or {}))
+        if groups:
+            dataset._follow(table)
         return CompactionMetrics._of(groups)
 
     @staticmethod
@@ -251,7 +253,7 @@ class Compaction:
             )
             for result in rewrites
         ]
-        dataset._table = commit_rewrites(table, groups)
+        dataset._follow(commit_rewrites(table, groups))
         return CompactionMetrics._of(groups)
 
 

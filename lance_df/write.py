@@ -13,6 +13,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.sources import to_batches
 from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.fragment_writer import FileLimits
+from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.open import table_at
 from lance_df.table.places import Place, find_place
 from lance_df.table.write import WriteOptions, write_table
@@ -179,6 +180,7 @@ def write_dataset(
     options = dataclasses.replace(options, external_store=place.external_store)
     file = write_table(place.location, data_schema, batches, mode=mode, options=options)
     made = table_at(place, file) if known is None else known.followed_by(file)
+    auto_cleanup(made)
     return LanceDataset._of(made, name, storage_options, None)
 
 

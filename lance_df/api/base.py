@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 
 if TYPE_CHECKING:
     from lance_df.format.operations import Operation
@@ -22,4 +23,9 @@ class DatasetBase:
 
     def _commit(self, operation: Operation, *, properties: Mapping[str, str] | None = None) -> None:
         """Commit an operation that was computed from this version, and move on to what it became."""
-        self._table = commit_change(self._table, operation, properties=properties)
+        self._follow(commit_change(self._table, operation, properties=properties))
+
+    def _follow(self, table: Table) -> None:
+        """Move on to a version that was made from this one, and clean up if the table asks for that."""
+        self._table = table
+        auto_cleanup(table)

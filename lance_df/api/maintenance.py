@@ -85,8 +85,10 @@ class Maintenance(DatasetBase):
         given = sorted(option for option, value in options.items() if value is not None)
         if given:
             raise UnsupportedFeatureError(f"a zone map is built without the option {given[0]!r} here")
-        self._table = create_zone_map(
-            self._table, column, name=name, replace=replace, train=train, rows_per_zone=rows_per_zone
+        self._follow(
+            create_zone_map(
+                self._table, column, name=name, replace=replace, train=train, rows_per_zone=rows_per_zone
+            )
         )
 
     def drop_index(self, name: str) -> None:
@@ -97,7 +99,7 @@ class Maintenance(DatasetBase):
         NotFoundError
             There is no such index.
         """
-        self._table = drop_index(self._table, name)
+        self._follow(drop_index(self._table, name))
 
     def describe_indices(self) -> list[IndexDescription]:
         """Return what indices there are, with their segments."""

@@ -90,4 +90,7 @@ class DatasetOptimizer:
             An index that was named is of another type.
         """
         names = None if index_names is None else frozenset(index_names)
-        self._dataset._table = optimize_zone_maps(self._dataset._table, names=names, retrain=retrain)
+        before = self._dataset._table
+        after = optimize_zone_maps(before, names=names, retrain=retrain)
+        if after is not before:
+            self._dataset._follow(after)

@@ -86,7 +86,8 @@ class RowChanges(DatasetBase):
                 yield change
 
         options = retry_options(conflict_retries, retry_timeout)
-        self._table, num_rows = commit_with_retries(self._table, compute, options)
+        table, num_rows = commit_with_retries(self._table, compute, options)
+        self._follow(table)
         return {"num_deleted_rows": num_rows}
 
     def update(
@@ -131,7 +132,8 @@ class RowChanges(DatasetBase):
                 yield change
 
         options = retry_options(conflict_retries, retry_timeout)
-        self._table, num_rows = commit_with_retries(self._table, compute, options)
+        table, num_rows = commit_with_retries(self._table, compute, options)
+        self._follow(table)
         return {"num_rows_updated": num_rows}
 
     def truncate_table(self) -> None:
@@ -142,7 +144,8 @@ class RowChanges(DatasetBase):
             with deletion(table, RowSet.all_of(table), predicate="true") as change:
                 yield change
 
-        self._table, _ = commit_with_retries(self._table, compute, RetryOptions())
+        table, _ = commit_with_retries(self._table, compute, RetryOptions())
+        self._follow(table)
 
     def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
         """Return a builder that merges rows into the table by their keys.

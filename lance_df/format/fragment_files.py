@@ -26,7 +26,7 @@ def deletion_file_names(fragments: FragmentList, bases: Collection[int | None]) 
 
     Files of an unknown kind count under the names of all kinds.
     """
-    names = set()
+    names: set[str] = set()
     for message in fragments.to_proto():
         if not message.HasField("deletion_file"):
             continue
