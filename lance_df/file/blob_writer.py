@@ -76,15 +76,17 @@ def _stored(array: pa.Array, store: Callable[[memoryview], int]) -> pa.Array:
 
 
 def _described(array: pa.Array, field: Field, store: Callable[[memoryview], int]) -> pa.Array:
-    data, uri, position, size = (array.field(name) for name in ("data", "uri", "position", "size"))
+    parts = {child.name: array.field(i) for i, child in enumerate(array.type)}
+    data, uri = parts["data"], parts["uri"]
     null = array.is_null().to_numpy(zero_copy_only=False)
     has_data, has_uri = (each.is_valid().to_numpy(zero_copy_only=False) for each in (data, uri))
     if (~null & (has_data == has_uri)).any():
         raise InvalidInputError(f"column {field.name!r}: a blob is either bytes or a URI")
     positions, sizes = _store_all(data, store, null)
     external = has_uri & ~null
-    positions[external] = position.fill_null(0).to_numpy()[external]
-    sizes[external] = size.fill_null(0).to_numpy()[external]
+    for name, numbers in (("position", positions), ("size", sizes)):
+        if name in parts:
+            numbers[external] = parts[name].fill_null(0).to_numpy()[external]
     kinds = np.where(external, _EXTERNAL, _INLINE).astype(np.uint8)
     uris = pa.compute.if_else(pa.array(external), uri, "")
     children = [kinds, positions, sizes, np.zeros(len(array), np.uint32), uris]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.jsonb import encode_jsonb
+from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from lance_df.format.schema import Field
@@ -32,6 +33,8 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
         return array
     if field.logical_type == "json":
         return encode_jsonb(array)
+    if field.is_struct and field.is_blob:
+        return _conform_blobs(array, wanted)
     if field.is_struct:
         children = [
             _conform(array.field(array.type.get_field_index(child.name)), child, child.arrow_type())
@@ -44,6 +47,22 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
     if field.children:
         return _conform_items(array, field, wanted)
     return array.cast(wanted)
+
+
+def _conform_blobs(array: pa.Array, wanted: pa.StructType) -> pa.Array:
+    """Conform blobs that are given as bytes, or that say less or more than the column can hold."""
+    given = {"data": array}
+    if pa.types.is_struct(array.type):
+        given = {field.name: array.field(i) for i, field in enumerate(array.type)}
+        for name in given.keys() - {field.name for field in wanted}:
+            if given[name].null_count < len(array):
+                raise InvalidInputError(f"the blobs of this column have no {name!r}")
+    children = [
+        given[field.name].cast(field.type) if field.name in given else pa.nulls(len(array), field.type)
+        for field in wanted
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
 
 
 def _conform_items(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:

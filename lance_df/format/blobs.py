@@ -8,8 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from lance_df.format.schema import BLOB_KEY, EXTENSION_METADATA, EXTENSION_NAME, PACKED_KEYS, Field
+import pyarrow as pa
 
+from lance_df.format.schema import (
+    BLOB_EXTENSION,
+    BLOB_KEY,
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    PACKED_KEYS,
+    Field,
+)
+
+_BYTES_OR_URI = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 _DESCRIPTION = tuple(Field(id=-1, name=name, logical_type="uint64") for name in ("position", "size"))
 _DESCRIPTION_2_2 = tuple(
     Field(id=-1, name=name, logical_type=logical_type, nullable=False)
@@ -38,6 +48,22 @@ def blob_description(field: Field) -> Field:
         return dataclasses.replace(field, logical_type="struct", children=_DESCRIPTION)
     if field.children:
         return field.with_children(blob_description(child) for child in field.children)
+    return field
+
+
+def blobs_as_stored(schema: pa.Schema, version: str) -> pa.Schema:
+    """Return the schema of a new table: from 2.2 on, blobs given as large binaries become bytes or URIs."""
+    return schema if version != "2.2" else pa.schema(map(_blob_as_stored, schema), schema.metadata)
+
+
+def _blob_as_stored(field: pa.Field) -> pa.Field:
+    metadata = dict(field.metadata or {})
+    if pa.types.is_struct(field.type) and metadata.get(EXTENSION_NAME.encode()) != BLOB_EXTENSION:
+        return field.with_type(pa.struct(list(map(_blob_as_stored, field.type))))
+    if pa.types.is_large_binary(field.type) and metadata.pop(BLOB_KEY.encode(), b"").lower() == b"true":
+        return field.with_type(_BYTES_OR_URI).with_metadata(
+            {**metadata, EXTENSION_NAME.encode(): BLOB_EXTENSION}
+        )
     return field
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
 BLOB_KEY = "lance-encoding:blob"
+BLOB_EXTENSION = b"lance.blob.v2"
 # Where an Arrow field says which id it has. Stored schemas say it otherwise, and do not keep it.
 FIELD_ID_KEY = "lance:field_id"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
@@ -68,7 +69,7 @@ class Field:
     @property
     def is_blob(self) -> bool:
         return self.metadata.get(BLOB_KEY, b"").lower() == b"true" or (
-            self.metadata.get(EXTENSION_NAME) == b"lance.blob.v2"
+            self.metadata.get(EXTENSION_NAME) == BLOB_EXTENSION
         )
 
     @property
@@ -268,7 +269,7 @@ def _build_tree(messages: Sequence[file_pb2.Field], source: str) -> tuple[Field,
 
 
 def _is_blob_v2(message: file_pb2.Field) -> bool:
-    return message.logical_type == "struct" and message.metadata.get(EXTENSION_NAME) == b"lance.blob.v2"
+    return message.logical_type == "struct" and message.metadata.get(EXTENSION_NAME) == BLOB_EXTENSION
 
 
 def _from_proto(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
@@ -308,7 +309,8 @@ def _flatten(field: Field, parent_id: int, out: list[file_pb2.Field]) -> None:
         message.unenforced_primary_key_position = field.primary_key_position
     out.append(message)
     for child in field.children:
-        _flatten(child, field.id, out)
+        # what has no id is no node of the tree: it follows its parent (2.2 files)
+        _flatten(child, -1 if child.id == -1 else field.id, out)
 
 
 def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:

@@ -52,6 +52,8 @@ def _matched(table: Sequence[Field], given: Sequence[Field], within: str) -> tup
 
 
 def _matched_field(table: Field, given: Field, path: str) -> Field:
+    if table.is_blob and table.is_struct and given.is_blob:
+        return table  # given as bytes, or as one of the kinds of structs
     if table.logical_type != given.logical_type:
         raise InvalidInputError(
             f"column {path!r} is of type {table.logical_type}, the data has {given.logical_type}"

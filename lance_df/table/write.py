@@ -18,6 +18,7 @@ from lance_df.errors import (
     LanceError,
 )
 from lance_df.file.legacy_dictionary_writer import check_dictionaries
+from lance_df.format.blobs import blobs_as_stored
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.operations import Append, Operation, Overwrite
 from lance_df.format.schema import Schema, schema_from_arrow
@@ -241,7 +242,7 @@ def _plan(table: Location, data_schema: pa.Schema, mode: Mode, options: WriteOpt
 
 def _plan_create(table: Location, data_schema: pa.Schema, options: WriteOptions) -> _Plan:
     version = resolve_version(options.data_storage_version)
-    schema = schema_from_arrow(data_schema)
+    schema = schema_from_arrow(blobs_as_stored(data_schema, version))
     check_schema(schema, version)
     bases = numbered_bases(checked_bases(options.initial_bases, (), table))
     dictionaries: dict[int, pa.Array] = {}
@@ -272,7 +273,8 @@ def _plan_overwrite(
     version = resolve_version(options.data_storage_version or _own_version(manifest))
     # ids of former columns are free again, unless the table says that they are not
     mark = manifest.max_allocated_field_id
-    schema = schema_from_arrow(data_schema, first_id=0 if mark is None else mark + 1)
+    new_schema = blobs_as_stored(data_schema, version)
+    schema = schema_from_arrow(new_schema, first_id=0 if mark is None else mark + 1)
     check_schema(schema, version)
     dictionaries: dict[int, pa.Array] = {}
 
