@@ -107,16 +107,19 @@ class DictionaryKeys:
 
 
 def check_dictionaries(schema: Schema) -> None:
-    """Check that dictionary columns have values, of which there may be none.
+    """Check that the values of dictionary columns are known, as pylance needs them, too.
 
     Raises
     ------
     InvalidInputError
-        They are not known, as no rows have been written. pylance cannot do without.
+        They are not: no rows have been written, or the column is added to a table.
     """
     for node in schema.walk():
         if node.has_dictionary and node.dictionary_values is None:
-            raise InvalidInputError(f"column {node.name!r}: file version 0.1 needs rows to make a dictionary")
+            raise InvalidInputError(
+                f"column {node.name!r}: in file version 0.1 a table gets its dictionaries when it is created "
+                "from rows, and neither without any nor later"
+            )
 
 
 def place_dictionaries(fields: Iterable[Field], position: int) -> tuple[bytes, tuple[Field, ...]]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings.legacy.encode import encode_column
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.file.legacy_dictionary_writer import DictionaryKeys, place_dictionaries
+from lance_df.file.legacy_dictionary_writer import DictionaryKeys, check_dictionaries, place_dictionaries
 from lance_df.file.legacy_statistics_writer import StatisticsCollector, one_batch
 from lance_df.file.writer import WrittenFile
 from lance_df.format.legacy_metadata import (
@@ -56,8 +56,19 @@ class LegacyFileWriter:
             Rows of a batch; the last one may have fewer.
         dictionaries
             The values of dictionary columns by field id, which all files of a table share. Where the schema
-            and this have none, the first rows tell, and what they tell is added here.
+            and this have none, the first rows tell, and what they tell is added here, for the table.
+
+        Raises
+        ------
+        InvalidInputError
+            The schema has a dictionary column without values, and there is nobody to tell them to.
         """
+        if dictionaries is None:
+            try:
+                check_dictionaries(schema)
+            except InvalidInputError:
+                sink.abort()
+                raise
         self.num_rows = 0
         self._sink = sink
         self._schema = schema

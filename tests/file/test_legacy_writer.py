@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 def write(path: Path, table: pa.Table, rows_per_group: int = 1024, schema: Schema | None = None) -> bytes:
     schema = schema or schema_from_arrow(table.schema)
     path.unlink(missing_ok=True)
-    writer = LegacyFileWriter(ByteSink(open_location(path)), schema, rows_per_group=rows_per_group)
+    writer = LegacyFileWriter(
+        ByteSink(open_location(path)), schema, rows_per_group=rows_per_group, dictionaries={}
+    )
     try:
         for batch in table.to_batches():
             writer.write_batch(batch.columns)
@@ -337,6 +339,13 @@ def test_dictionaries_end_where_their_keys_do(tmp_path: Path) -> None:
         write(tmp_path / "f", table)
     with pytest.raises(InvalidInputError, match="nulls need a dictionary of at least one value"):
         write(tmp_path / "f", pa.table({"d": dictionary([None])}))
+    assert not (tmp_path / "f").exists()
+
+
+def test_dictionaries_are_not_made_for_a_file_alone(tmp_path: Path) -> None:
+    schema = schema_from_arrow(pa.schema([("d", pa.dictionary(pa.int8(), pa.string()))]))
+    with pytest.raises(InvalidInputError, match="neither without any nor later"):
+        LegacyFileWriter(ByteSink(open_location(tmp_path / "f")), schema)
     assert not (tmp_path / "f").exists()
 
 

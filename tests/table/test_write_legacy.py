@@ -153,6 +153,17 @@ def test_manifests_hand_dictionaries_on(uri: str) -> None:
     assert lance.dataset(uri).to_table()["d"].to_pylist() == ["q"]
 
 
+def test_dictionary_columns_are_not_added(uri: str) -> None:
+    """A table that was committed with such a column would be lost: its manifest has no values."""
+    lance_df.write_dataset(pa.table({"a": [1]}), uri, data_storage_version="legacy")
+    new = pa.table({"d": pa.array(["x"]).dictionary_encode()})
+    with pytest.raises(OSError, match="missing dictionary metadata"):
+        lance.dataset(uri).add_columns(new.to_reader())
+    with pytest.raises(InvalidInputError, match="neither without any nor later"):
+        lance_df.dataset(uri).add_columns(new.to_reader())
+    assert lance_df.dataset(uri).to_table().column_names == ["a"]
+
+
 def test_options_of_new_tables(uri: str) -> None:
     lance_df.write_dataset(
         rows(0, 5),
