@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 import numpy as np
 import pyarrow as pa
 
+from lance_df.api.operation_models import from_transaction
 from lance_df.api.row_filters import check_addressable, matching_rows, retry_options
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
-from lance_df.format.transaction import Transaction
+from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.table.changes.merge import (
     MergeClauses,
     MergeStatistics,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from lance_df.api.base import DatasetBase
     from lance_df.format.schema import Schema
+    from lance_df.operations import Transaction
     from lance_df.table.changes.retry import Change
     from lance_df.table.table import Table
 
@@ -128,6 +130,14 @@ class MergeInsertBuilder:
             )
         return self._with(write_mode=WriteMode(mode))
 
+    def target_bases(self, bases: Iterable[str]) -> Self:
+        """Write new data files to these base paths in turn: names or paths of registered ones."""
+        return self._with(target_bases=tuple(bases))
+
+    def target_all_bases(self, include_primary: bool = True) -> Self:
+        """Write new data files to all base paths in turn, and to the table itself unless told not to."""
+        return self._with(target_all_bases=bool(include_primary))
+
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
         """Merge rows, and move the dataset on to the version that this makes.
 
@@ -151,7 +161,8 @@ class MergeInsertBuilder:
             Other writers changed the table in a way that forbids this.
         """
         compute = self._compute(data_obj, schema)
-        self._dataset._table, statistics = commit_with_retries(self._dataset._table, compute, self._retry)
+        table, statistics = commit_with_retries(self._dataset._table, compute, self._retry)
+        self._dataset._follow(table)
         return _result(statistics)
 
     def execute_uncommitted(
@@ -160,10 +171,10 @@ class MergeInsertBuilder:
         """Write the files of a merge, and return the transaction to commit, and how many rows it changes."""
         table = self._dataset._table
         with self._compute(data_obj, schema)(table) as change:
-            transaction = Transaction(
+            transaction = TransactionModel(
                 read_version=table.version, uuid=str(uuid.uuid4()), operation=change.operation
             )
-        return transaction, _result(change.result)
+        return from_transaction(transaction), _result(change.result)
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
         """Return what the merge does, as text. Reads and writes nothing."""

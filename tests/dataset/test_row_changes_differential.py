@@ -156,7 +156,7 @@ def test_random_changes(tmp_path: Path, version: str, stable: bool, seed: int):
     if version != "0.1":
         lance.dataset(theirs_path).create_scalar_index("name", "BTREE")
     shutil.copytree(theirs_path, mixed_path)
-    for number in range(12):
+    for number in range(9):
         change = step(rng, schema)
         expected = change(lance.dataset(theirs_path))
         library = lance_df if number % 4 else lance

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Update
+from lance_df.table.base_paths_write import choose_targets
 from lance_df.table.changes.column_patch import columns_patched
 from lance_df.table.changes.key_values import is_comparable
 from lance_df.table.changes.matching import Matches, find_matches
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.format.fragments import Fragment
+    from lance_df.table.base_paths import DataTarget
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
@@ -95,6 +97,8 @@ class MergeClauses:
         ``None``.
     use_statistics
         Whether indices and statistics may tell where the keys are not.
+    target_bases, target_all_bases
+        The base paths for new rows, see :func:`lance_df.table.base_paths_write.choose_targets`.
     """
 
     on: tuple[str, ...]
@@ -105,6 +109,8 @@ class MergeClauses:
     unmatched: RowCondition | None = None
     write_mode: WriteMode = WriteMode.AUTO
     use_statistics: bool = True
+    target_bases: tuple[str, ...] = ()
+    target_all_bases: bool | None = None
 
     def rewrites_columns(self, source: Source, table: Table) -> bool:
         """Whether new files for some columns are written, and not new rows.
@@ -177,7 +183,16 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
     updated = chosen if clauses.when_matched is WhenMatched.UPDATE else Matches.none()
     if clauses.delete_unmatched:
         removed = removed.union(_unmatched(table, matches, clauses))
-    with _written(table, source, updated, inserted) as fragments, rows_removed(table, removed) as removal:
+    targets = choose_targets(
+        table.location,
+        table.manifest.base_paths,
+        names=clauses.target_bases,
+        all_bases=clauses.target_all_bases,
+    )
+    with (
+        _written(table, source, updated, inserted, targets) as fragments,
+        rows_removed(table, removed) as removal,
+    ):
         operation = Update(
             removal.removed_fragment_ids,
             removal.updated_fragments,
@@ -257,7 +272,11 @@ def _unmatched(table: Table, matches: Matches, clauses: MergeClauses) -> RowSet:
 
 @contextmanager
 def _written(
-    table: Table, source: Source, updated: Matches, inserted: npt.NDArray[np.int64]
+    table: Table,
+    source: Source,
+    updated: Matches,
+    inserted: npt.NDArray[np.int64],
+    targets: tuple[DataTarget, ...],
 ) -> Iterator[tuple[Fragment, ...]]:
     """Write updated rows, then inserted ones."""
     if source.is_whole(table.schema) and not table.uses_stable_row_ids:
@@ -266,7 +285,7 @@ def _written(
         batches: Iterator[pa.RecordBatch] = inserted_rows(table, source, numbers)
     else:
         batches = chain(updated_rows(table, source, updated), inserted_rows(table, source, inserted))
-    with rows_written(table, table.schema, batches) as fragments:
+    with rows_written(table, table.schema, batches, targets=targets) as fragments:
         if table.uses_stable_row_ids:
             yield with_row_ids(fragments, row_ids_at(table, updated.addresses))
         else:

@@ -10,18 +10,19 @@ from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.schema_rules import check_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.schema import Schema
+    from lance_df.table.base_paths import DataTarget
     from lance_df.table.table import Table
 
 
 @contextmanager
 def rows_written(
-    table: Table, schema: Schema, batches: Iterable[pa.RecordBatch]
+    table: Table, schema: Schema, batches: Iterable[pa.RecordBatch], *, targets: Sequence[DataTarget] = ()
 ) -> Iterator[tuple[Fragment, ...]]:
     """Write rows into new fragments, and remove these again when what is done with them fails.
 
@@ -29,6 +30,8 @@ def rows_written(
     ----------
     schema
         The part of the table's schema that the batches bring.
+    targets
+        Where the files go, in turn; by default below the root of the table.
 
     Raises
     ------
@@ -40,6 +43,6 @@ def rows_written(
     version = data_version(table)
     check_schema(schema, version)
     with fragments_written(
-        table.location, schema, batches, version=version, limits=FileLimits()
+        table.location, schema, batches, version=version, limits=FileLimits(), targets=targets
     ) as fragments:
         yield fragments
