@@ -10,6 +10,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from manifest_edits import edit_manifest
 
 import lance_df
 from lance_df.errors import (
@@ -409,6 +410,63 @@ def test_a_cast_and_appended_rows_are_not_combined(tmp_path: Path) -> None:
     with pytest.raises(ConflictError):
         lance_df.LanceDataset.commit(uri, staged, read_version=stale.version)
     assert lance_df.dataset(uri).to_table()["a"].null_count == 0
+
+
+@pytest.mark.parametrize("data", [None, [{"w": 1}, {"w": 2}, None, {"w": 4}]], ids=["nulls", "values"])
+def test_structs_get_fields_also_where_they_are_null(tmp_path: Path, data: list[Any] | None) -> None:
+    kind = pa.struct([("x", pa.int64())])
+    new = pa.field("st", pa.struct([("w", pa.int8())]))
+    table = pa.table({"st": pa.array([{"x": 1}, None, {"x": None}, {"x": 4}], kind)})
+    opened = []
+    for library in (lance, lance_df):
+        uri = str(tmp_path / library.__name__)
+        lance.write_dataset(table, uri)
+        ds = library.dataset(uri)
+        ds.add_columns(new if data is None else pa.table({"st": pa.array(data, new.type)}))
+        opened.append(ds.to_table())
+        assert described(uri)["schema"] == described(str(tmp_path / "lance"))["schema"]
+    assert opened[0] == opened[1] == lance.dataset(uri).to_table()
+
+
+def test_structs_in_lists_get_fields_and_are_cast(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("x", pa.int64())]))
+    table = pa.table({"l": pa.array([[{"x": 1}, None], None, [], [{"x": 2}]], kind)})
+    opened = []
+    for library in (lance, lance_df):
+        uri = str(tmp_path / library.__name__)
+        lance.write_dataset(table, uri)
+        ds = library.dataset(uri)
+        ds.add_columns(pa.field("l", pa.list_(pa.struct([("w", pa.int8())]))))
+        opened.append(ds.to_table())
+    assert opened[0] == opened[1]
+    ds.alter_columns({"path": "l.item.x", "data_type": pa.int32()})
+    assert ds.to_table()["l"].to_pylist() == opened[0]["l"].to_pylist()
+    assert lance.dataset(uri).to_table() == ds.to_table()
+    ds.validate()
+    with pytest.raises(InvalidInputError, match="already"):
+        ds.add_columns(pa.table({"l": pa.array([[{"v": 1}]] * 4)}))
+
+
+def test_the_mark_of_field_ids_is_kept(tmp_path: Path) -> None:
+    """A table may say that field ids are never used again."""
+    uri = make(tmp_path, "2.2")
+
+    def mark(manifest: Any) -> None:
+        manifest.writer_feature_flags |= 32768
+        manifest.max_allocated_field_id = 20
+
+    edit_manifest(uri, mark)
+    ds = lance_df.dataset(uri)
+    ds.add_columns({"n": "a + a"})
+    ds.drop_columns(["n"])
+    ds.add_columns({"n": "a + a"})
+    ds.alter_columns({"path": "a", "data_type": pa.int64()})
+    assert {field.name(): field.id() for field in ds.lance_schema.fields()}["n"] == 22
+    assert open_table(uri).manifest.max_allocated_field_id == 23
+    lance.dataset(uri).add_columns({"m": "a + a"})
+    ds.checkout_latest()
+    assert {field.name(): field.id() for field in ds.lance_schema.fields()}["m"] == 24
+    ds.validate()
 
 
 def test_a_cast_keeps_the_metadata_of_the_field(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def null_columns(table: Table, given: pa.Schema) -> Merge:
         if not field.nullable:
             raise InvalidInputError(f"column {field.name!r} would be null, but is not nullable")
     version = data_version(table)
-    new = with_new_fields(table.manifest, given, data_format=version)
+    new = with_new_fields(table.manifest, given, data_format=version, in_lists=True)
     if version == "0.1":
         raise UnsupportedFeatureError(f"{table.uri}: 0.1 tables cannot have columns without data")
     return Merge(tuple(table.fragments), new.schema, preserves_nullability=True)

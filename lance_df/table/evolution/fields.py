@@ -129,7 +129,9 @@ class NewFields:
         return all(field.nullable for field in self.part.walk())
 
 
-def with_new_fields(manifest: Manifest, given: pa.Schema, *, data_format: str) -> NewFields:
+def with_new_fields(
+    manifest: Manifest, given: pa.Schema, *, data_format: str, in_lists: bool = False
+) -> NewFields:
     """Add columns, and in 2.2 fields of structs, to a schema.
 
     Parameters
@@ -139,6 +141,9 @@ def with_new_fields(manifest: Manifest, given: pa.Schema, *, data_format: str) -
         the schema is added to the table's.
     data_format
         File version of the new data.
+    in_lists
+        Whether structs in lists may get new fields. Without data they can; with data, the lengths of lists
+        would be in two files.
 
     Raises
     ------
@@ -148,8 +153,8 @@ def with_new_fields(manifest: Manifest, given: pa.Schema, *, data_format: str) -
         A type that the format cannot hold.
     """
     schema = manifest.schema
-    numbering = Numbering(highest_field_id(manifest) + 1)
-    fields, part = _merged(schema.fields, schema_from_arrow(given).fields, numbering, "", data_format)
+    merge = _Merge(Numbering(highest_field_id(manifest) + 1), data_format, in_lists)
+    fields, part = merge.levels(schema.fields, schema_from_arrow(given).fields, "")
     check_schema(Schema(fields=part), data_format)
     metadata = {key.decode(): value for key, value in (given.metadata or {}).items()}
     return NewFields(
@@ -158,30 +163,42 @@ def with_new_fields(manifest: Manifest, given: pa.Schema, *, data_format: str) -
     )
 
 
-def _merged(
-    old: Sequence[Field], new: Sequence[Field], numbering: Numbering, within: str, data_format: str
-) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-    """Return all fields of one level, and those of them that are new or hold new ones."""
-    fields = {field.name: field for field in old}
-    part: list[Field] = []
-    names = [field.name for field in new]
-    for field in new:
-        path = within + field.name
-        if names.count(field.name) > 1:
-            raise InvalidInputError(f"two new columns are called {path!r}")
-        before = fields.get(field.name)
-        if before is None:
-            numbered = numbering.numbered(field)
-            fields[field.name] = numbered
-            part.append(numbered)
-            continue
-        if not (before.is_struct and field.is_struct) or before.is_packed or before.is_blob:
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """Puts new fields among those that there are."""
+
+    numbering: Numbering
+    data_format: str
+    in_lists: bool
+
+    def levels(
+        self, old: Sequence[Field], new: Sequence[Field], within: str
+    ) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+        """Return all fields of one level, and those of them that are new or hold new ones."""
+        fields = {field.name: field for field in old}
+        part: list[Field] = []
+        names = [field.name for field in new]
+        for field in new:
+            path = within + field.name
+            if names.count(field.name) > 1:
+                raise InvalidInputError(f"two new columns are called {path!r}")
+            before = fields.get(field.name)
+            if before is None:
+                fields[field.name] = self.numbering.numbered(field)
+                part.append(fields[field.name])
+                continue
+            self._check_nests(before, field, path)
+            children, new_children = self.levels(before.children, field.children, f"{path}.")
+            fields[field.name] = before.with_children(children)
+            part.append(before.with_children(new_children))
+        return tuple(fields.values()), tuple(part)
+
+    def _check_nests(self, before: Field, field: Field, path: str) -> None:
+        is_struct = before.is_struct and not before.is_packed and not before.is_blob
+        is_list = self.in_lists and before.is_list and not before.children[0].is_leaf
+        if before.logical_type != field.logical_type or not (is_struct or is_list):
             raise InvalidInputError(f"there is a column {path!r} already")
-        if data_format != "2.2":
+        if self.data_format != "2.2":
             raise UnsupportedFeatureError(
-                f"column {path!r} is a struct: files of version {data_format} cannot get new fields in it"
+                f"column {path!r} is there, and its struct gets no new fields in files of {self.data_format}"
             )
-        children, new_children = _merged(before.children, field.children, numbering, f"{path}.", data_format)
-        fields[field.name] = before.with_children(children)
-        part.append(before.with_children(new_children))
-    return tuple(fields.values()), tuple(part)
