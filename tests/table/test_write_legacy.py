@@ -13,6 +13,7 @@ import pytest
 import lance_df
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.file.legacy import LegacyFileReader
+from lance_df.fragment import write_fragments
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -162,6 +163,17 @@ def test_dictionary_columns_are_not_added(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="neither without any nor later"):
         lance_df.dataset(uri).add_columns(new.to_reader())
     assert lance_df.dataset(uri).to_table().column_names == ["a"]
+
+
+def test_dictionaries_of_staged_rows(uri: str) -> None:
+    table = pa.table({"d": pa.array(["x", "y"]).dictionary_encode()})
+    staged = write_fragments(table, uri, data_storage_version="legacy")
+    with pytest.raises(InvalidInputError, match="neither without any nor later"):
+        lance_df.LanceDataset.commit(uri, lance_df.LanceOperation.Overwrite(table.schema, staged))
+    lance_df.write_dataset(table, uri, data_storage_version="legacy")
+    staged = write_fragments(table.slice(1), uri, mode="append")
+    lance_df.LanceDataset.commit(uri, lance_df.LanceOperation.Append(staged), read_version=1)
+    assert lance.dataset(uri).to_table()["d"].to_pylist() == ["x", "y", "y"]
 
 
 def test_options_of_new_tables(uri: str) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 import struct
 from typing import TYPE_CHECKING
 
-from lance_df.file.legacy_dictionary_writer import place_dictionaries
+from lance_df.file.legacy_dictionary_writer import check_dictionaries, place_dictionaries
 from lance_df.format.manifest import serialize_indices
 
 if TYPE_CHECKING:
@@ -20,7 +20,15 @@ _FOOTER_VERSION = (0, 2)
 
 
 def serialize_manifest_file(state: TableState, transaction: Transaction) -> bytes:
-    """Return the bytes of the manifest file of a version, with the transaction that made it."""
+    """Return the bytes of the manifest file of a version, with the transaction that made it.
+
+    Raises
+    ------
+    InvalidInputError
+        A dictionary column of file version 0.1 without its values, which nobody could read.
+    """
+    if state.manifest.data_format == "0.1":
+        check_dictionaries(state.manifest.schema)
     content, fields = place_dictionaries(state.manifest.schema.fields, 0)
     schema = dataclasses.replace(state.manifest.schema, fields=fields)
     manifest = dataclasses.replace(state.manifest, schema=schema, index_section=None)
