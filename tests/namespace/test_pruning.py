@@ -244,3 +244,15 @@ def test_members_of_no_spec_are_an_error():
     manifest.members = manifest.members.set_column(0, "object_id", pa.array(["v10$x$dataset"]))
     with pytest.raises(CorruptDataError, match="'v10'"):
         kept_members(manifest, [where("i", "=", 1)])
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_truncated_texts_keep_all_that_begin_like_them(width):
+    texts = [text for text in POOLS["s"][1] if text is not None]
+    for text in texts:
+        for operator in ("=", "<=", ">="):
+            found = kept_values([f"truncate(s, {width})"], column_of("s", texts), where("s", operator, text))
+            assert text[:width] in found
+        assert kept_values([f"truncate(s, {width})"], column_of("s", texts), where("s", "=", text)) == [
+            text[:width]
+        ]

@@ -1,0 +1,46 @@
+"""Partition values as keys: equal values, NULL among them, have equal bytes, and others have not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.hashing import canonical_bytes
+
+_NULL_LENGTH = 2**32 - 1
+
+
+def value_keys(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return one key (large_binary) for each row of some columns of equal lengths."""
+    empty = pa.scalar(b"", pa.large_binary())
+    parts: list[pa.Array] = []
+    for column in columns:
+        data = canonical_bytes(column).cast(pa.large_binary())
+        lengths = pc.fill_null(pc.binary_length(data), _NULL_LENGTH).to_numpy(zero_copy_only=False)
+        # a length before each value keeps ('a', 'bc') apart from ('ab', 'c')
+        prefix = pa.Array.from_buffers(
+            pa.binary(4), len(data), [None, pa.py_buffer(lengths.astype("<u4").tobytes())]
+        )
+        parts += [prefix.cast(pa.large_binary()), pc.fill_null(data, empty)]
+    return pc.binary_join_element_wise(*parts, empty)
+
+
+def group_rows(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Group rows by their values.
+
+    Returns
+    -------
+    The order that brings rows of a group together, otherwise as they came; where each group begins in it; and
+    the first row of each group.
+    """
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        codes = codes * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy(zero_copy_only=False)
+        _, codes = np.unique(codes, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    return order, starts, order[starts]

@@ -1,0 +1,144 @@
+"""Find the tables and namespaces of partitions by their values, and describe new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import CorruptDataError
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.manifest_table import NAMESPACE, TABLE
+from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, object_id, partition_name, table_folder
+
+if TYPE_CHECKING:
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.namespace.routing import WrittenPartition
+    from lance_df.storage import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The table of a partition, and its published version."""
+
+    object_id: str
+    folder: Location
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of a partition's table, and the last parts of the names of the namespaces above it."""
+
+    folder: Location
+    path: tuple[str, ...]
+
+
+class PartitionIndex:
+    """The partitions of the current spec version, in one version of a namespace."""
+
+    def __init__(self, root: Location, manifest: NamespaceManifest) -> None:
+        self._root = root
+        self._manifest = manifest
+        self._spec = manifest.specs.current
+        self._columns = [field.column for field in self._spec.fields]
+        members = manifest.members
+        self._members = members.filter(pc.starts_with(members["object_id"], self._spec.name + SEPARATOR))
+        self._levels = range(1, len(self._columns) + 1)
+        self._keys = self._keys_of(self._members, len(self._columns))
+        self._new_segments: list[dict[bytes, str]] = [{} for _ in self._levels]
+
+    def place(self, values: pa.RecordBatch) -> list[Place]:
+        """Return where the tables of partitions are; a new place where there is none yet.
+
+        Parameters
+        ----------
+        values
+            Distinct partition values, one row for each partition.
+        """
+        positions = self._positions(value_keys(values.columns))
+        levels = [value_keys(values.columns[:level]).to_pylist() for level in self._levels]
+        places = []
+        for number, position in enumerate(positions):
+            path = tuple(self._segment(keys[number], depth) for depth, keys in enumerate(levels))
+            folder = (
+                self._root / table_folder(object_id([self._spec.name, *path, MEMBER_NAME]))
+                if position is None
+                else self._member(position).folder
+            )
+            places.append(Place(folder, path))
+        return places
+
+    def _segment(self, key: bytes, depth: int) -> str:
+        """Return the last part of the name of a namespace, which is kept from then on."""
+        known = self._known_namespaces[depth].get(key)
+        if known is not None:
+            return known.rpartition(SEPARATOR)[2]
+        return self._new_segments[depth].setdefault(key, partition_name())
+
+    def find(self, partitions: Sequence[WrittenPartition]) -> list[Member | None]:
+        """Return the member of each partition, None where there is none."""
+        keys = pa.array([partition.key for partition in partitions], pa.large_binary())
+        return [None if position is None else self._member(position) for position in self._positions(keys)]
+
+    def rows_of(self, fresh: Sequence[tuple[WrittenPartition, int]]) -> pa.Table:
+        """Return the rows of ``__manifest`` for new partitions and the versions of their tables.
+
+        A namespace for each level of the spec that there is not yet, and below the last one the table.
+        """
+        rows: list[dict[str, Any]] = []
+        added: list[dict[bytes, str]] = [{} for _ in self._levels]
+        for partition, version in fresh:
+            values = partition.values.to_pylist()[0]
+            parent = self._spec.name
+            for level, segment in zip(self._levels, partition.place.path, strict=True):
+                key = value_keys(partition.values.columns[:level])[0].as_py()
+                name = self._known_namespaces[level - 1].get(key) or added[level - 1].get(key)
+                if name is None:
+                    name = added[level - 1][key] = f"{parent}{SEPARATOR}{segment}"
+                    rows.append(_row(name, NAMESPACE, {each: values[each] for each in self._columns[:level]}))
+                parent = name
+            table = _row(f"{parent}{SEPARATOR}{MEMBER_NAME}", TABLE, values)
+            rows.append({**table, "location": partition.place.folder.name, "read_version": version})
+        return pa.Table.from_pylist(rows, self._manifest.table.arrow_schema)
+
+    @cached_property
+    def _known_namespaces(self) -> list[dict[bytes, str]]:
+        """For each level the ids of namespaces by the key of their values."""
+        rows = self._manifest.rows
+        depth = pc.count_substring(rows["object_id"], SEPARATOR)
+        is_own = pc.and_(
+            pc.equal(rows["object_type"], NAMESPACE),
+            pc.starts_with(rows["object_id"], self._spec.name + SEPARATOR),
+        )
+        found = []
+        for level in self._levels:
+            own = rows.filter(pc.and_(is_own, pc.equal(depth, level)))
+            keys = self._keys_of(own, level).to_pylist()
+            found.append(dict(zip(keys, own["object_id"].to_pylist(), strict=True)))
+        return found
+
+    def _keys_of(self, rows: pa.Table, level: int) -> pa.Array:
+        if not len(rows):
+            return pa.array([], pa.large_binary())
+        return value_keys([pa.concat_arrays(rows[name].chunks) for name in self._columns[:level]])
+
+    def _positions(self, keys: pa.Array) -> list[int | None]:
+        found: list[int | None] = pc.index_in(keys, value_set=self._keys).to_pylist()
+        return found
+
+    def _member(self, position: int) -> Member:
+        row = self._members.slice(position, 1).to_pylist()[0]
+        if row["location"] is None or row["read_version"] is None:
+            raise CorruptDataError(
+                f"{self._manifest.table.uri}: the table {row['object_id']} has no location or no version"
+            )
+        return Member(row["object_id"], self._root.child(row["location"]), row["read_version"])
+
+
+def _row(name: str, kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {"object_id": name, "object_type": kind, "metadata": "{}", **values}
