@@ -61,14 +61,16 @@ class DataFile:
         )
 
     def _to_format(self) -> fragments.DataFile:
+        if not isinstance(self.path, str):
+            raise InvalidInputError(f"the path of a data file is text, not {self.path!r:.60}")
         return fragments.DataFile(
             path=self.path,
-            fields=tuple(self.fields),
-            column_indices=tuple(self.column_indices),
-            major_version=self.file_major_version,
-            minor_version=self.file_minor_version,
-            size_bytes=self.file_size_bytes or 0,
-            base_id=self.base_id,
+            fields=_integers(self.fields, "fields"),
+            column_indices=_integers(self.column_indices, "column_indices"),
+            major_version=_integer(self.file_major_version, "file_major_version", bits=32),
+            minor_version=_integer(self.file_minor_version, "file_minor_version", bits=32),
+            size_bytes=_integer(self.file_size_bytes or 0, "file_size_bytes", bits=62),
+            base_id=None if self.base_id is None else _integer(self.base_id, "base_id", bits=32),
         )
 
     def _to_dict(self) -> dict[str, Any]:
@@ -109,8 +111,17 @@ class DeletionFile:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `json` returned."""
-        return cls(**_parsed(text))
+        """Parse what `json` returned.
+
+        Raises
+        ------
+        InvalidInputError
+            It is not such a text.
+        """
+        try:
+            return cls(**_parsed(text))
+        except TypeError as err:
+            raise InvalidInputError(f"no deletion file: {text!r:.80}") from err
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
         """Return the path, below ``base_uri`` if that is given."""
@@ -134,10 +145,10 @@ class DeletionFile:
             raise InvalidInputError(f"file_type is {self.file_type!r}, expected 'array' or 'bitmap'")
         return fragments.DeletionFile(
             file_type=types[self.file_type],
-            read_version=self.read_version,
-            id=self.id,
-            num_deleted_rows=self.num_deleted_rows,
-            base_id=self.base_id,
+            read_version=_integer(self.read_version, "read_version", bits=64),
+            id=_integer(self.id, "id of a deletion file", bits=64),
+            num_deleted_rows=_integer(self.num_deleted_rows, "num_deleted_rows", bits=32),
+            base_id=None if self.base_id is None else _integer(self.base_id, "base_id", bits=32),
         )
 
 
@@ -207,7 +218,7 @@ class FragmentMetadata:
                 last_updated_at_version_meta=_sequence_from_json(values.get("last_updated_at_version_meta")),
                 overlays=list(values.get("overlays") or []),
             )
-        except (KeyError, TypeError, ValueError) as err:
+        except (AttributeError, KeyError, TypeError, ValueError) as err:
             raise InvalidInputError(f"no fragment metadata: {json_data!r:.80}") from err
 
     @classmethod
@@ -226,14 +237,29 @@ class FragmentMetadata:
 
     def _to_format(self) -> Fragment:
         return Fragment(
-            id=self.id,
+            id=_integer(self.id, "id of a fragment", bits=32),
             files=tuple(file._to_format() for file in self.files),
             deletion_file=None if self.deletion_file is None else self.deletion_file._to_format(),
-            physical_rows=self.physical_rows,
+            physical_rows=_integer(self.physical_rows, "physical_rows", bits=32),
             row_ids=self.row_id_meta,
             created_at=self.created_at_version_meta,
             last_updated_at=self.last_updated_at_version_meta,
         )
+
+
+def _integer(value: object, name: str, *, bits: int) -> int:
+    if type(value) is not int or not 0 <= value < 2**bits:
+        raise InvalidInputError(f"{name} is {value!r:.60}, expected an integer of {bits} bits")
+    return value
+
+
+def _integers(values: object, name: str) -> tuple[int, ...]:
+    """Check ids and column numbers, which have 32 bits and a sign."""
+    if not isinstance(values, list | tuple):
+        raise InvalidInputError(f"{name} are a list of integers, not {values!r:.60}")
+    return tuple(
+        _integer(value + 2**31 if type(value) is int else value, name, bits=32) - 2**31 for value in values
+    )
 
 
 def _inline(sequence: SequenceRef) -> bytes | None:
@@ -248,6 +274,8 @@ def _sequence_from_json(value: Mapping[str, list[int]] | None) -> bytes | None:
     if value is None:
         return None
     (data,) = value.values()
+    if not isinstance(data, list):  # of a number, bytes would make as many zeros
+        raise TypeError(data)
     return bytes(data)
 
 

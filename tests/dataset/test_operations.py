@@ -18,6 +18,8 @@ import lance
 import pyarrow as pa
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from manifest_edits import edit_manifest
 
 import lance_df
@@ -521,6 +523,42 @@ def test_mistakes_are_told_and_leave_nothing_behind(table: str, staged: Fragment
     with pytest.raises(error):
         call(table, staged)
     assert {path for path in Path(table).parent.rglob("*") if path.is_file()} == before
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+WHERE = [
+    *(("id",), ("physical_rows",), ("files",), ("deletion_file",), ("row_id_meta",), ("overlays",)),
+    *(("created_at_version_meta",), ("files", 0), ("files", 0, "path"), ("files", 0, "fields")),
+    *(("files", 0, "column_indices"), ("files", 0, "column_indices", 0), ("files", 0, "fields", 1)),
+    *(("files", 0, "file_major_version"), ("files", 0, "file_size_bytes"), ("files", 0, "base_id")),
+]
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(where=st.sampled_from(WHERE), value=JSON)
+def test_odd_descriptions_are_refused(
+    table: str, staged: FragmentMetadata, where: tuple[str | int, ...], value: Any
+) -> None:
+    """Whatever stands somewhere in a description that came from elsewhere, the table stays readable."""
+    described = json.loads(json.dumps(staged.to_json()))
+    place: Any = described
+    for step in where[:-1]:
+        place = place[step]
+    place[where[-1]] = value
+    operation = lance_df.LanceDataset.commit
+    try:
+        fragment = FragmentMetadata.from_json(json.dumps(described))
+        made = operation(table, OURS.Append([fragment]), read_version=1, detached=True)
+    except LanceError:
+        return
+    try:
+        made.to_table()
+    except LanceError:
+        assert where[0] in ("physical_rows", "files")
 
 
 def test_what_was_computed_from_an_old_version_conflicts(tmp_path: Path) -> None:
