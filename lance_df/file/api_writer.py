@@ -204,6 +204,8 @@ class LanceFileWriter:
 
     def _give_up(self) -> None:
         self.closed = True
+        if self._writer is not None:
+            self._writer.abort()  # stops its threads, too
         self._discard()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from lance_df.errors import InvalidInputError, LanceError, StorageError, UnsupportedFeatureError
 from lance_df.file import LanceFileReader, LanceFileWriter
+from lance_df.storage.sink import ByteSink
 
 TABLE = pa.table({"a": [1, 2, None], "s": ["x", None, ""], "l": [[1.5], [], [2.5, None]]})
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string())])
@@ -155,6 +157,33 @@ def test_an_exception_within_leaves_the_former_file(path: Path) -> None:
     with LanceFileWriter(path) as writer:
         writer.write_batch(TABLE)
     assert read_by_pylance(path).num_rows == 3
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.2"])
+def test_a_full_disk_at_any_moment(path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """Every single write fails once."""
+    write, left = ByteSink.write, [0]
+
+    def limited(sink: ByteSink, data: bytes | memoryview) -> None:
+        if not left[0]:
+            raise StorageError("the disk is full")
+        left[0] -= 1
+        write(sink, data)
+
+    monkeypatch.setattr(ByteSink, "write", limited)
+    for limit in itertools.count():
+        left[0] = limit
+        writer = LanceFileWriter(path, TABLE.schema, version=version)
+        try:
+            writer.write_batch(TABLE)
+            writer.add_global_buffer(b"x")
+            writer.close()
+        except StorageError:
+            assert not list(path.parent.iterdir())
+        else:
+            break
+    assert limit > 10
+    assert read_by_pylance(path).num_rows == TABLE.num_rows
 
 
 def test_a_writer_that_is_forgotten_leaves_nothing(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -11,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError, LanceError, StorageError, UnsupportedFeatureError
 from lance_df.file.legacy import LegacyFileReader
 from lance_df.fragment import write_fragments
 from lance_df.storage import open_location
+from lance_df.storage.sink import ByteSink
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,6 +242,28 @@ def test_bad_input_leaves_nothing(tmp_path: Path, uri: str, case: str) -> None:
     with pytest.raises(LanceError):
         lance_df.write_dataset(table, uri, data_storage_version="legacy", **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_at_any_moment(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, left = ByteSink.write, [0]
+
+    def limited(sink: ByteSink, data: bytes | memoryview) -> None:
+        if not left[0]:
+            raise StorageError("the disk is full")
+        left[0] -= 1
+        write(sink, data)
+
+    monkeypatch.setattr(ByteSink, "write", limited)
+    for limit in itertools.count():
+        left[0] = limit
+        try:
+            lance_df.write_dataset(rows(0, 25), uri, data_storage_version="legacy", max_rows_per_file=12)
+        except StorageError:
+            assert not list(tmp_path.iterdir())
+        else:
+            break
+    assert limit > 15
+    assert lance.dataset(uri).count_rows() == 25
 
 
 @pytest.mark.parametrize(
