@@ -1,6 +1,8 @@
 """Compute the statistics of 0.1 batches: nulls, and bounds of what is not null.
 
-Spec: file format 0.1, 6.3. Bounds never cut off a value:
+Spec: file format 0.1, 6.3. They are the same as pylance's, but that a bound never cuts off a value: of texts,
+pylance looks for the largest among those that are cut already, and cutting whole code points can change the
+order.
 
 =================  ===============================================================================
 integers, dates    without values: the limits of the type
