@@ -1,7 +1,8 @@
-"""Write a 2.1 or 2.2 file out of the pages of other files, as they are: nothing is decoded.
+"""Write a 2.x file out of the pages of other files, as they are: nothing is decoded.
 
-A page of these versions says all about itself: its layout has the levels of the lists and structs around the
-values, and no position outside of its own buffers (but for blobs, which cannot be copied so).
+A page of 2.1 and later says all about itself: its layout has the levels of the lists and structs around the
+values, and no position outside of its own buffers (but for blobs, which cannot be copied so). In 2.0 that is
+true of columns without children.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from lance_df.encodings.v2_1.encode import column_field_ids
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.writer import WrittenFile
 from lance_df.format.file_metadata import ALIGNMENT_BYTES
 from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
@@ -39,7 +40,7 @@ class PageCopier:
     schema
         The fields, with the ids that the table gave them.
     version
-        ``"2.1"`` or ``"2.2"``; that of the sources.
+        That of the sources.
     """
 
     def __init__(self, sink: ByteSink, schema: Schema, *, version: str) -> None:
@@ -67,11 +68,18 @@ class PageCopier:
         ------
         CorruptDataError
             A column has pages for another number of rows.
+        UnsupportedFeatureError
+            A column keeps more than its pages.
         StorageError
             A store failed.
         """
         for pages, (container, number) in zip(self._pages, columns, strict=True):
-            found = container.column(number).pages
+            column = container.column(number)
+            if column.buffers:
+                raise UnsupportedFeatureError(
+                    f"{container.path}: column {number} has buffers beside its pages; re-encode it instead"
+                )
+            found = column.pages
             # pages of fixed-size lists may count items, so many for each row
             held = sum(page.num_rows for page in found)
             if held % max(num_rows, 1) or (held == 0) != (num_rows == 0):
@@ -81,7 +89,8 @@ class PageCopier:
             first_row = self.num_rows
             for page, buffers in _read(container, found):
                 ranges = tuple(self._write_aligned(buffer) for buffer in buffers)
-                pages.append(dataclasses.replace(page, buffers=ranges, priority=first_row))
+                priority = 0 if self._version == "2.0" else first_row
+                pages.append(dataclasses.replace(page, buffers=ranges, priority=priority))
                 first_row += page.num_rows * num_rows // held
         self.num_rows += num_rows
 

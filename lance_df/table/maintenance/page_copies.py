@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from lance_df.table.fragment_writer import FileLimits
     from lance_df.table.table import Table
 
-_VERSIONS = ("2.1", "2.2")
+_VERSIONS = ("2.0", "2.1", "2.2")
 # what a page of a column should have on average, so that a file of copied pages is fit to be read
 _WORTHWHILE_BYTES = 16 * 1024
 
 
 def can_be_copied(table: Table, fragments: Sequence[Fragment], *, version: str) -> bool:
     """Whether the pages of fragments make the pages of new ones as they are, as far as the manifest tells."""
-    if version not in _VERSIONS or any(_is_odd(field) for field in table.schema.walk()):
+    if version not in _VERSIONS or any(_is_odd(field, version) for field in table.schema.walk()):
         return False
     ids = copied_field_ids(table.schema)
     return all(
@@ -123,6 +123,7 @@ def _open(table: Table, fragment: Fragment, file: DataFile) -> Container:
     return container
 
 
-def _is_odd(field: Field) -> bool:
+def _is_odd(field: Field, version: str) -> bool:
     """Whether a field is stored otherwise than in pages of its own that say all about themselves."""
-    return field.is_blob or (field.is_struct and not field.children)
+    is_nested = field.is_struct or bool(field.children)
+    return field.is_blob or (is_nested and (version == "2.0" or not field.children))
