@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.operation_models import from_transaction, overwrite_model, to_model
-from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import DatasetNotFoundError, InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.format import operations as ops
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.operations import LanceOperation, Transaction
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _COMMIT_MESSAGE = "__lance_commit_message"
 _TIMEOUT = dt.timedelta(minutes=30)
+# of these the parts were checked one by one, and there may be very many of them
+_CHECKED = (ops.Append, ops.Overwrite, ops.Merge, ops.Rewrite)
 
 
 class BulkCommitResult(TypedDict):
@@ -256,7 +259,8 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
     if isinstance(operation, LanceOperation.Overwrite) and operation.initial_bases:
         raise InvalidInputError(f"{table.uri}: initial bases are for new tables; use add_bases")
     read = table if read_version == table.version else table.checkout((table.branch, read_version))
-    model = to_model(operation, read)
+    with _as_input_errors(operation):
+        model = to_model(operation, read)
     data_format = staged_version(model) if isinstance(model, ops.Overwrite) else None
     check_staged(model, schema=read.schema, data_format=data_format or data_version(read))
     made = commit(
@@ -271,9 +275,24 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
 
 
 def _model(transaction: Transaction, operation: ops.Operation, *, read_version: int) -> TransactionModel:
-    return TransactionModel(
-        read_version=read_version,
-        uuid=transaction.uuid,
-        operation=operation,
-        properties=transaction.transaction_properties or {},
-    )
+    with _as_input_errors(transaction.operation):
+        model = TransactionModel(
+            read_version=read_version,
+            uuid=transaction.uuid,
+            operation=operation,
+            properties=transaction.transaction_properties or {},
+        )
+        if not isinstance(operation, _CHECKED):
+            model.serialize()
+    return model
+
+
+@contextmanager
+def _as_input_errors(operation: LanceOperation.BaseOperation) -> Iterator[None]:
+    """Tell values of wrong types, of which the model is made without looking at each, as what they are."""
+    try:
+        yield
+    except LanceError:
+        raise
+    except (AttributeError, TypeError, ValueError, OverflowError) as err:
+        raise InvalidInputError(f"{type(operation).__name__} holds a value of a wrong type: {err}") from err

@@ -37,6 +37,7 @@ from lance_df.fragment import DataFile, FragmentMetadata, LanceFragment, write_f
 from lance_df.schema import LanceSchema
 from lance_df.table.open import open_table
 
+NUMBER = "6f8a1f0e-9d0c-4b9e-8c8e-0123456789ab"
 OURS, THEIRS = lance_df.LanceOperation, lance.LanceOperation
 
 
@@ -245,8 +246,7 @@ def maps(side: Side) -> None:
 
 def index(side: Side) -> None:
     details = ("/lance.table.ZoneMapIndexDetails", b"")
-    number = "6f8a1f0e-9d0c-4b9e-8c8e-0123456789ab"
-    new = side.library.Index(number, "a_idx", [0], 1, {0, 2}, 0, index_details=details)
+    new = side.library.Index(NUMBER, "a_idx", [0], 1, {0, 2}, 0, index_details=details)
     side.commit(side.op.CreateIndex([new], []))
     side.commit(side.op.CreateIndex([], [new]))
     side.commit(side.op.CreateIndex([new], []))
@@ -489,6 +489,15 @@ MISTAKES: dict[str, tuple[type[LanceError], Callable[[str, FragmentMetadata], An
         InvalidInputError,
         lambda t, f: commit(t, OURS.CreateIndex([lance_df.Index("x", "i", [0], 1, [0], 0)], [])),
     ),
+    "fields of an index that are no ids": (
+        InvalidInputError,
+        lambda t, f: commit(t, OURS.CreateIndex([lance_df.Index(NUMBER, "i", ["a"], 1, [0], 0)], [])),
+    ),
+    "ids that are none": (InvalidInputError, lambda t, f: commit(t, OURS.Delete([], ["x"], "a"))),
+    "ids that are no list": (InvalidInputError, lambda t, f: commit(t, OURS.Delete([], 7, "a"))),
+    "maps that are none": (InvalidInputError, lambda t, f: commit(t, OURS.UpdateConfig({"k": "v"}))),
+    "a version that is none": (InvalidInputError, lambda t, f: commit(t, OURS.Restore("one"))),
+    "replacements that are none": (InvalidInputError, lambda t, f: commit(t, OURS.DataReplacement([f]))),
     "negative retries": (InvalidInputError, lambda t, f: commit(t, OURS.Append([f]), max_retries=-1)),
     "rows of another schema": (InvalidInputError, lambda t, f: write_fragments(pa.table({"x": [1]}), t)),
     "an unknown way to write": (InvalidInputError, lambda t, f: write_fragments(rows(0, 1), t, mode="add")),
