@@ -185,10 +185,10 @@ class Commits(DatasetBase):
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """Return the transactions of the newest versions up to this one, the newest first."""
-        versions = [
-            info["version"] for info in self._table.versions() if info["version"] <= self._table.version
-        ]
-        return [self.read_transaction(version) for version in versions[: -recent_transactions - 1 : -1]]
+        if recent_transactions < 1:
+            raise InvalidInputError(f"recent_transactions is {recent_transactions}, expected at least 1")
+        versions = [number for number in self._table.history.numbers() if number <= self._table.version]
+        return [self.read_transaction(version) for version in reversed(versions[-recent_transactions:])]
 
     def validate(self) -> None:
         """Check that the table is whole: the manifest in itself, every file it names, and all rows.
