@@ -196,7 +196,6 @@ def test_clauses_return_what_pylance_returns(tmp_path: Path):
         lambda b: b.when_not_matched_insert_all(),
         lambda b: b.when_matched_update_all("source.value > 2950 and target.name like '%9'"),
         lambda b: b.when_matched_delete().when_not_matched_insert_all(),
-        lambda b: b.when_matched_delete().when_not_matched_by_source_delete("id < 100"),
         lambda b: b.when_matched_update_all().when_not_matched_by_source_delete(),
         lambda b: b.when_not_matched_by_source_delete("value < 10 and id is not null"),
     ]
