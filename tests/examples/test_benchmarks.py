@@ -31,3 +31,13 @@ def test_different_answers_end_the_benchmark(tpch):
     tpch.check_equal("q", {"a": [[1, 2.0]], "b": [[1, 2.0 + 1e-12]]})
     with pytest.raises(SystemExit, match="b answers"):
         tpch.check_equal("q", {"a": [[1, 2.0]], "b": [[1, 2.1]]})
+
+
+def test_opening(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import opening
+
+    arguments = ["--fragments", "50", "--versions", "3", "--rounds", "1"]
+    monkeypatch.setattr(sys, "argv", ["opening.py", *arguments])
+    opening.main()
+    assert capsys.readouterr().out.count(" ms, pylance ") == 2
