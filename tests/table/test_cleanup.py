@@ -24,6 +24,7 @@ from lance_df.format.transaction import Transaction
 from lance_df.storage import Location
 from lance_df.table.maintenance.cleanup import cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
+from lance_df.table.maintenance.cleanup_result import CleanupStats
 
 if TYPE_CHECKING:
     from lance_df import LanceDataset
@@ -400,3 +401,19 @@ def unreferenced(dataset: LanceDataset) -> set[str]:
         for file in fragment.data_files()
     }
     return {path.name for path in (Path(uri) / "data").iterdir()} - named
+
+
+def test_a_remote_store(bucket: str, s3_options: dict[str, Any]) -> None:
+    uri = f"{bucket}/t.lance"
+    for number in range(4):
+        made = lance_df.write_dataset(
+            pa.table({"a": [number]}), uri, mode="overwrite", storage_options=s3_options, statistics=True
+        )
+    made.optimize.compact_files()
+    before = made.to_table()
+    stats = made.cleanup_old_versions(NOW, delete_concurrency=4)
+    assert (stats.old_versions, stats.data_files_removed, stats.index_files_removed) == (7, 3, 3)
+    again = lance_df.dataset(uri, storage_options=s3_options)
+    assert [each["version"] for each in again.versions()] == [8]
+    assert again.to_table(filter="a = 3") == before
+    assert made.cleanup_old_versions(NOW) == CleanupStats()
