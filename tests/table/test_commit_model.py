@@ -2,9 +2,9 @@
 
 The commit code is the real one; the store is in memory, and lets one writer run at a time, up to its next
 request that another writer can notice: a listing of the versions, or a manifest that is put. All other
-requests write new files under names of their own, or read files that never change. Orders are enumerated depth
-first, by running everything again with another choice; of those that differ only in which of two listings
-came first one is run (sleep sets).
+requests write new files under names of their own, or read files that never change. Orders are enumerated
+depth first, by running everything again with another choice; of those that differ only in which of two
+listings came first one is run (sleep sets).
 """
 
 from __future__ import annotations
