@@ -22,6 +22,8 @@ from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.operations import Append, Restore
 from lance_df.format.transaction import Transaction
 from lance_df.storage import Location
+from lance_df.table.external_store import store_key
+from lance_df.table.external_store_sqlite import SQLiteManifestStore
 from lance_df.table.maintenance.cleanup import cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.maintenance.cleanup_result import CleanupStats
@@ -417,3 +419,32 @@ def test_a_remote_store(bucket: str, s3_options: dict[str, Any]) -> None:
     assert [each["version"] for each in again.versions()] == [8]
     assert again.to_table(filter="a = 3") == before
     assert made.cleanup_old_versions(NOW) == CleanupStats()
+
+
+def test_an_external_store_forgets_versions_before_they_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, store = str(tmp_path / "t.lance"), SQLiteManifestStore(tmp_path / "store.db")
+    for number in range(3):
+        made = lance_df.write_dataset(
+            pa.table({"a": [number]}), uri, mode="overwrite", external_store=store, statistics=True
+        )
+    assert made.version == 6
+    before = made.to_table()
+    original = Location.remove
+
+    def remove(location: Location) -> None:
+        if location.path.endswith(".manifest"):
+            raise KeyboardInterrupt
+        original(location)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Location, "remove", remove)
+        with pytest.raises(KeyboardInterrupt):
+            made.cleanup_old_versions(NOW)
+    key = store_key(made._table.location)
+    assert [version for version in range(1, 7) if store.get(key, version) is not None] == [6]
+    assert made.cleanup_old_versions(NOW).old_versions == 5
+    again = lance_df.dataset(uri, external_store=store)
+    assert [each["version"] for each in again.versions()] == [6]
+    assert again.to_table() == before
