@@ -30,9 +30,10 @@ from lance_df.storage.copy import copy_file
 from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
 from lance_df.table.commit.loop import publish_first_version
 from lance_df.table.commit.state import TableState, with_flags
+from lance_df.table.external_store import store_key
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import ResolvedRef, branch_file, branch_location, list_branches, read_branch
-from lance_df.table.refs_write import TABLE_FOLDERS, create_ref
+from lance_df.table.refs_write import TABLE_FOLDERS, create_ref, has_versions
 from lance_df.table.table import TRANSACTIONS_DIR, open_ref
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from lance_df.storage import Location
     from lance_df.table.external_store import ExternalManifestStore
-    from lance_df.table.table import Table
+    from lance_df.table.table import Shared, Table
 
 
 def create_branch(source: Table, name: str) -> Table:
@@ -59,7 +60,7 @@ def create_branch(source: Table, name: str) -> Table:
     """
     shared = source.shared
     root = shared.root
-    _check_free(root, name)
+    _check_free(shared, name)
     location = branch_location(root, name)
     operation = Clone(True, source.branch, source.version, source.uri, name)
     file = branch_file(root, name)
@@ -77,7 +78,7 @@ def create_branch(source: Table, name: str) -> Table:
         location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version),
         location / TRANSACTIONS_DIR / transaction.file_name,
     ]
-    with _removed_if_refused(made):
+    with _removed_if_refused(made), _forgotten_if_refused(shared, location, source.version):
         if not create_ref(file, branch.to_json()):
             raise AlreadyExistsError(f"{root.uri}: another writer created a branch {name!r} meanwhile")
     return open_ref(shared, ResolvedRef(name, source.version))
@@ -132,13 +133,14 @@ def deep_clone(source: Table, target: Location) -> None:
         _publish(state, operation, target)
 
 
-def _check_free(root: Location, name: str) -> None:
+def _check_free(shared: Shared, name: str) -> None:
+    root = shared.root
     check_branch_name(name)
     if taken := set(name.split("/")[1:]).intersection(TABLE_FOLDERS):
         raise InvalidInputError(f"{name!r} is no valid branch name: {taken.pop()!r} is a folder of tables")
     if name in list_branches(root):
         raise AlreadyExistsError(f"{root.uri}: there is a branch {name!r} already")
-    if list_versions(branch_location(root, name)).latest is not None:
+    if has_versions(shared, name):
         raise AlreadyExistsError(
             f"{root.uri}: branch {name!r} is being made, or was left unfinished; delete it to start anew"
         )
@@ -205,6 +207,19 @@ def _removed_if_refused(files: list[Location]) -> Iterator[None]:
         raise
     except LanceError:
         _remove(files)
+        raise
+
+
+@contextmanager
+def _forgotten_if_refused(shared: Shared, location: Location, version: int) -> Iterator[None]:
+    """Let an external store forget a version that nobody can have built on."""
+    try:
+        yield
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        if shared.external_store is not None:
+            shared.external_store.delete(store_key(location), version)
         raise
 
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from lance_df.errors import (
     AlreadyExistsError,
     CommitStateUnknownError,
+    DatasetNotFoundError,
     InvalidInputError,
     UnsupportedFeatureError,
 )
 from lance_df.format.refs import Tag, check_branch_name, check_tag_name
 from lance_df.storage.put_if_absent import put_if_absent
+from lance_df.table.external_store import store_key
 from lance_df.table.refs import (
     branch_file,
     branch_location,
@@ -27,7 +29,6 @@ from lance_df.table.refs import (
     tag_file,
 )
 from lance_df.table.table import open_ref
-from lance_df.table.versions import list_versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,13 +136,24 @@ def delete_branch(shared: Shared, name: str) -> None:
         _check_unused(root, name, branches)
         # first, so that nobody finds half a branch
         branch_file(root, name).remove()
-    elif list_versions(location).latest is None:
-        read_branch(root, name)
+    elif not has_versions(shared, name):
+        read_branch(root, name)  # says that there is none
+    if shared.external_store is not None:
+        shared.external_store.delete(store_key(location))
     for folder in TABLE_FOLDERS:
         if not any(f"{other}/".startswith(f"{name}/{folder}/") for other in branches):
             (location / folder).remove_tree()
     for depth in range(len(name.split("/")), 0, -1):
         branch_location(root, "/".join(name.split("/")[:depth])).remove_empty_folder()
+
+
+def has_versions(shared: Shared, branch: str) -> bool:
+    """Whether there is any version of a branch, also of one that is not listed."""
+    try:
+        shared.history(branch).latest_version()
+    except DatasetNotFoundError:
+        return False
+    return True
 
 
 def create_ref(file: Location, data: bytes) -> bool:

@@ -344,6 +344,25 @@ def test_refs_in_s3(bucket: str, s3_options: dict[str, Any]) -> None:
     assert not location.open_location(f"{uri}/tree", s3_options).exists()
 
 
+def test_branches_of_a_table_with_an_external_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = lance_df.SQLiteManifestStore(tmp_path / "versions.db")
+    data = lance_df.write_dataset(rows(0, 3), tmp_path / "t", external_store=store)
+    for start in (1, 2):
+        monkeypatch.setattr(clones, "create_ref", lambda *_: False)
+        with pytest.raises(AlreadyExistsError, match="another writer created a branch 'br' meanwhile"):
+            data.create_branch("br")
+        monkeypatch.undo()
+        assert store.get_latest(str(tmp_path / "t/tree/br")) is None
+        branch = data.create_branch("br", start)
+        branch.delete("a = 0")
+        again = lance_df.dataset(branch.uri, external_store=store)
+        assert (values(again), again.version) == (list(range(1, start * 3)), start + 1)
+        data.branches.delete("br")
+        assert store.get_latest(str(tmp_path / "t/tree/br")) is None
+        data = lance_df.write_dataset(rows(start * 3, start * 3 + 3), data, mode="append")
+    assert values(lance.dataset(data.uri)) == values(data) == list(range(9))
+
+
 def test_times_are_read_back_as_written(ours: lance_df.LanceDataset) -> None:
     ours.tags.create("t")
     stored = json.loads(refs(ours.uri, "tags", "t"))
