@@ -23,6 +23,7 @@ from lance_df.errors import (
     StorageError,
 )
 from lance_df.storage.local_files import replace
+from lance_df.storage.options import filesystem_options
 from lance_df.storage.source import ByteSource, BytesSource, MappedSource, RemoteSource
 from lance_df.storage.translate import translate_errors as translate_errors
 
@@ -280,7 +281,7 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         return Location(path, path, LocalFileSystem())
     scheme = text.split("://", 1)[0].lower()
     try:
-        fs, path = fsspec.core.url_to_fs(text, **_options(scheme, storage_options))
+        fs, path = fsspec.core.url_to_fs(text, **filesystem_options(scheme, storage_options))
     except ImportError as err:
         extra = _EXTRAS.get(scheme)
         hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
@@ -302,10 +303,3 @@ def _one_request(fs: AbstractFileSystem) -> dict[str, int]:
     """Return arguments that keep filesystems from asking for a size first, to read in parts at once."""
     parameters = inspect.signature(getattr(fs, "_cat_file", fs.cat_file)).parameters
     return {name: 1 for name in ("max_concurrency", "concurrency") if name in parameters}
-
-
-def _options(scheme: str, storage_options: Mapping[str, Any] | None) -> dict[str, Any]:
-    options = dict(storage_options or {})
-    if scheme in _EXTRAS:
-        options["use_listings_cache"] = False  # other writers make the cached ones wrong
-    return options

@@ -19,6 +19,7 @@ from lance_df.errors import (
     MissingDependencyError,
     StorageError,
 )
+from lance_df.storage.options import s3_options
 from lance_df.storage.translate import was_refused
 from lance_df.table.external_store import StoredManifest
 from lance_df.table.versions import VERSIONS_DIR
@@ -43,8 +44,8 @@ class DynamoDBManifestStore:
     table_name
         The DynamoDB table.
     storage_options
-        As those of the table: ``key``, ``secret``, ``token``, ``client_kwargs`` with ``region_name``; and
-        ``dynamodb_endpoint``. What is left out comes from the environment, as always with AWS.
+        As those of the table, with the names of s3fs or of Lance; and ``dynamodb_endpoint``. What is left
+        out comes from the environment, as always with AWS.
     committer
         What to record as the name of the application.
     """
@@ -60,7 +61,7 @@ class DynamoDBManifestStore:
             raise InvalidInputError(f"the name of a DynamoDB table is needed, got {table_name!r}")
         self.table_name = table_name
         self._committer = committer
-        options = dict(storage_options or {})
+        options = s3_options(storage_options)
         region = (options.get("client_kwargs") or {}).get("region_name")
         self._client_arguments = (
             options.get("dynamodb_endpoint") or os.environ.get("DYNAMODB_ENDPOINT"),
