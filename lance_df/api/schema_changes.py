@@ -106,7 +106,8 @@ class SchemaChanges(DatasetBase):
         """
         if isinstance(columns, str):
             raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
-        self._commit(columns_dropped(self._table, list(columns)))
+        with columns_dropped(self._table, list(columns)) as operation:
+            self._commit(operation)
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Rename columns, make them nullable or not, or give them another type.

@@ -241,3 +241,26 @@ def test_a_computation_may_not_change_its_columns(table: str) -> None:
     with pytest.raises(InvalidInputError, match="does not have: c"):
         add()
     assert files(table) == before
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.2"])
+def test_a_fragment_keeps_a_data_file_when_only_nulls_are_left(tmp_path: Path, version: str) -> None:
+    """Pylance fails on fragments without any file, its own among them."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": range(4)}), uri, max_rows_per_file=2, data_storage_version=version)
+    lance.dataset(uri).delete("a = 1")
+    ds = lance_df.dataset(uri)
+    ds.add_columns(pa.field("n", pa.int8()))
+    ds.drop_columns(["a"])
+    ds.validate()
+    theirs = lance.dataset(uri)
+    theirs.validate()
+    assert theirs.to_table() == ds.to_table() == pa.table({"n": pa.nulls(3, pa.int8())})
+    theirs.add_columns({"m": "coalesce(n, 7)"})
+    ds.checkout_latest()
+    ds.add_columns({"a": "m + m"})
+    assert [field.id() for field in ds.lance_schema.fields()] == [1, 2, 3]
+    theirs = lance.dataset(uri)
+    theirs.optimize.compact_files()
+    assert theirs.to_table() == lance_df.dataset(uri).to_table()
+    assert theirs.to_table().to_pydict() == {"n": [None] * 3, "m": [7] * 3, "a": [14] * 3}

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lance_df.encodings.arrays import null_array
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.format.operations import Project
+from lance_df.format.operations import Merge, Project
+from lance_df.format.schema import Schema
+from lance_df.table.evolution.column_files import columns_written, with_columns_of
 from lance_df.table.evolution.fields import edited, find_field
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
+
+    from lance_df.format.fragments import Fragment
     from lance_df.format.schema import Field
     from lance_df.table.table import Table
 
 
-def columns_dropped(table: Table, paths: Sequence[str]) -> Project:
-    """Return the operation that drops columns or fields of structs; a struct without fields goes, too.
+@contextmanager
+def columns_dropped(table: Table, paths: Sequence[str]) -> Iterator[Merge | Project]:
+    """Drop columns or fields of structs; a struct without fields goes, too.
+
+    Fragments of which no data file would be left, as the other columns never had values, get a file of nulls:
+    pylance cannot read fragments without. It is removed when what is done with the operation fails.
+
+    Yields
+    ------
+    The operation.
 
     Raises
     ------
@@ -27,6 +42,37 @@ def columns_dropped(table: Table, paths: Sequence[str]) -> Project:
     UnsupportedFeatureError
         A column is what a list holds, or a map.
     """
+    schema = _without(table, paths)
+    bare = _bare_fragments(table, schema)
+    if not bare:
+        yield Project(schema, preserves_nullability=True)
+        return
+    # a struct of 2.0 files is never null
+    field = next((each for each in schema.fields if not each.is_struct), schema.fields[0])
+    part = Schema(fields=(field,), metadata=schema.metadata)
+
+    def nulls(fragment: Fragment) -> Iterator[list[pa.Array]]:
+        yield [null_array(field.arrow_type(), table.live_rows(fragment))]
+
+    with columns_written(table, bare, part, nulls) as files:
+        fragments = tuple(
+            with_columns_of(fragment, files[fragment.id], schema) if fragment.id in files else fragment
+            for fragment in table.fragments
+        )
+        yield Merge(fragments, schema, preserves_nullability=True)
+
+
+def _bare_fragments(table: Table, schema: Schema) -> list[Fragment]:
+    ids = schema.by_id().keys()
+    bare = (
+        position
+        for position, message in enumerate(table.fragments.to_proto())
+        if all(ids.isdisjoint(file.fields) for file in message.files)
+    )
+    return [table.fragments[position] for position in bare]
+
+
+def _without(table: Table, paths: Sequence[str]) -> Schema:
     gone = set()
     for path in paths:
         *parents, field = find_field(table.schema, path)
@@ -43,4 +89,4 @@ def columns_dropped(table: Table, paths: Sequence[str]) -> Project:
     schema = edited(table.schema, kept)
     if not schema.fields:
         raise InvalidInputError(f"{table.uri}: not all columns can be dropped")
-    return Project(schema, preserves_nullability=True)
+    return schema
