@@ -2,6 +2,8 @@
 
 from lance_df.encodings.kernels.jit import kernel
 
+_SHORT = 8
+
 
 @kernel
 def expand_runs(values, value_starts, lengths, length_starts, num_runs, counts, out):  # type: ignore[no-untyped-def]
@@ -18,8 +20,13 @@ def expand_runs(values, value_starts, lengths, length_starts, num_runs, counts, 
                 break
             value = values[value_starts[chunk] + run]
             end = min(stop, position + lengths[length_starts[chunk] + run])
-            for i in range(position, end):
-                out[i] = value
+            if end - position <= _SHORT and position + _SHORT <= len(out):
+                # a fixed number of stores needs no branches; what is too much is overwritten by the next run
+                for i in range(_SHORT):
+                    out[position + i] = value
+            else:
+                for i in range(position, end):
+                    out[i] = value
             position = end
         if position < stop:
             return chunk
