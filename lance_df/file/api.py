@@ -144,7 +144,7 @@ class LanceFileReader:
         schema = self._reader.schema
         fields = schema.fields if columns is None else _project(schema.fields, columns)
         if self._reader.version == "2.2":
-            fields = tuple(blob_description(field) if field.is_struct else field for field in fields)
+            fields = tuple(_with_described_blobs(field) for field in fields)
         self._fields = fields
         self._stored = pa.schema([field.to_arrow() for field in self._fields], schema.arrow_metadata)
 
@@ -303,6 +303,13 @@ def _descriptor(buffer: Any) -> LanceBufferDescriptor:
 def _with_extensions(schema: pa.Schema) -> pa.Schema:
     """Return the schema with those extension types that pyarrow knows."""
     return pa.Schema._import_from_c_capsule(schema.__arrow_c_schema__())
+
+
+def _with_described_blobs(field: Field) -> Field:
+    """Return what a 2.2 file shows of a field: blobs that are structs in tables are described."""
+    if field.is_blob:
+        return blob_description(field) if field.is_struct else field
+    return field.with_children(_with_described_blobs(child) for child in field.children)
 
 
 def _project(fields: Sequence[Field], names: Sequence[str]) -> tuple[Field, ...]:

@@ -88,21 +88,24 @@ class V2_1FileReader:  # noqa: N801 - the version's name
             with named_errors(f"{self.path}: column {field.name!r}"):
                 arrays.append(merge(shape, paths[position:stop], len(rows)))
             position = stop
-        return self._with_blobs(fields, arrays)
+        return [self._with_blobs(field, array) for field, array in zip(fields, arrays, strict=True)]
 
-    def _with_blobs(self, fields: Sequence[Field], arrays: list[pa.Array]) -> list[pa.Array]:
-        """Replace the descriptors of columns that are asked for as bytes."""
-        asked = [
-            i for i, field in enumerate(fields) if field.is_blob and field.logical_type == "large_binary"
-        ]
+    def _with_blobs(self, field: Field, array: pa.Array) -> pa.Array:
+        """Replace the descriptors of blobs that are asked for as bytes."""
+        if not any(node.is_blob and node.logical_type == "large_binary" for node in field.walk()):
+            return array
+        if field.is_struct:
+            children = [self._with_blobs(child, array.field(i)) for i, child in enumerate(field.children)]
+            fields = [
+                pa.field(child.name, found.type, child.nullable)
+                for child, found in zip(field.children, children, strict=True)
+            ]
+            mask = array.is_null() if array.null_count else None
+            return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
         source = self._container.source
-        plans = [
-            named(f"{self.path}: column {fields[i].name!r}", fetch_blobs(arrays[i], source.size))
-            for i in asked
-        ]
-        for i, blobs in zip(asked, run_plans(source, plans), strict=True):
-            arrays[i] = blobs
-        return arrays
+        plan = named(f"{self.path}: column {field.name!r}", fetch_blobs(array, source.size))
+        (blobs,) = run_plans(source, [plan])
+        return blobs
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the ascending row numbers at which a page of a leaf of ``fields`` starts."""

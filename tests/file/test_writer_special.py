@@ -116,6 +116,10 @@ def test_blobs_in_files(tmp_path: Path, version: str) -> None:
     column = pa.array([b"cut off", *BLOBS], field.type)[1:]
     write(tmp_path / "f", field, column, version)
     check(tmp_path / "f", BLOBS)
+    rows = [None if i == 1 else {"p": blob, "q": i} for i, blob in enumerate(BLOBS)]
+    nested = pa.field("c", pa.struct([field.with_name("p"), pa.field("q", pa.int8())]))
+    write(tmp_path / "nested", nested, pa.array(rows, nested.type), version)
+    check(tmp_path / "nested", rows)
     write(tmp_path / "nulls", field, pa.nulls(5, field.type), version)
     check(tmp_path / "nulls", [None] * 5)
 
