@@ -10,6 +10,7 @@ from lance_df.format.operations import UpdateBases
 from lance_df.refs import resolve_reference
 from lance_df.table.base_paths_write import DatasetBasePath, checked_bases, moved_bases
 from lance_df.table.clones import create_branch, deep_clone, shallow_clone
+from lance_df.table.open import table_at
 from lance_df.table.places import find_place
 from lance_df.table.table import open_ref
 
@@ -86,9 +87,10 @@ class Clones(DatasetBase):
             There is no such version.
         """
         options = self._storage_options if storage_options is None else storage_options
-        shallow_clone(self._at(reference), find_place(target_path, options).location)
-        kwargs.setdefault("base_store_params", self._options_elsewhere())
-        return _opened(target_path, options, kwargs)
+        elsewhere = kwargs.pop("base_store_params", None) or self._options_elsewhere()
+        place = find_place(target_path, options, base_store_params=elsewhere)
+        made = table_at(place, shallow_clone(self._at(reference), place.location))
+        return _opened(made, str(target_path), options, kwargs)
 
     def deep_clone(
         self,
@@ -99,8 +101,9 @@ class Clones(DatasetBase):
     ) -> LanceDataset:
         """Make a table of a version of this one with copies of all its files; see `shallow_clone`."""
         options = self._storage_options if storage_options is None else storage_options
-        deep_clone(self._at(reference), find_place(target_path, options).location)
-        return _opened(target_path, options, kwargs)
+        place = find_place(target_path, options, base_store_params=kwargs.pop("base_store_params", None))
+        made = table_at(place, deep_clone(self._at(reference), place.location))
+        return _opened(made, str(target_path), options, kwargs)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
         """Return the base paths by their ids."""
@@ -179,8 +182,11 @@ class Clones(DatasetBase):
 
 
 def _opened(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, arguments: Mapping[str, Any]
+    table: Table, uri: str, storage_options: Mapping[str, Any] | None, arguments: Mapping[str, Any]
 ) -> LanceDataset:
-    from lance_df.dataset import dataset
+    from lance_df.dataset import LanceDataset, dataset
 
-    return dataset(uri, storage_options=storage_options, **arguments)
+    if not arguments:
+        return LanceDataset._of(table, uri, storage_options, None)
+    elsewhere = table.location.options_elsewhere
+    return dataset(uri, storage_options=storage_options, base_store_params=elsewhere, **arguments)

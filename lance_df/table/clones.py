@@ -32,9 +32,9 @@ from lance_df.table.commit.loop import publish_first_version
 from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.external_store import store_key
 from lance_df.table.parallel import map_reads
-from lance_df.table.refs import ResolvedRef, branch_file, branch_location, list_branches, read_branch
+from lance_df.table.refs import branch_file, branch_location, list_branches, read_branch
 from lance_df.table.refs_write import TABLE_FOLDERS, create_ref, has_versions
-from lance_df.table.table import TRANSACTIONS_DIR, open_ref
+from lance_df.table.table import TRANSACTIONS_DIR, Table
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     from lance_df.storage import Location
     from lance_df.table.external_store import ExternalManifestStore
-    from lance_df.table.table import Shared, Table
+    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.table import Shared
 
 
 def create_branch(source: Table, name: str) -> Table:
@@ -71,21 +72,18 @@ def create_branch(source: Table, name: str) -> Table:
         created_at=int(time.time()),
         manifest_size=source.manifest_file.source.size,
     )
-    transaction = _publish(
-        _inherited(source, location, branch=name), operation, location, shared.external_store
-    )
-    made = [
-        location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version),
-        location / TRANSACTIONS_DIR / transaction.file_name,
-    ]
-    with _removed_if_refused(made), _forgotten_if_refused(shared, location, source.version):
+    made = _publish(_inherited(source, location, branch=name), operation, location, shared.external_store)
+    files = [location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version)]
+    if made.manifest.transaction_file:
+        files.append(location / TRANSACTIONS_DIR / made.manifest.transaction_file)
+    with _removed_if_refused(files), _forgotten_if_refused(shared, location, source.version):
         if not create_ref(file, branch.to_json()):
             raise AlreadyExistsError(f"{root.uri}: another writer created a branch {name!r} meanwhile")
-    return open_ref(shared, ResolvedRef(name, source.version))
+    return Table(made, location=location, branch=name, shared=shared)
 
 
-def shallow_clone(source: Table, target: Location) -> None:
-    """Make a table of a version of another one that shares its files.
+def shallow_clone(source: Table, target: Location) -> ManifestFile:
+    """Make a table of a version of another one that shares its files, and return its first version.
 
     Raises
     ------
@@ -93,11 +91,11 @@ def shallow_clone(source: Table, target: Location) -> None:
         There is a table at the target.
     """
     operation = Clone(True, source.branch, source.version, source.uri, None)
-    _publish(_inherited(source, target, branch=None), operation, target)
+    return _publish(_inherited(source, target, branch=None), operation, target)
 
 
-def deep_clone(source: Table, target: Location) -> None:
-    """Make a table of a version of another one, with copies of its files.
+def deep_clone(source: Table, target: Location) -> ManifestFile:
+    """Make a table of a version of another one, with copies of its files; return its first version.
 
     Raises
     ------
@@ -130,7 +128,7 @@ def deep_clone(source: Table, target: Location) -> None:
         _remove(copies)
         raise
     with _removed_if_refused(copies):
-        _publish(state, operation, target)
+        return _publish(state, operation, target)
 
 
 def _check_free(shared: Shared, name: str) -> None:
@@ -231,10 +229,10 @@ def _remove(files: Iterable[Location]) -> None:
 
 def _publish(
     state: TableState, operation: Clone, target: Location, store: ExternalManifestStore | None = None
-) -> Transaction:
+) -> ManifestFile:
     """Make a state the first version of a table, with the feature flags that it needs."""
     manifest = with_flags(state.manifest)
     check_writable(writer=manifest.writer_feature_flags, source=operation.ref_path)
     transaction = Transaction(read_version=operation.ref_version, uuid=str(uuid.uuid4()), operation=operation)
-    publish_first_version(target, TableState(manifest, state.indices), transaction, external_store=store)
-    return transaction
+    state = TableState(manifest, state.indices)
+    return publish_first_version(target, state, transaction, external_store=store)
