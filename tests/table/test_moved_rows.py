@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_df.format.row_ids import RunSequence, constant_versions, row_id_range, row_ids_of, versions_of
@@ -20,6 +20,7 @@ def is_minimal(sequence: RunSequence) -> bool:
     return bool((lengths > 0).all()) and not bool((follows == sequence.firsts[1:]).any())
 
 
+@settings(max_examples=50)
 @given(values=numbers, data=st.data(), build=builders)
 def test_without(values, data, build) -> None:
     gone = sorted(data.draw(st.sets(st.integers(0, max(len(values) - 1, 0)))) if values else [])
@@ -27,6 +28,7 @@ def test_without(values, data, build) -> None:
     assert without(build(values), np.array(gone, np.int64)).to_numpy().tolist() == kept
 
 
+@settings(max_examples=50)
 @given(values=numbers, data=st.data(), build=builders)
 def test_stretch(values, data, build) -> None:
     start = data.draw(st.integers(0, len(values)))
@@ -36,6 +38,7 @@ def test_stretch(values, data, build) -> None:
     assert len(found) == stop - start
 
 
+@settings(max_examples=50)
 @given(parts=st.lists(numbers, min_size=1, max_size=4), build=builders)
 def test_joined(parts, build) -> None:
     found = joined([build(part) for part in parts])

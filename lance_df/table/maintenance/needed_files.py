@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lance_df.errors import LanceError, NotFoundError, VersionNotFoundError
+from lance_df.errors import LanceError, NotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from lance_df.format import operations as ops
+from lance_df.format.feature_flags import READABLE, WRITABLE
 from lance_df.format.fragment_files import data_file_names, deletion_file_names
 from lance_df.storage.listing import scan_folder
 from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
@@ -45,9 +46,16 @@ class FileNames:
     transactions: set[str] = field(default_factory=set)
 
     def add_version(self, file: ManifestFile, bases: frozenset[int | None]) -> None:
-        """Take note of what a version needs in the base paths that lead to the table."""
+        """Take note of what a version needs in the base paths that lead to the table.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            It may need files that this release does not know of.
+        """
         if not bases:
             return
+        _check_known(file)
         self.data.update(data_file_names(file.manifest.fragments, bases))
         self.deletions.update(deletion_file_names(file.manifest.fragments, bases))
         self.indices.update(str(index.uuid) for index in file.read_indices() if index.base_id in bases)
@@ -136,6 +144,15 @@ def tables_around(table: Table) -> list[Location]:
         if not any(is_same_place(place, other) for other in (table.location, *others)):
             others.append(place)
     return others
+
+
+def _check_known(file: ManifestFile) -> None:
+    flags = file.manifest.reader_feature_flags | file.manifest.writer_feature_flags
+    if unknown := flags & ~(READABLE | WRITABLE):
+        raise UnsupportedFeatureError(
+            f"{file.path}: feature flags {unknown:#x} are unknown, and may stand for files that are needed; "
+            "clean up with a newer release"
+        )
 
 
 def _branches(root: Location) -> Iterator[Location]:
