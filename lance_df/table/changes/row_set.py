@@ -50,16 +50,23 @@ class RowSet:
 
     def add(self, addresses: Addresses) -> None:
         """Add rows, which may come in any order and repeat."""
-        fragment_ids, offsets = split_addresses(addresses)
-        if (fragment_ids[1:] < fragment_ids[:-1]).any():
-            order = np.argsort(fragment_ids, kind="stable")
-            fragment_ids, offsets = fragment_ids[order], offsets[order]
-        starts = np.flatnonzero(np.diff(fragment_ids, prepend=-1)).tolist()
-        for start, stop in itertools.pairwise([*starts, len(offsets)]):
-            added = bitmap_of(offsets[start:stop])
-            known = self._offsets.setdefault(int(fragment_ids[start]), added)
-            if known is not added:
-                known |= added
+        if not len(addresses):
+            return
+        first = int(addresses.min()) >> 32
+        if first == int(addresses.max()) >> 32:
+            self._add(first, bitmap_of(addresses))
+            return
+        fragment_ids, _ = split_addresses(addresses)
+        order = np.argsort(fragment_ids, kind="stable")
+        starts = np.flatnonzero(np.diff(fragment_ids[order], prepend=-1)).tolist()
+        for start, stop in itertools.pairwise([*starts, len(order)]):
+            part = order[start:stop]
+            self._add(int(fragment_ids[part[0]]), bitmap_of(addresses[part]))
+
+    def _add(self, fragment_id: int, offsets: BitMap) -> None:
+        known = self._offsets.setdefault(fragment_id, offsets)
+        if known is not offsets:
+            known |= offsets
 
     def without(self, other: RowSet) -> RowSet:
         """Return the rows that are not in ``other``."""
@@ -81,7 +88,7 @@ class RowSet:
         return ((each, offsets) for each, offsets in sorted(self._offsets.items()) if offsets)
 
 
-def bitmap_of(offsets: npt.NDArray[np.int64]) -> BitMap:
-    """Return a set of row offsets."""
+def bitmap_of(addresses: Addresses) -> BitMap:
+    """Return the offsets in row addresses of one fragment, which are their low halves."""
     # pyroaring takes arrays of Python's own kind whole, and those of numpy item by item
-    return BitMap(array("I", offsets.astype(np.uint32).tobytes()))
+    return BitMap(array("I", addresses.astype(np.uint32).tobytes()))
