@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lance_df
+from lance_df.encodings.plan import RowRange
 from lance_df.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from lance_df.file.legacy import LegacyFileReader
 from lance_df.file.legacy_open import load_metadata
@@ -99,6 +100,14 @@ def test_every_type(tmp_path: Path, num_rows: int, make: Any) -> None:
     table = storable(make(num_rows))
     assert table.num_columns > 35
     assert_same_bytes(tmp_path, table, rows_per_group=300)
+    longer = storable(make(num_rows + 13))
+    write(tmp_path / "longer", longer, 300)
+    write(tmp_path / "sliced", longer.slice(13), 300)
+    sliced, whole = (reader_of(tmp_path / name) for name in ("sliced", "longer"))
+    found = sliced.read(sliced.schema.fields, RowRange(0, num_rows))
+    expected = whole.read(whole.schema.fields, RowRange(13, num_rows + 13))
+    for field, array, wanted in zip(whole.schema.fields, found, expected, strict=True):
+        assert array.to_pylist() == wanted.to_pylist(), field.name
 
 
 def numbers(mask: np.ndarray | None) -> dict[str, pa.Array]:
@@ -241,7 +250,7 @@ def batches(draw: st.DrawFn) -> pa.Table:
     return pa.concat_tables([table.slice(0, cut), table.slice(cut)])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=batches(), rows_per_group=st.integers(1, 12))
 def test_columns_of_any_content(tmp_path: Path, table: pa.Table, rows_per_group: int) -> None:
     write(tmp_path / "f.lance", table, rows_per_group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,9 @@ import lance.file
 import numpy as np
 import pyarrow as pa
 import pytest
+from column_cases import table_with_nulls, table_without_nulls
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import lance_df.file
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
@@ -199,6 +203,31 @@ def test_short_columns(tmp_path: Path, num_rows: int) -> None:
     )
     path = written_by(lance_df, tmp_path / "f", table)
     assert_both_read(path, table)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    make=st.sampled_from([table_without_nulls, table_with_nulls]),
+    start=st.integers(0, 50),
+    cuts=st.lists(st.integers(0, 100), max_size=2),
+    page_bytes=st.sampled_from([None, 500]),
+)
+def test_slices_of_every_type(
+    tmp_path: Path, make: Any, start: int, cuts: list[int], page_bytes: int | None
+) -> None:
+    table = make(300)
+    # structs are never null in 2.0, and there are no maps
+    kept = [
+        field.name
+        for field in table.schema
+        if "struct" not in str(field.type) and "map" not in str(field.type)
+    ]
+    bounds = [start, *sorted(cut for cut in cuts if cut > start), 100]
+    parts = [table.select(kept).slice(low, high - low) for low, high in itertools.pairwise(bounds)]
+    with lance_df.file.LanceFileWriter(tmp_path / "f", version="2.0", max_page_bytes=page_bytes) as writer:
+        for part in parts:
+            writer.write_batch(part)
+    assert_both_read(tmp_path / "f", pa.concat_tables(parts))
 
 
 def test_columns_of_fixed_width_are_read_without_a_copy(tmp_path: Path) -> None:
