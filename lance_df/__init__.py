@@ -50,6 +50,7 @@ _HOMES = {
     "LanceOperation": "lance_df.operations",
     "ScanReport": "lance_df.engine",
     "SQLiteManifestStore": "lance_df.table.external_store_sqlite",
+    "PartitionedNamespace": "lance_df.api.namespaces",
     "SessionContext": "lance_df.engine",
     "Transaction": "lance_df.operations",
     "batch_udf": "lance_df.udf",
@@ -60,7 +61,7 @@ _HOMES = {
     "register_udfs": "lance_df.engine",
     "write_dataset": "lance_df.dataset",
 }
-_MODULES = frozenset({"file", "fragment", "optimize"})
+_MODULES = frozenset({"partition", "file", "fragment", "optimize"})
 
 __all__ = [
     "AlreadyExistsError",

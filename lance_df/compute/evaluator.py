@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from lance_df.sql.row_expression import check_row_expression
 from lance_df.sql.splice import Edit, splice
 
 _RESULT = "result"
+_NUM_THREADS = 4
 
 
 class ExpressionEvaluator:
@@ -37,6 +39,7 @@ class ExpressionEvaluator:
         self._texts: dict[tuple[str, tuple[pa.DataType, ...]], str] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="lance_df-evaluate")
 
     def check(self, expression: str) -> None:
         """Check that an expression depends on nothing but its row.
@@ -66,6 +69,10 @@ class ExpressionEvaluator:
         InvalidInputError
             It cannot be planned for these types, or fails for a row.
         """
+        # a thread that runs DataFusion's tasks, as when it plans a scan, may not wait for others of them
+        return self._threads.submit(self._evaluate, expression, columns).result()
+
+    def _evaluate(self, expression: str, columns: Sequence[pa.Array]) -> pa.Array:
         names = [f"col{number}" for number in range(len(columns))]
         rows = pa.record_batch(list(columns), names)
         table = f"rows_{next(self._numbers)}"

@@ -20,6 +20,7 @@ from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
 from lance_df.errors import InvalidInputError, LanceError
+from lance_df.namespace.snapshot import holds_namespace
 from lance_df.storage import Location
 from lance_df.table.parallel import map_reads
 from lance_df.table.versions import VERSIONS_DIR
@@ -37,7 +38,7 @@ def outside_runtime(function: Callable[[], T]) -> T:
 
 
 class TableFolder:
-    """The tables of one folder, live: table ``x`` is sub-folder ``x.lance``, or ``x`` with versions in it."""
+    """The tables of one folder, live: ``x`` is sub-folder ``x.lance``, or ``x`` when it holds a table."""
 
     def __init__(self, location: Location, storage_options: Mapping[str, Any] | None) -> None:
         self.location = location
@@ -96,8 +97,8 @@ class TableFolder:
 
 
 def holds_table(folder: Location) -> bool:
-    """Whether a folder is a Lance table."""
-    return (folder / VERSIONS_DIR).exists()
+    """Whether a folder is a Lance table, or a partitioned namespace, which is one table in SQL."""
+    return (folder / VERSIONS_DIR).exists() or holds_namespace(folder)
 
 
 def spelt_like(name: str, names: list[str]) -> str | None:

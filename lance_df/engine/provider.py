@@ -27,6 +27,7 @@ from lance_df.errors import LanceError
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
+from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_run import run_tasks
@@ -68,7 +69,7 @@ class ScanCounters:
 
 
 class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """One version of a table, for one statement or many.
+    """One version of a table or namespace, for one statement or many.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        table: Table,
+        table: Table | NamespaceSnapshot,
         *,
         num_partitions: int | None = None,
         extra_columns: tuple[str, ...] = (),
@@ -116,8 +117,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._template = ScanRequest(
             fragment_ids=fragment_ids, batch_rows=batch_rows, use_statistics=use_statistics
         )
-        columns = (*table.arrow_schema.names, *extra_columns)
-        self._schema = plan_scan(table, ScanRequest(columns=columns)).schema
+        self._schema = _schema_of(table, (*table.arrow_schema.names, *extra_columns))
         self._condition = condition
         self._planned: dict[object, PlannedScan] = {}
         self._lock = threading.Lock()
@@ -177,7 +177,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         elif isinstance(condition, Literal):
             predicate = None if condition.value is True else Literal(False)
         request = dataclasses.replace(self._template, columns=wanted, predicate=predicate, hint=hint)
-        plan = plan_scan(self.table, request)
+        plan = _planned(self.table, request)
         counts_only = not output and residual is None and predicate is None
         return PlannedScan(plan, residual, output, counts_only)
 
@@ -219,6 +219,15 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         for task in tasks:
             self.counters.add(tasks=1)
             yield task
+
+
+def _planned(table: Table | NamespaceSnapshot, request: ScanRequest) -> ScanPlan:
+    return table.plan_scan(request) if isinstance(table, NamespaceSnapshot) else plan_scan(table, request)
+
+
+def _schema_of(table: Table | NamespaceSnapshot, columns: tuple[str, ...]) -> pa.Schema:
+    nothing = ScanRequest(columns=columns, predicate=Literal(False))
+    return _planned(table, nothing).schema
 
 
 def _in_turn(tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:

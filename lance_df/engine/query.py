@@ -14,11 +14,11 @@ from lance_df.engine.failures import execution_errors, planning_errors
 from lance_df.engine.hints import scan_hint
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.source import Scannable
 from lance_df.engine.statement import ResolvedTable, Statement
 from lance_df.errors import InvalidInputError
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
-from lance_df.table import table as lance_table
 from lance_df.table.scan_plan import TableReport
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
@@ -29,7 +29,7 @@ _CHANGES_ROWS = ("Aggregate", "Window", "WindowExpr", "Unnest", "Distinct", "Uni
 
 
 def scan_with_sql(
-    table: lance_table.Table,
+    table: Scannable,
     *,
     columns: Sequence[str] | Mapping[str, str] | None = None,
     filter: str | None = None,  # noqa: A002 - pylance's name
@@ -104,7 +104,7 @@ def scan_with_sql(
 
 
 def explain_with_sql(
-    table: lance_table.Table,
+    table: Scannable,
     *,
     columns: Sequence[str] | None = None,
     filter: str,  # noqa: A002 - pylance's name
@@ -159,7 +159,7 @@ class _Selection:
 
     def __init__(
         self,
-        table: lance_table.Table,
+        table: Scannable,
         columns: Sequence[str] | Mapping[str, str] | None,
         *,
         with_row_id: bool,

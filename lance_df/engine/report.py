@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lance_df.table.scan_plan import Count, TableReport
 
-_TITLES = ("table", "version", "fragments", "pages", "bytes", "why")
+_TITLES = ("table", "version", "partitions", "fragments", "pages", "bytes", "why")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -17,6 +17,10 @@ class ScanReport:
     """What the scans of a statement keep of their tables, and why. One entry in ``tables`` for each scan."""
 
     tables: tuple[TableReport, ...]
+
+    @property
+    def partitions(self) -> Count:
+        return _sum(table.partitions for table in self.tables if table.partitions is not None)
 
     @property
     def fragments(self) -> Count:
@@ -47,6 +51,8 @@ def _sum(counts: Iterable[Count]) -> Count:
 
 def _lines(table: TableReport) -> Iterable[str]:
     yield f"{table.table} (version {table.version})"
+    if table.partitions is not None:
+        yield f"  partitions {_of(table.partitions)}"
     yield f"  fragments {_of(table.fragments)}, pages {_of(table.pages)}, bytes {_bytes_of(table.bytes)}"
     for reason in table.reasons:
         yield f"  {reason.conjunct}: {reason.effect}"
@@ -57,6 +63,7 @@ def _row(table: TableReport) -> str:
     cells = (
         html.escape(table.table),
         str(table.version),
+        "" if table.partitions is None else _of(table.partitions),
         _of(table.fragments),
         _of(table.pages),
         _bytes_of(table.bytes),

@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
-from lance_df.errors import InvalidInputError
+from lance_df.errors import DatasetNotFoundError, InvalidInputError
+from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.storage import open_location
 from lance_df.table.open import open_table
 from lance_df.table.refs import VersionRef
 from lance_df.table.table import Table
 
+Scannable: TypeAlias = Table | NamespaceSnapshot
+
 
 class TableSource:
-    """A table by its place, opened when first needed and kept up to date.
+    """A table or a partitioned namespace by its place, opened when first needed and kept up to date.
 
     Parameters
     ----------
     place
-        A path, a URL, or a `Table`. A `Table` that is its branch's newest version is followed from there;
-        an older one stays what it is.
+        A path, a URL, or what was opened already: that is followed if it is its branch's newest version; an
+        older one stays what it is.
     version
         A version number, a tag, or (branch, version) to stay at; ``None`` to follow new versions.
     storage_options
@@ -34,37 +38,48 @@ class TableSource:
 
     def __init__(
         self,
-        place: str | os.PathLike[str] | Table,
+        place: str | os.PathLike[str] | Scannable,
         *,
         version: VersionRef | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._lock = threading.Lock()
-        self._table: Table | None = None
+        self._opened: Scannable | None = None
         self._is_pinned = version is not None
-        self._place = place.uri if isinstance(place, Table) else place
+        self._place = place.uri if isinstance(place, Scannable) else place
         self._version = version
         self._storage_options = storage_options
-        if isinstance(place, Table):
-            self._table = place if version is None else place.checkout(version)
+        if isinstance(place, Scannable):
+            self._opened = place if version is None else place.checkout(version)
             self._is_pinned = self._is_pinned or place.latest_version() != place.version
 
-    def current(self) -> Table:
+    def current(self) -> Scannable:
         """Return the pinned version, or the newest one."""
         with self._lock:
-            if self._table is None:
-                self._table = open_table(
-                    self._place, version=self._version, storage_options=self._storage_options
-                )
+            if self._opened is None:
+                self._opened = _open(self._place, self._version, self._storage_options)
             elif not self._is_pinned:
-                self._table = self._table.latest()
-            return self._table
+                self._opened = self._opened.latest()
+            return self._opened
+
+
+def _open(
+    place: str | os.PathLike[str], version: VersionRef | None, storage_options: Mapping[str, Any] | None
+) -> Scannable:
+    try:
+        return open_table(place, version=version, storage_options=storage_options)
+    except DatasetNotFoundError:
+        root = open_location(place, storage_options)
+        if not holds_namespace(root):
+            raise
+        found = NamespaceSnapshot.open(root)
+        return found if version is None else found.checkout(version)
 
 
 def as_source(
     source: object, *, version: VersionRef | None = None, storage_options: Mapping[str, Any] | None = None
 ) -> TableSource:
-    """Return the source for what a user may name: a path, a URL, a `Table`, or a dataset object around one.
+    """Return the source for what a user may name: a path, a URL, or an object of ours around an open table.
 
     Raises
     ------
@@ -73,7 +88,9 @@ def as_source(
     """
     if isinstance(source, TableSource):
         return source
-    place = source if isinstance(source, str | os.PathLike | Table) else getattr(source, "_table", None)
-    if not isinstance(place, str | os.PathLike | Table):
-        raise InvalidInputError(f"a path, a URL, a table or a dataset is needed, got {type(source).__name__}")
+    place = source if isinstance(source, str | os.PathLike | Scannable) else getattr(source, "_table", None)
+    if not isinstance(place, str | os.PathLike | Scannable):
+        raise InvalidInputError(
+            f"a path, a URL, a dataset or a namespace is needed, got {type(source).__name__}"
+        )
     return TableSource(place, version=version, storage_options=storage_options)

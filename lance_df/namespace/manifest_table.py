@@ -44,10 +44,7 @@ FILE_VERSION: Final = "2.2"
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
 
-_KEY_METADATA: Final = {
-    b"lance-schema:unenforced-primary-key": b"true",
-    b"lance-schema:unenforced-primary-key:position": b"0",
-}
+_KEY_METADATA: Final = {"lance-schema:unenforced-primary-key:position": b"0"}
 BASE_FIELDS: Final = (
     pa.field("object_id", pa.string(), nullable=False),
     pa.field("object_type", pa.string(), nullable=False),
@@ -62,6 +59,20 @@ READ_FIELDS: Final = (
 )
 # The caller checks what others did, and starts again from the newest version.
 _STRICT: Final = CommitOptions(strict=True, max_retries=0)
+
+
+def open_manifest_table(root: Location, version: int | None = None) -> Table:
+    """Open the ``__manifest`` of a directory.
+
+    Raises
+    ------
+    NotFoundError
+        There is none, or no such version of it.
+    """
+    try:
+        return open_ref(Shared(root / MANIFEST_FOLDER), ResolvedRef(None, version))
+    except DatasetNotFoundError as err:
+        raise NotFoundError(f"{root.uri}: no namespace; there is no {MANIFEST_FOLDER} table") from err
 
 
 class NamespaceManifest:
@@ -96,11 +107,7 @@ class NamespaceManifest:
         NotFoundError
             There is no partitioned namespace.
         """
-        try:
-            table = open_ref(Shared(root / MANIFEST_FOLDER), ResolvedRef(None, version))
-        except DatasetNotFoundError as err:
-            raise NotFoundError(f"{root.uri}: no namespace; there is no {MANIFEST_FOLDER} table") from err
-        return cls(table)
+        return cls(open_manifest_table(root, version))
 
     @classmethod
     def create(cls, root: Location, schema: NamespaceSchema, specs: PartitionSpecs) -> NamespaceManifest:
@@ -204,4 +211,5 @@ def _schema_of_table(specs: PartitionSpecs) -> Schema:
     partition = [pa.field(field.column, field.result_type) for field in specs.fields.values()]
     schema = schema_from_arrow(pa.schema([*BASE_FIELDS, *READ_FIELDS, *partition]))
     key, *others = schema.fields
-    return Schema(fields=(dataclasses.replace(key, primary_key_position=0), *others))
+    key = dataclasses.replace(key, primary_key_position=0, metadata=_KEY_METADATA)
+    return Schema(fields=(key, *others))

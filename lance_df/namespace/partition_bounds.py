@@ -197,16 +197,18 @@ def _of_seconds(
     data_type: pa.DataType,
 ) -> ZoneBounds:
     """Return bounds of a column of dates or timestamps; ``stop`` is exclusive."""
-    if pa.types.is_date(data_type):
+    if pa.types.is_date32(data_type):
         days = pa.date32()
-        low = pa.array((start // _DAY_SECONDS).astype(np.int32), days, mask=~known).cast(data_type)
-        high = pa.array((-(-stop // _DAY_SECONDS)).astype(np.int32), days, mask=~known).cast(data_type)
+        low = pa.array((start // _DAY_SECONDS).astype(np.int32), days, mask=~known)
+        last = (stop - 1) // _DAY_SECONDS
+        high = pa.array(last.astype(np.int32), days, mask=~known)
         return _bounds(low, high, None)
-    if data_type.tz is not None:  # parts are those of the zone, which is never a day away
+    if getattr(data_type, "tz", None) is not None:  # parts are those of the zone, which is never a day away
         start, stop = start - _DAY_SECONDS, stop + _DAY_SECONDS
-    per_second = _UNITS[data_type.unit]
+    per_second = _UNITS["ms" if pa.types.is_date64(data_type) else data_type.unit]
     limit = (2**63 - 1) // per_second
     known = known & (np.abs(start) < limit) & (np.abs(stop) < limit)
     ticks = [np.where(known, moment, 0) * per_second for moment in (start, stop)]
-    low, high = (pa.array(each, pa.int64(), mask=~known).cast(data_type) for each in ticks)
+    ends = (ticks[0], ticks[1] - 1)
+    low, high = (pa.array(each, pa.int64(), mask=~known).cast(data_type) for each in ends)
     return _bounds(low, high, None)

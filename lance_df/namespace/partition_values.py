@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from lance_df.compute.evaluator import evaluator
 from lance_df.errors import InvalidInputError
+from lance_df.namespace.native_transforms import native_values
 from lance_df.namespace.partition_spec import PartitionField
-from lance_df.namespace.transforms import TransformKind
 
 _NULL_TYPES: Final = (pa.null(), pa.int64(), pa.string(), pa.timestamp("us"), pa.float64(), pa.binary())
 
@@ -39,13 +39,11 @@ def partition_values(field: PartitionField, columns: Sequence[pa.Array]) -> pa.A
         The expression fails for a row, or gives what the field's type cannot hold.
     """
     plain = [_plain(column) for column in columns]
-    if field.transform is not None and field.transform.kind is TransformKind.IDENTITY:
-        values = plain[0]
-    elif field.transform is not None and all(pa.types.is_null(column.type) for column in plain):
-        values = pa.nulls(len(plain[0]))
-    else:
-        values = _evaluated(field, plain)
-    return as_partition_value(values, field)
+    values = None
+    if field.transform is not None:
+        is_gone = all(pa.types.is_null(column.type) for column in plain)
+        values = pa.nulls(len(plain[0])) if is_gone else native_values(field.transform, plain)
+    return as_partition_value(_evaluated(field, plain) if values is None else values, field)
 
 
 def _evaluated(field: PartitionField, columns: Sequence[pa.Array]) -> pa.Array:

@@ -6,7 +6,6 @@ say keeps a partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,15 +24,13 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
 
 
-def kept_members(
-    manifest: NamespaceManifest, predicates: Iterable[Predicate | None]
-) -> npt.NDArray[np.bool_]:
-    """Return for each row of ``manifest.members`` whether rows of it may satisfy all predicates.
+def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDArray[np.int8]:
+    """Return a `Match` for each row of ``manifest.members``: whether none of its rows, or all, satisfy.
 
     Parameters
     ----------
-    predicates
-        On columns of the namespace's schema; they may hold `Unknown`.
+    predicate
+        On columns of the namespace's schema; it may hold `Unknown`.
 
     Raises
     ------
@@ -41,20 +38,18 @@ def kept_members(
         A member belongs to no spec version.
     """
     members = manifest.members
-    kept = np.ones(len(members), dtype=np.bool_)
-    wanted = [predicate for predicate in predicates if predicate is not None]
+    found = np.full(len(members), Match.MIGHT, dtype=np.int8)
     of_spec = spec_numbers(manifest)
     for spec in manifest.specs:
         places = np.flatnonzero(of_spec == spec.id)
-        if not len(places) or not wanted:
+        if not len(places):
             continue
         rows = members.take(places)
         values = {field.column: pa.concat_arrays(rows[field.column].chunks) for field in spec.fields}
         bounds = partition_bounds(spec, manifest.schema, values)
-        for predicate in wanted:
-            expanded = with_implied(predicate, spec, manifest.schema)
-            kept[places] &= classify(expanded, bounds, len(places)) != Match.CANNOT
-    return kept
+        expanded = with_implied(predicate, spec, manifest.schema)
+        found[places] = classify(expanded, bounds, len(places))
+    return found
 
 
 def spec_numbers(manifest: NamespaceManifest) -> npt.NDArray[np.int64]:

@@ -29,7 +29,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns."""
+    """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns.
+
+    ``partitions`` are those of a namespace; its other counts are those of the partitions that are kept.
+    """
 
     table: str
     version: int
@@ -37,6 +40,7 @@ class TableReport:
     pages: Count
     bytes: Count
     reasons: tuple[Reason, ...] = ()
+    partitions: Count | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,197 @@
+"""`PartitionedNamespace`: many Lance tables as one, by partition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.engine.query import scan_with_sql
+from lance_df.errors import AlreadyExistsError, InvalidInputError
+from lance_df.expr.from_pyarrow import to_predicate
+from lance_df.namespace.append import append
+from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
+from lance_df.namespace.namespace_schema import NamespaceSchema
+from lance_df.namespace.partition_by import PartitionBy, resolve_all
+from lance_df.namespace.partition_spec import PartitionSpec, PartitionSpecs
+from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.sources import to_batches
+from lance_df.storage import open_location
+from lance_df.table.scan_plan import ScanPlan, ScanRequest
+
+if TYPE_CHECKING:
+    pass
+
+
+class PartitionedNamespace:
+    """A partitioned namespace, at one version. Made by `create` or `open`.
+
+    Changes move this object on to the version that they made; other objects stay where they are.
+    """
+
+    def __init__(self, snapshot: NamespaceSnapshot) -> None:
+        self._table = snapshot
+
+    @classmethod
+    def create(
+        cls,
+        root: str | os.PathLike[str],
+        schema: pa.Schema,
+        partition_by: Sequence[PartitionBy | str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Make an empty namespace.
+
+        Parameters
+        ----------
+        root
+            Path or URL of its folder.
+        schema
+            The columns of all members.
+        partition_by
+            Partition fields of `lance_df.partition`, or texts such as ``"year(ts)"``, top level first.
+        storage_options
+            For the fsspec filesystem.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is a namespace already.
+        ColumnNotFoundError, InvalidInputError
+            A partition field does not fit the schema, or an expression does not meet the demands.
+        UnsupportedFeatureError
+            A type that cannot be stored.
+        """
+        location = open_location(root, storage_options)
+        columns = NamespaceSchema.create(schema)
+        specs = PartitionSpecs((PartitionSpec(1, resolve_all(partition_by, columns)),))
+        if holds_namespace(location):
+            raise AlreadyExistsError(f"{location.uri}: there is a partitioned namespace already")
+        return cls(NamespaceSnapshot(location, NamespaceManifest.create(location, columns, specs)))
+
+    @classmethod
+    def open(
+        cls,
+        root: str | os.PathLike[str],
+        version: int | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Open a namespace, at its newest version or an older one.
+
+        Raises
+        ------
+        NotFoundError
+            There is no partitioned namespace, or no such version.
+        CorruptDataError
+            Its ``__manifest`` is damaged.
+        """
+        return cls(NamespaceSnapshot.open(open_location(root, storage_options), version))
+
+    def __repr__(self) -> str:
+        return f"<lance_df.PartitionedNamespace {self.uri} version {self.version}>"
+
+    @property
+    def uri(self) -> str:
+        """The folder of the namespace."""
+        return self._table.uri
+
+    @property
+    def version(self) -> int:
+        """The version that is open."""
+        return self._table.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of all members."""
+        return self._table.arrow_schema
+
+    @property
+    def specs(self) -> tuple[PartitionSpec, ...]:
+        """All versions of the partition spec, the current one last."""
+        return self._table.manifest.specs.versions
+
+    def at(self, version: int) -> PartitionedNamespace:
+        """Return the namespace as it was at a version: all members in the state that they had then."""
+        return PartitionedNamespace(self._table.checkout(version))
+
+    def checkout_latest(self) -> None:
+        """Move this object to the newest version."""
+        self._table = self._table.latest()
+
+    def partitions(self) -> pa.Table:
+        """Return the partitions: their values by field id, where their tables are, and at which version."""
+        members = self._table.manifest.members
+        fields = self._table.manifest.specs.fields
+        columns = [field.column for field in fields.values()]
+        found = members.select([*columns, "object_id", "location", *(field.name for field in READ_FIELDS)])
+        return found.rename_columns([*fields, *found.column_names[len(columns) :]])
+
+    def append(self, data: Any) -> None:
+        """Add rows, to all partitions at once or to none.
+
+        Parameters
+        ----------
+        data
+            As for `lance_df.write_dataset`. Columns that may be null may be missing.
+
+        Raises
+        ------
+        InvalidInputError
+            Rows that do not fit, or for which a partition expression fails.
+        ConflictError
+            Schema or spec changed meanwhile.
+        CommitStateUnknownError
+            It is not known whether the rows were added.
+        """
+        schema, batches = to_batches(data, None)
+        latest = self._table.latest()
+        self._table = latest.of(append(latest.root, latest.manifest, schema, batches))
+
+    def plan_scan(self, filter: pc.Expression | None = None) -> ScanPlan:  # noqa: A002 - pylance's name
+        """Return the plan of a scan; its ``report`` tells what would be read."""
+        predicate = None if filter is None else to_predicate(filter, self.schema)
+        return self._table.plan_scan(ScanRequest(predicate=predicate))
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        filter: str | None = None,  # noqa: A002
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches of rows.
+
+        Parameters
+        ----------
+        columns
+            Names, or names and SQL expressions.
+        filter
+            An SQL expression.
+        """
+        return iter(self._reader(columns, filter))
+
+    def to_table(
+        self,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        filter: str | None = None,  # noqa: A002
+    ) -> pa.Table:
+        """Read into memory; see `to_batches`."""
+        return self._reader(columns, filter).read_all()
+
+    def count_rows(self, filter: str | None = None) -> int:  # noqa: A002
+        """Return the number of rows, or of those for which an SQL expression is true."""
+        if filter is None:
+            return self._table.count_rows()
+        return sum(batch.num_rows for batch in self._reader([self.schema.names[0]], filter))
+
+    def _reader(
+        self,
+        columns: Sequence[str] | Mapping[str, str] | None,
+        filter: str | None,  # noqa: A002
+    ) -> pa.RecordBatchReader:
+        if filter is not None and not isinstance(filter, str):
+            raise InvalidInputError(f"a filter is SQL text, not {type(filter).__name__}")
+        return scan_with_sql(self._table, columns=columns, filter=filter)

@@ -1,0 +1,158 @@
+"""One version of a partitioned namespace, to be scanned as one table."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.expr.bounds import Match
+from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
+from lance_df.namespace.member import open_member
+from lance_df.namespace.names import MANIFEST_FOLDER
+from lance_df.namespace.partition_spec import KEY_PREFIX
+from lance_df.namespace.pruning import judged_members
+from lance_df.table.caches import LruCache
+from lance_df.table.parallel import map_reads
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_columns import resolve_columns
+from lance_df.table.scan_plan import Count, ScanPlan, ScanTask, TableReport
+from lance_df.table.versions import VERSIONS_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from lance_df.storage import Location
+    from lance_df.table.scan_plan import ScanRequest
+    from lance_df.table.table import Table
+
+_MAX_OPEN_MEMBERS: Final = 16_384
+
+
+def holds_namespace(folder: Location) -> bool:
+    """Whether a folder is the root of a partitioned namespace, and not of a mere directory of tables."""
+    if not (folder / MANIFEST_FOLDER / VERSIONS_DIR).exists():
+        return False
+    metadata = open_manifest_table(folder).manifest.table_metadata
+    return any(key.startswith(KEY_PREFIX) for key in metadata)
+
+
+class NamespaceSnapshot:
+    """What a query sees of a namespace: every member at one version. Safe to share between threads."""
+
+    def __init__(
+        self, root: Location, manifest: NamespaceManifest, members: LruCache[Table] | None = None
+    ) -> None:
+        self.root = root
+        self.uri = root.uri
+        self.manifest = manifest
+        self.version = manifest.version
+        self.arrow_schema: pa.Schema = manifest.schema.arrow
+        self._members = LruCache(_MAX_OPEN_MEMBERS) if members is None else members
+
+    @classmethod
+    def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
+        """Open the newest version of a namespace, or an older one.
+
+        Raises
+        ------
+        NotFoundError
+            There is no partitioned namespace.
+        """
+        return cls(root, NamespaceManifest.open(root, version))
+
+    def latest(self) -> NamespaceSnapshot:
+        """Return the newest version: this object, if nothing happened since."""
+        return self.of(self.manifest.latest())
+
+    def checkout(self, version: object) -> NamespaceSnapshot:
+        """Return another version, by its number.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no number: namespaces have no tags and branches.
+        VersionNotFoundError
+            There is no such version.
+        """
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise InvalidInputError(f"{self.uri}: a version of a namespace is a number, not {version!r}")
+        return self.of(NamespaceManifest(self.manifest.table.checkout(version)))
+
+    def of(self, manifest: NamespaceManifest) -> NamespaceSnapshot:
+        """Return another version, with the tables that are open already."""
+        return self if manifest is self.manifest else NamespaceSnapshot(self.root, manifest, self._members)
+
+    def latest_version(self) -> int:
+        """Return the number of the newest version."""
+        return self.manifest.table.latest_version()
+
+    def plan_scan(self, request: ScanRequest) -> ScanPlan:
+        """Plan a scan over all partitions that may hold what is wanted; see `lance_df.table.scan.plan_scan`.
+
+        A predicate that the values of a partition prove is not applied to its rows again.
+        """
+        schema = self.manifest.schema.columns
+        output = resolve_columns(schema, request.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes)
+        matches = self._judged(request)
+        kept = np.flatnonzero(matches != Match.CANNOT)
+        proven = dataclasses.replace(request, predicate=None)
+        tables = self._open(kept)
+        plans = [
+            plan_scan(table, proven if match == Match.MUST else request)
+            for table, match in zip(tables, matches[kept].tolist(), strict=True)
+        ]
+        tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
+        arrow = pa.schema([column.output for column in output], schema.arrow_metadata)
+        return ScanPlan(arrow, tasks, lambda: self._report(plans, len(matches)))
+
+    def count_rows(self) -> int:
+        """Return the number of rows, without reading any."""
+        return sum(table.count_rows() for table in self._open(range(len(self.manifest.members))))
+
+    def _judged(self, request: ScanRequest) -> npt.NDArray[np.int8]:
+        """Return what is known of each member: about the predicate, or nothing if the hint rules it out."""
+        found = np.full(len(self.manifest.members), Match.MUST, dtype=np.int8)
+        if request.predicate is not None:
+            found = judged_members(self.manifest, request.predicate)
+        if request.hint is not None:
+            found[judged_members(self.manifest, request.hint) == Match.CANNOT] = Match.CANNOT
+        return found
+
+    def _open(self, places: Iterable[int] | npt.NDArray[np.intp]) -> list[Table]:
+        rows = self.manifest.members.select(["object_id", "location", "read_version"])
+        wanted = rows.take(pa.array(list(places), pa.int64())).to_pylist()
+
+        def opened(row: dict[str, object]) -> Table:
+            location, version = row["location"], row["read_version"]
+            if not isinstance(location, str) or not isinstance(version, int):
+                raise CorruptDataError(
+                    f"{self.uri}: the table {row['object_id']} has no location or no version"
+                )
+            key = (location, version)
+            return self._members.get(key, lambda: open_member(self.root.child(location), version))
+
+        return map_reads(opened, wanted, where=self.root)
+
+    def _report(self, plans: Sequence[ScanPlan], num_partitions: int) -> TableReport:
+        reports = [plan.report for plan in plans]
+
+        def total(counts: Iterable[Count]) -> Count:
+            listed = list(counts)
+            return Count(sum(each.kept for each in listed), sum(each.total for each in listed))
+
+        return TableReport(
+            table=self.uri,
+            version=self.version,
+            partitions=Count(len(plans), num_partitions),
+            fragments=total(report.fragments for report in reports),
+            pages=total(report.pages for report in reports),
+            bytes=total(report.bytes for report in reports),
+            reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
+        )

@@ -1,0 +1,250 @@
+"""Partitioned namespaces from end to end: rows in, SQL out, with pylance looking on."""
+
+import datetime as dt
+import json
+import threading
+
+import datafusion
+import lance
+import pyarrow as pa
+import pytest
+from lance.namespace import DirectoryNamespace
+from lance_namespace import CreateNamespaceRequest, ListNamespacesRequest, ListTablesRequest
+
+import lance_df
+from lance_df import partition
+from lance_df.errors import (
+    AlreadyExistsError,
+    ColumnNotFoundError,
+    CorruptDataError,
+    InvalidInputError,
+    NotFoundError,
+    VersionNotFoundError,
+)
+
+pytestmark = pytest.mark.engine
+
+NUM_ROWS = 600
+
+
+def events(start=0, count=NUM_ROWS):
+    numbers = range(start, start + count)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "ts": [dt.datetime(2022 + i % 3, 1 + i % 12, 1 + i % 28) for i in numbers],
+            "country": [["US", "DE", None, "héllo"][i % 4] for i in numbers],
+        }
+    )
+
+
+def memory(rows):
+    context = datafusion.SessionContext()
+    context.from_arrow(rows, name="events")
+    return context
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("warehouse")
+    namespace = lance_df.PartitionedNamespace.create(
+        folder / "events", events().schema, [partition.year("ts"), partition.identity("country")]
+    )
+    namespace.append(events())
+    return folder
+
+
+def test_members_are_ordinary_tables(root):
+    rows = []
+    for row in lance_df.PartitionedNamespace.open(root / "events").partitions().to_pylist():
+        assert row["object_id"].startswith("v1$")
+        assert row["location"].endswith("_" + row["object_id"])
+        table = lance.dataset(root / "events" / row["location"], version=row["read_version"])
+        table.validate()
+        found = table.to_table()
+        assert {at.year for at in found["ts"].to_pylist()} == {row["ts_year"]}
+        assert set(found["country"].to_pylist()) == {row["country"]}
+        rows.append(found)
+    assert pa.concat_tables(rows).sort_by("id").equals(events())
+
+
+def test_the_manifest_is_that_of_the_specification(root):
+    table = lance.dataset(root / "events" / "__manifest")
+    assert json.loads(table.metadata["partition_spec_v1"])["fields"][1]["field_id"] == "country"
+    assert [field["metadata"] for field in json.loads(table.metadata["schema"])["fields"]] == [
+        {"lance:field_id": str(number)} for number in range(3)
+    ]
+    rows = table.to_table().to_pylist()
+    assert table.schema.names[-2:] == ["partition_field_ts_year", "partition_field_country"]
+    by_type = {kind: [row for row in rows if row["object_type"] == kind] for kind in ("namespace", "table")}
+    assert len(by_type["table"]) == 12
+    assert sorted(row["object_id"].count("$") for row in by_type["namespace"]) == [0] + [1] * 3 + [2] * 12
+    for row in by_type["table"]:
+        (parent,) = [each for each in rows if each["object_id"] == row["object_id"].rpartition("$")[0]]
+        assert parent["partition_field_country"] == row["partition_field_country"]
+        assert all(len(part) == 16 and part.isalnum() for part in row["object_id"].split("$")[1:-1])
+
+
+def test_pylance_lists_it(root):
+    directory = DirectoryNamespace(root=str(root / "events"))
+    assert directory.list_namespaces(ListNamespacesRequest(id=[])).namespaces == ["v1"]
+    years = directory.list_namespaces(ListNamespacesRequest(id=["v1"])).namespaces
+    assert len(years) == 3
+    (country, *_) = directory.list_namespaces(ListNamespacesRequest(id=["v1", years[0]])).namespaces
+    assert directory.list_tables(ListTablesRequest(id=["v1", years[0], country])).tables == ["dataset"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("country = 'US' AND ts >= '2023-01-01' AND ts < '2024-01-01'", 1),
+        ("country IS NULL", 3),
+        ("country <> 'US'", 6),
+        ("country IN ('US', 'DE') OR ts < '2023-01-01'", 8),
+        ("id = 77", 12),
+        ("country LIKE 'h%'", 3),
+        ("date_part('year', ts) = 2024", 4),
+        ("country = 'nowhere'", 0),
+        ("NOT (country = 'US') AND id < 100", 6),
+    ],
+)
+def test_queries_read_the_partitions_that_they_need(root, condition, kept):
+    query = f"SELECT * FROM events WHERE {condition} ORDER BY id"
+    context = lance_df.connect(root)
+    expected = memory(events()).sql(query).to_arrow_table()
+    assert context.sql(query).to_arrow_table().to_pylist() == expected.to_pylist()
+    report = context.explain_scan(query)
+    assert (report.partitions.kept, report.partitions.total) == (kept, 12)
+    assert f"partitions {kept} of 12" in str(report)
+    plain = datafusion.SessionContext()
+    lance_df.register(plain, "events", root / "events")
+    assert plain.sql(query).to_arrow_table().to_pylist() == expected.to_pylist()
+
+
+def test_python_reads_too(root):
+    namespace = lance_df.PartitionedNamespace.open(root / "events")
+    assert namespace.count_rows() == NUM_ROWS
+    assert namespace.count_rows("id < 10") == 10
+    assert namespace.to_table(["id"], "id >= 595").sort_by("id")["id"].to_pylist() == [
+        595,
+        596,
+        597,
+        598,
+        599,
+    ]
+    assert namespace.to_table({"double": "id * 2"}, "id = 4").to_pylist() == [{"double": 8}]
+    assert sum(batch.num_rows for batch in namespace.to_batches()) == NUM_ROWS
+    plan = namespace.plan_scan(pa.compute.field("country") == "US")
+    assert plan.report.partitions.kept == 3
+    with pytest.raises(ColumnNotFoundError):
+        namespace.to_table(["nope"])
+    with pytest.raises(InvalidInputError):
+        namespace.to_table(filter=5)
+
+
+def test_groups_and_joins(root):
+    query = """SELECT e.country, count(*) AS n, max(o.ts) AS latest
+        FROM events e JOIN events o ON e.id = o.id + 1
+        WHERE e.country IS NOT NULL GROUP BY 1 ORDER BY 1"""
+    assert lance_df.connect(root).sql(query).to_pylist() == memory(events()).sql(query).to_pylist()
+
+
+@pytest.fixture
+def small(tmp_path):
+    return lance_df.PartitionedNamespace.create(tmp_path / "n", events().schema, ["country", "bucket(id, 2)"])
+
+
+def test_versions_are_of_the_whole_namespace(small):
+    small.append(events(0, 40))
+    small.append(events(40, 40))
+    assert small.version == 3
+    assert [small.at(version).count_rows() for version in (1, 2, 3)] == [0, 40, 80]
+    with pytest.raises(VersionNotFoundError):
+        small.at(9)
+    with pytest.raises(InvalidInputError):
+        small.at("golden")
+    old = lance_df.PartitionedNamespace.open(small.uri, 2)
+    context = lance_df.connect()
+    lance_df.register(context, "old", old)
+    lance_df.register(context, "new", small)
+    small.append(events(80, 20))
+    assert context.sql("SELECT count(*) AS n FROM old").to_pydict() == {"n": [40]}
+    assert context.sql("SELECT count(*) AS n FROM new").to_pydict() == {"n": [100]}
+
+
+def test_what_was_not_published_does_not_show(small):
+    small.append(events(0, 40))
+    row = small.partitions().to_pylist()[0]
+    member = f"{small.uri}/{row['location']}"
+    lance.write_dataset(events(1000, 4), member, mode="append")
+    assert small.count_rows() == 40
+    small.append(events(40, 40))
+    again = lance_df.PartitionedNamespace.open(small.uri)
+    assert sorted(again.to_table(["id"])["id"].to_pylist()) == list(range(80))
+    lance.dataset(member).validate()
+
+
+def test_writers_at_once_lose_nothing_and_make_no_partition_twice(small):
+    failures = []
+
+    def write(number):
+        try:
+            mine = lance_df.PartitionedNamespace.open(small.uri)
+            for step in range(2):
+                mine.append(events(1000 * number + 10 * step, 10))
+        except BaseException as err:  # noqa: BLE001 - reported by the test
+            failures.append(err)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    small.checkout_latest()
+    ids = small.to_table(["id"])["id"].to_pylist()
+    assert sorted(ids) == sorted(1000 * n + i for n in range(4) for i in range(20))
+    values = [(row["country"], row["id_bucket"]) for row in small.partitions().to_pylist()]
+    assert len(set(values)) == len(values) == 8
+    names = lance.dataset(f"{small.uri}/__manifest").to_table()["object_id"].to_pylist()
+    assert len(set(names)) == len(names) == 1 + 4 + 8 + 8
+
+
+def test_missing_columns_are_null_and_wrong_rows_leave_nothing(small):
+    small.append(events(0, 4).select(["id", "country"]))
+    assert small.to_table(["ts"])["ts"].null_count == 4
+    for wrong in (events().append_column("x", pa.array([1] * NUM_ROWS)), pa.table({"id": ["a"]})):
+        with pytest.raises(InvalidInputError):
+            small.append(wrong)
+
+    def broken():
+        yield events(0, 8).to_batches()[0]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        small.append(pa.RecordBatchReader.from_batches(events().schema, broken()))
+    assert small.count_rows() == 4
+    assert small.version == 2
+
+
+def test_nothing_to_append_is_no_version(small):
+    small.append(events().slice(0, 0))
+    assert (small.version, small.count_rows(), len(small.partitions())) == (1, 0, 0)
+    assert small.to_table().schema == small.schema
+
+
+def test_namespaces_that_are_none(tmp_path, small):
+    with pytest.raises(NotFoundError, match="__manifest"):
+        lance_df.PartitionedNamespace.open(tmp_path / "nowhere")
+    with pytest.raises(AlreadyExistsError):
+        lance_df.PartitionedNamespace.create(small.uri, events().schema, ["country"])
+    DirectoryNamespace(root=str(tmp_path / "plain")).create_namespace(CreateNamespaceRequest(id=["a"]))
+    with pytest.raises(NotFoundError, match="without partition specs"):
+        lance_df.PartitionedNamespace.open(tmp_path / "plain")
+
+
+def test_t70_a_manifest_that_lost_its_columns_is_told(small):
+    small.append(events(0, 8))
+    DirectoryNamespace(root=small.uri).create_namespace(CreateNamespaceRequest(id=["other"]))
+    with pytest.raises(CorruptDataError, match="repair"):
+        lance_df.PartitionedNamespace.open(small.uri)
