@@ -120,7 +120,8 @@ def write_dataset(
     target_all_bases
         Put data files into all base paths in turn, and with True also into the table's own folder.
     external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold, session
-        Taken so that calls written for pylance work; they have no effect, as blob columns are refused.
+        Taken so that calls written for pylance work; they have no effect: columns of blobs in files of their
+        own are refused.
     commit_lock, namespace_client, table_id
         Refused: there are external manifest stores, and namespaces of this package.
     statistics
