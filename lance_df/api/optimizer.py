@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from lance_df.errors import InvalidInputError
 from lance_df.optimize import Compaction
 from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from lance_df.dataset import LanceDataset
     from lance_df.optimize import CompactionMetrics
+    from lance_df.write import AutoCleanupConfig
+
+_INTERVAL, _OLDER_THAN = "lance.auto_cleanup.interval", "lance.auto_cleanup.older_than"
 
 CompactionMode = Literal["reencode", "try_binary_copy", "force_binary_copy"]
 
@@ -94,3 +98,23 @@ class DatasetOptimizer:
         after = optimize_zone_maps(before, names=names, retrain=retrain)
         if after is not before:
             self._dataset._follow(after)
+
+    def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:
+        """Let commits of every ``interval``-th version remove versions older than ``older_than_seconds``.
+
+        Raises
+        ------
+        InvalidInputError
+            The two numbers are not there, or negative.
+        """
+        values = [auto_cleanup_config.get(name) for name in ("interval", "older_than_seconds")]
+        if any(not isinstance(value, int) or isinstance(value, bool) or value < 0 for value in values):
+            raise InvalidInputError(
+                f"interval and older_than_seconds must be numbers from 0 on, got {auto_cleanup_config!r}"
+            )
+        interval, seconds = values
+        self._dataset.update_config({_INTERVAL: str(interval), _OLDER_THAN: f"{seconds}s"})
+
+    def disable_auto_cleanup(self) -> None:
+        """Let commits remove nothing."""
+        self._dataset.delete_config_keys([_INTERVAL, _OLDER_THAN])

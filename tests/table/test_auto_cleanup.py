@@ -73,6 +73,23 @@ def test_tagged_versions_stay(tmp_path: Path) -> None:
     assert [each["version"] for each in lance_df.dataset(uri).versions()] == [1, 3]
 
 
+def test_it_is_turned_on_and_off(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    ours = lance_df.write_dataset(pa.table({"a": [1]}), uri)
+    ours.optimize.enable_auto_cleanup({"interval": 3, "older_than_seconds": 0})
+    theirs = lance.dataset(uri)
+    expected = {"lance.auto_cleanup.interval": "3", "lance.auto_cleanup.older_than": "0s"}
+    assert theirs.config() == expected
+    ours.delete("a = 2 or a = 1")
+    assert [each["version"] for each in ours.versions()] == [3]
+    ours.optimize.disable_auto_cleanup()
+    assert ours.config() == {}
+    for wrong in ({}, {"interval": 1}, {"interval": -1, "older_than_seconds": 0}):
+        with pytest.raises(InvalidInputError):
+            ours.optimize.enable_auto_cleanup(wrong)
+    assert ours.latest_version == 4
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
