@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*(://|::)")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
+_OBJECT_STORES = frozenset({*_EXTRAS, "memory"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +219,15 @@ class Location:
                 if self.is_local:
                     replace(self.path, data)
                 else:
+                    self.make_parent()
                     self.fs.pipe_file(self.path, data)
         except NotFoundError as err:
             raise StorageError(f"{self.uri}: no file can be created here") from err
+
+    def make_parent(self) -> None:
+        """Make the folder above a file, on remote stores that have folders; object stores have none."""
+        if not _OBJECT_STORES.intersection(self._schemes):
+            self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
 
     def remove(self) -> None:
         """Remove a file; one that does not exist is fine."""

@@ -47,6 +47,8 @@ class ByteSink:
             folder = os.path.dirname(location.path)
             self._path = os.path.join(folder, f".tmp_{uuid.uuid4().hex}")
         with translate_errors(location.uri):
+            if not location.is_local:
+                location.make_parent()
             self._file: Any = _create(self._path) if location.is_local else location.fs.open(self._path, "wb")
         # object stores show nothing of a file that is not closed; a file in memory is there at once
         self._keeps_former = replaces and not location.is_local and not isinstance(self._file, io.BytesIO)

@@ -62,8 +62,7 @@ def staged_manifest(version: int, scheme: NamingScheme, size: int) -> StoredMani
 class ExternalManifestStore(Protocol):
     """A strongly consistent map from (table, version) to manifest file, shared by all writers of a table.
 
-    ``table`` is the path of a table or branch in its store, without scheme: an absolute local path, or
-    ``bucket/path``.
+    ``table`` names a table or branch, see :func:`store_key`.
 
     Methods that write raise `CommitStateUnknownError` when it is not known whether they did, and any other
     error when they certainly did not.
@@ -91,8 +90,15 @@ class ExternalManifestStore(Protocol):
 
 
 def store_key(table: Location) -> str:
-    """Return what external stores call a table."""
-    return table.path.rstrip("/")
+    """Return what external stores call a table: its absolute local path, or ``scheme://bucket/path``.
+
+    Of the schemes of a store it has always the same one.
+    """
+    path = table.path.rstrip("/")
+    if table.is_local:
+        return path
+    protocol = table.fs.protocol
+    return f"{protocol if isinstance(protocol, str) else protocol[0]}://{path.lstrip('/')}"
 
 
 def latest_stored(store: ExternalManifestStore, table: Location) -> StoredManifest | None:

@@ -200,7 +200,8 @@ def parse_dynamodb_url(url: str) -> tuple[str, str]:
 
 def _base_uri(table: str) -> str:
     """Return the key of a table: its path without the bucket."""
-    return table.lstrip("/") if table.startswith("/") else table.partition("/")[2]
+    scheme, separator, path = table.partition("://")
+    return path.partition("/")[2] if separator else scheme.lstrip("/")
 
 
 def _key(table: str, version: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from lance_df.errors import (
 from lance_df.storage import Location, open_location
 from lance_df.table.commit import publish
 from lance_df.table.commit.publish import publish_manifest
-from lance_df.table.external_store import StoredManifest, finish_commit, staged_manifest
+from lance_df.table.external_store import StoredManifest, finish_commit, staged_manifest, store_key
 from lance_df.table.external_store_sqlite import SQLiteManifestStore
 from lance_df.table.versions import NamingScheme
 
@@ -140,7 +140,7 @@ def test_four_steps(table: Location, store: SQLiteManifestStore, scheme: NamingS
     assert publish_manifest(table, 2, scheme, THEIRS, external_store=store)
     assert sorted(names(table)) == sorted([scheme.file_name(1), scheme.file_name(2)])
     assert (table / "_versions" / scheme.file_name(1)).read() == MINE
-    assert store.get_latest(table.path) == StoredManifest(2, scheme.file_name(2), len(THEIRS))
+    assert store.get_latest(store_key(table)) == StoredManifest(2, scheme.file_name(2), len(THEIRS))
 
 
 class Flaky(SQLiteManifestStore):
@@ -216,7 +216,7 @@ def test_a_decided_commit_is_acknowledged_and_finished_by_the_next(
         assert publish_manifest(table, 1, V2, MINE, external_store=store)
     assert len(names(table)) == (1 if broken == "put" else 2)
     assert publish_manifest(table, 2, V2, THEIRS, external_store=store)
-    first = store.get(table.path, 1)
+    first = store.get(store_key(table), 1)
     assert first == StoredManifest(1, V2.file_name(1), len(MINE))
     assert manifest_file(table, 1).read() == MINE
     assert [name for name in names(table) if name.endswith(".manifest")] == [V2.file_name(2), V2.file_name(1)]
@@ -241,7 +241,7 @@ def test_a_version_that_the_store_does_not_know(table: Location, store: SQLiteMa
 
 
 def test_a_half_done_commit_that_was_lost(table: Location, store: SQLiteManifestStore):
-    store.put_if_absent(table.path, staged_manifest(1, V2, 5))
+    store.put_if_absent(store_key(table), staged_manifest(1, V2, 5))
     with pytest.raises(CorruptDataError, match="does not exist"):
         publish_manifest(table, 2, V2, MINE, external_store=store)
 

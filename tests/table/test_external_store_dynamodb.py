@@ -87,8 +87,8 @@ class Shared:
         return DynamoDBManifestStore(self.name, self.ours)
 
     @property
-    def path(self) -> str:
-        return self.uri.removeprefix("s3+ddb://").partition("?")[0]
+    def table(self) -> str:
+        return self.uri.replace("s3+ddb://", "s3://").partition("?")[0]
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def rows(dataset: Any) -> list[int]:
 
 
 def test_the_contract(shared: Shared):
-    store, table = shared.store, "bucket/path/u.lance"
+    store, table = shared.store, "s3://bucket/path/u.lance"
     first, second = StoredManifest(1, "1.manifest-x", 10), StoredManifest(2, "2.manifest-x")
     assert store.get(table, 1) is None
     assert store.get_latest(table) is None
@@ -253,10 +253,10 @@ def test_a_half_done_commit_of_pylance(shared: Shared, s3_options: dict[str, Any
     name = "18446744073709551613.manifest"
     (place / f"_versions/{name}-x").put((place / f"_versions/{name}").read())
     (place / f"_versions/{name}").remove()
-    shared.store.put_if_exists(shared.path, StoredManifest(2, f"{name}-x"))
+    shared.store.put_if_exists(shared.table, StoredManifest(2, f"{name}-x"))
     assert rows(shared.open()) == [1, 2]
     assert shared.write(3).version == 3
-    assert shared.store.get(shared.path, 2).name == name
+    assert shared.store.get(shared.table, 2).name == name
     assert rows(shared.open_theirs()) == [1, 2, 3]
 
 
@@ -276,7 +276,7 @@ def test_an_answer_that_got_lost(shared: Shared, monkeypatch: pytest.MonkeyPatch
 def test_versions_that_are_gone(shared: Shared):
     for value in (1, 2, 3):
         shared.write(value)
-    shared.store.delete(shared.path, 1)
+    shared.store.delete(shared.table, 1)
     (shared.open()._table.location / "_versions/18446744073709551614.manifest").remove()
     (shared.open()._table.location / "_versions/18446744073709551613.manifest").remove()
     for version in (1, 2):

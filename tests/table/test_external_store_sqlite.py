@@ -9,14 +9,22 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, ClassVar
 
+import fsspec
+import lance
 import pyarrow as pa
 import pytest
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 import lance_df
-from lance_df.errors import InvalidInputError, StorageError, VersionNotFoundError
+from lance_df.errors import InvalidInputError, StorageError, UnsupportedFeatureError, VersionNotFoundError
+from lance_df.storage import Location
 from lance_df.table.external_store import StoredManifest
 from lance_df.table.external_store_sqlite import SQLiteManifestStore
+from lance_df.table.write import WriteOptions, write_table
 
 
 @pytest.fixture
@@ -138,3 +146,41 @@ def test_files_that_are_no_store(tmp_path: Path):
     for path in ("", ":memory:", "a\0b"):
         with pytest.raises(InvalidInputError):
             SQLiteManifestStore(path)
+
+
+class FileServer(MemoryFileSystem):
+    """A store that cannot create a file only if it is absent."""
+
+    protocol = "fileserver"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return super()._strip_protocol(path.removeprefix("fileserver://"))
+
+
+def test_a_table_in_a_store_that_needs_one(tmp_path: Path):
+    fsspec.register_implementation("fileserver", FileServer, clobber=True)
+    uri = "fileserver://host/t.lance"
+    with pytest.raises(UnsupportedFeatureError, match="external manifest store"):
+        lance_df.write_dataset(pa.table({"a": [1]}), uri)
+    assert not FileServer.store
+    store = SQLiteManifestStore(tmp_path / "versions.db")
+    made = lance_df.write_dataset(pa.table({"a": [1]}), uri, external_store=store)
+    made.insert(pa.table({"a": [2]}))
+    made.delete("a = 1")
+    assert lance_df.dataset(uri, external_store=store).to_table()["a"].to_pylist() == [2]
+    assert store.get_latest(uri).version == 3
+    # the same path in another store is another table
+    assert store.get_latest("/host/t.lance") is None
+
+
+def test_a_folder_that_fsspec_wraps(tmp_path: Path):
+    location = Location("dir://t.lance", "t.lance", DirFileSystem(str(tmp_path), LocalFileSystem()))
+    store = SQLiteManifestStore(tmp_path / "versions.db")
+    options = WriteOptions(external_store=store)
+    rows = pa.table({"a": [1]})
+    for mode in ("create", "append"):
+        write_table(location, rows.schema, rows.to_batches(), mode=mode, options=options)
+    assert lance.dataset(tmp_path / "t.lance").count_rows() == 2
