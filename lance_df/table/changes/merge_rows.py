@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.conform import conform, schema_to_write
+from lance_df.table.prefetch import map_ahead
 from lance_df.table.take import take_addresses
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _BATCH_ROWS = 64 * 1024
+_BATCHES_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,16 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.RecordBatch]:
     """Yield the new form of rows of the table: what the source does not bring stays."""
     others = [field.name for field in table.schema.fields if _is_incomplete(field, source.schema)]
-    for run in fragment_runs(matches.addresses, max_rows=_BATCH_ROWS):
+
+    def update(run: slice) -> pa.RecordBatch:
         part = matches.slice(run.start, run.stop)
         batch = source.take(part.rows)
         old = take_addresses(table, part.addresses, columns=others) if others else None
-        yield completed(batch, source.schema, table.schema, old)
+        return completed(batch, source.schema, table.schema, old)
+
+    runs = fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)
+    with closing(map_ahead(update, runs, ahead=_BATCHES_AHEAD)) as batches:
+        yield from batches
 
 
 def inserted_rows(table: Table, source: Source, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:

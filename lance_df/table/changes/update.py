@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
+from lance_df.table.prefetch import map_ahead
 from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.take import take_addresses
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _BATCH_ROWS = 64 * 1024
+_BATCHES_AHEAD = 2
 
 
 @contextmanager
@@ -72,18 +74,23 @@ class _Moved:
         return np.concatenate(self._ids)
 
     def rows(self, values: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in values:
-            addresses = batch.column(ROW_ADDRESS).to_numpy()
+        runs = (
+            batch.slice(run.start, run.stop - run.start)
+            for batch in values
             # of several fragments, dictionaries might not fit together
-            for run in fragment_runs(addresses, max_rows=_BATCH_ROWS):
-                yield self._moved(batch.slice(run.start, run.stop - run.start), addresses[run])
+            for run in fragment_runs(batch.column(ROW_ADDRESS).to_numpy(), max_rows=_BATCH_ROWS)
+        )
+        with closing(map_ahead(self._completed, runs, ahead=_BATCHES_AHEAD)) as completed:
+            for addresses, batch in completed:
+                self.left.add(addresses)
+                if self._table.uses_stable_row_ids:
+                    self._ids.append(row_ids_at(self._table, addresses))
+                yield batch
 
-    def _moved(self, values: pa.RecordBatch, addresses: Addresses) -> pa.RecordBatch:
-        self.left.add(addresses)
-        if self._table.uses_stable_row_ids:
-            self._ids.append(row_ids_at(self._table, addresses))
+    def _completed(self, values: pa.RecordBatch) -> tuple[Addresses, pa.RecordBatch]:
+        addresses = values.column(ROW_ADDRESS).to_numpy()
         others = take_addresses(self._table, addresses, columns=self._others)
-        return _joined(values, others, self._names)
+        return addresses, _joined(values, others, self._names)
 
 
 def _joined(batch: pa.RecordBatch, others: pa.Table, names: list[str]) -> pa.RecordBatch:
