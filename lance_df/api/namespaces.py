@@ -13,6 +13,7 @@ from lance_df.engine.query import scan_with_sql
 from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.namespace.append import append
+from lance_df.namespace.evolution import with_new_spec
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.namespace_schema import NamespaceSchema
 from lance_df.namespace.partition_by import PartitionBy, resolve_all
@@ -151,6 +152,22 @@ class PartitionedNamespace:
         schema, batches = to_batches(data, None)
         latest = self._table.latest()
         self._table = latest.of(append(latest.root, latest.manifest, schema, batches))
+
+    def update_partition_spec(self, partition_by: Sequence[PartitionBy | str]) -> None:
+        """Partition rows that are appended from now on in another way.
+
+        What is there already stays where it is, and is found by the version of the spec that it was written
+        with. A field that an earlier version has keeps its id.
+
+        Raises
+        ------
+        ColumnNotFoundError, InvalidInputError
+            A partition field does not fit the schema, or one of an earlier version.
+        ConflictError
+            Others were faster again and again.
+        """
+        latest = self._table.latest()
+        self._table = latest.of(with_new_spec(latest.manifest, partition_by))
 
     def plan_scan(self, filter: pc.Expression | None = None) -> ScanPlan:  # noqa: A002 - pylance's name
         """Return the plan of a scan; its ``report`` tells what would be read."""

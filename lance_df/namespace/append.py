@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.namespace_schema import NamespaceSchema
     from lance_df.namespace.partition_index import Member
+    from lance_df.namespace.partition_spec import PartitionSpec
     from lance_df.storage import Location
 
 _ATTEMPTS: Final = 50
@@ -44,28 +45,28 @@ def append(
     InvalidInputError
         Rows that do not fit the schema, or for which a partition expression fails.
     RetryableConflictError
-        The spec or the schema changed meanwhile, or others were faster again and again.
+        The schema changed meanwhile, or others were faster again and again.
     CommitStateUnknownError
         It is not known whether the rows were published.
     """
-    index = PartitionIndex(root, manifest)
-    with PartitionWriter(manifest.specs.current, manifest.schema, data_schema, index.place) as writer:
+    spec = manifest.specs.current
+    index = PartitionIndex(root, manifest, spec)
+    with PartitionWriter(spec, manifest.schema, data_schema, index.place) as writer:
         written = writer.write(batches)
         # what follows may leave a member with a version that nobody reads, but that must not be broken
         writer.keep()
-    return _published(root, manifest, written) if written else manifest
+    return _published(root, manifest, spec, written) if written else manifest
 
 
 def _published(
-    root: Location, manifest: NamespaceManifest, written: Sequence[WrittenPartition]
+    root: Location, manifest: NamespaceManifest, spec: PartitionSpec, written: Sequence[WrittenPartition]
 ) -> NamespaceManifest:
-    spec, schema = manifest.specs.current, manifest.schema
+    schema = manifest.schema
     for _ in range(_ATTEMPTS):
-        if manifest.specs.current != spec or manifest.schema != schema:
-            raise RetryableConflictError(
-                f"{root.uri}: schema or partition spec changed meanwhile; append the rows again"
-            )
-        index = PartitionIndex(root, manifest)
+        if manifest.schema != schema:
+            raise RetryableConflictError(f"{root.uri}: the schema changed meanwhile; append the rows again")
+        # by now there may be a newer spec, but rows may be partitioned by any version
+        index = PartitionIndex(root, manifest, spec)
         rows = index.find(written)
 
         def commit(pair: tuple[WrittenPartition, Member | None]) -> int:

@@ -58,7 +58,7 @@ READ_FIELDS: Final = (
     pa.field("read_tag", pa.string()),
 )
 # The caller checks what others did, and starts again from the newest version.
-_STRICT: Final = CommitOptions(strict=True, max_retries=0)
+STRICT: Final = CommitOptions(strict=True, max_retries=0)
 
 
 def open_manifest_table(root: Location, version: int | None = None) -> Table:
@@ -182,7 +182,7 @@ class NamespaceManifest:
             rows_removed(self.table, left) as removal,
         ):
             operation = Update(removal.removed_fragment_ids, removal.updated_fragments, fragments)
-            return NamespaceManifest(commit_change(self.table, operation, options=_STRICT))
+            return NamespaceManifest(commit_change(self.table, operation, options=STRICT))
 
     def _positions(self, moved: Mapping[str, int]) -> pa.Table:
         wanted = pa.array(list(moved), pa.string())

@@ -17,6 +17,7 @@ from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, object_id, partitio
 
 if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.namespace.partition_spec import PartitionSpec
     from lance_df.namespace.routing import WrittenPartition
     from lance_df.storage import Location
 
@@ -39,13 +40,13 @@ class Place:
 
 
 class PartitionIndex:
-    """The partitions of the current spec version, in one version of a namespace."""
+    """The partitions of one spec version, in one version of a namespace."""
 
-    def __init__(self, root: Location, manifest: NamespaceManifest) -> None:
+    def __init__(self, root: Location, manifest: NamespaceManifest, spec: PartitionSpec) -> None:
         self._root = root
         self._manifest = manifest
-        self._spec = manifest.specs.current
-        self._columns = [field.column for field in self._spec.fields]
+        self._spec = spec
+        self._columns = [field.column for field in spec.fields]
         members = manifest.members
         self._members = members.filter(pc.starts_with(members["object_id"], self._spec.name + SEPARATOR))
         self._levels = range(1, len(self._columns) + 1)

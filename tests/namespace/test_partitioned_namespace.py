@@ -248,3 +248,55 @@ def test_t70_a_manifest_that_lost_its_columns_is_told(small):
     DirectoryNamespace(root=small.uri).create_namespace(CreateNamespaceRequest(id=["other"]))
     with pytest.raises(CorruptDataError, match="repair"):
         lance_df.PartitionedNamespace.open(small.uri)
+
+
+def test_evolved_specs_are_read_side_by_side(small):
+    small.append(events(0, 120))
+    small.update_partition_spec(["month(ts)", "country"])
+    assert [spec.id for spec in small.specs] == [1, 2]
+    assert [field.field_id for field in small.specs[1].fields] == ["ts_month", "country"]
+    small.append(events(120, 240))
+    small.update_partition_spec([partition.truncate("country", 1, field_id="initial")])
+    small.append(events(360, 40))
+    context = lance_df.connect()
+    lance_df.register(context, "events", small)
+    oracle = memory(events(0, 400))
+    for condition, kept in (
+        ("country = 'US'", 2 + 12 + 1),
+        ("country = 'US' AND ts >= '2022-11-01' AND ts < '2023-02-01'", 2 + 4 + 1),
+        ("country IS NULL OR country = 'DE'", 4 + 24 + 2),
+        ("id < 400", 8 + 48 + 4),
+    ):
+        query = f"SELECT * FROM events WHERE {condition} ORDER BY id"
+        assert context.sql(query).to_pylist() == oracle.sql(query).to_pylist()
+        kept_now = context.explain_scan(query).partitions.kept
+        assert kept_now <= kept, condition
+    table = lance.dataset(f"{small.uri}/__manifest")
+    table.validate()
+    names = table.to_table()["object_id"].to_pylist()
+    assert {"v1", "v2", "v3"} <= set(names)
+    assert len(set(names)) == len(names)
+
+
+def test_a_spec_that_contradicts_an_earlier_one_changes_nothing(small):
+    with pytest.raises(InvalidInputError, match="keeps its field_id"):
+        small.update_partition_spec([partition.identity("country", field_id="land")])
+    with pytest.raises(InvalidInputError, match="stands for"):
+        small.update_partition_spec([partition.year("ts", field_id="country")])
+    with pytest.raises(ColumnNotFoundError):
+        small.update_partition_spec(["year(nope)"])
+    assert (small.version, len(small.specs)) == (1, 1)
+
+
+def test_rows_appended_while_the_spec_changes_keep_theirs(small):
+    other = lance_df.PartitionedNamespace.open(small.uri)
+    schema, changed = events().schema, []
+
+    def rows():
+        yield events(0, 10).to_batches()[0]
+        changed.append(other.update_partition_spec(["month(ts)"]))
+
+    small.append(pa.RecordBatchReader.from_batches(schema, rows()))
+    assert {name.split("$")[0] for name in small.partitions()["object_id"].to_pylist()} == {"v1"}
+    assert [spec.id for spec in small.specs] == [1, 2]
+    assert small.count_rows("country = 'US'") == 3
