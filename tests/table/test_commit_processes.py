@@ -24,12 +24,15 @@ ROWS_OF_A_WRITER = 1000
 OURS, THEIRS = (0, 1, 2, 3), (4, 5, 6, 7)
 NUM_KILLED = 6
 
-# Writers are forked from a process that has imported everything, and has no threads yet.
+# Writers are forked from a process that has imported and compiled everything, and has no threads yet.
 SCRIPT = """
-import os, random, signal, sys, time
+import os, random, signal, sys, tempfile, time
 import datafusion, pyarrow as pa, pyarrow.compute as pc
 import lance_df, lance_df.compute.evaluator, lance_df.dataset, lance_df.table.changes.delete, lance_df.write
 from lance_df.errors import ConflictError
+
+with tempfile.TemporaryDirectory() as folder:
+    lance_df.write_dataset(pa.table({"k": range(100)}), f"{folder}/t").to_table()
 
 def new_key(writer, number):
     return 100_000 * (writer + 1) + number
