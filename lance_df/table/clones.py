@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.table import Shared
 
+_EXTENSION_NAME = "ARROW:extension:name"
+_BLOBS = b"lance.blob.v2"
+
 
 def create_branch(source: Table, name: str) -> Table:
     """Start a branch at a version of a table, and open it.
@@ -182,9 +185,17 @@ def _files_of(source: Table) -> dict[str, Location]:
         if files.setdefault(name, place).uri != place.uri:
             raise CorruptDataError(f"{source.uri}: {files[name].uri} and {place.uri} have one name")
 
+    has_blobs = any(field.metadata.get(_EXTENSION_NAME) == _BLOBS for field in source.schema.walk())
     for fragment in source.fragments:
         for file in fragment.files:
-            add(f"{DATA_DIR}/{file.path}", source.data_file_location(file))
+            place = source.data_file_location(file)
+            add(f"{DATA_DIR}/{file.path}", place)
+            folder = place.ancestor(file.path)
+            if has_blobs and folder is not None:
+                # large values lie beside the data file, in a folder of its name
+                stem = file.path.removesuffix(".lance")
+                for entry in (folder / stem).list():
+                    add(f"{DATA_DIR}/{stem}/{entry.name}", folder / stem / entry.name)
         if fragment.deletion_file is not None:
             place = source.deletion_file_location(fragment.deletion_file, fragment.id)
             add(f"{DELETIONS_DIR}/{place.name}", place)

@@ -110,6 +110,16 @@ def test_a_deep_clone_needs_nothing_else(source: lance_df.LanceDataset, tmp_path
     assert found.to_table(filter="a = 5").num_rows == 1
 
 
+def test_large_blobs_come_along(tmp_path: Path) -> None:
+    blobs = [b"x", None, b"y" * 100_000, b"z" * 5_000_000]
+    table = pa.table({"a": range(4), "blob": lance.blob_array(blobs)})
+    lance.write_dataset(table, tmp_path / "source", data_storage_version="2.2")
+    deep = lance_df.dataset(tmp_path / "source").deep_clone(tmp_path / "deep")
+    shutil.rmtree(tmp_path / "source")
+    found = lance.dataset(deep.uri).take_blobs("blob", indices=[0, 2, 3])
+    assert [blob.read() for blob in found] == [blob for blob in blobs if blob is not None]
+
+
 def test_clones_of_clones_and_branches(source: lance_df.LanceDataset, tmp_path: Path) -> None:
     first = source.shallow_clone(tmp_path / "first", "golden")
     first.delete("a = 0")

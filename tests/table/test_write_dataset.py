@@ -401,15 +401,19 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert files_below(tmp_path) == {"file"}
 
 
-def test_json_and_blob_columns_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_json_and_blob_columns(tmp_path: Path, version: str) -> None:
     blob = pa.schema([pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])
-    for table in (
-        pa.table([pa.array([b"x"], pa.large_binary())], schema=blob),
-        pa.table({"j": pa.array(["{}"], pa.json_())}),
+    for name, table in (
+        ("blob", pa.table([pa.array([b"x", None, b"yy" * 999], pa.large_binary())], schema=blob)),
+        ("json", pa.table({"j": pa.array(['{"a": 1}', None], pa.json_())})),
     ):
-        with pytest.raises(UnsupportedFeatureError, match="cannot be written by this release"):
-            lance_df.write_dataset(table, str(tmp_path / "t.lance"))
-    assert files_below(tmp_path) == set()
+        made = lance_df.write_dataset(table, tmp_path / name, data_storage_version=version)  # type: ignore[arg-type]
+        expected = lance.write_dataset(table, tmp_path / f"their {name}", data_storage_version=version)
+        found = lance.dataset(made.uri)
+        found.validate()
+        assert found.schema.equals(expected.schema, check_metadata=True)
+        assert found.to_table().equals(expected.to_table())
 
 
 @pytest.mark.parametrize("place", ["memory", "s3"])
