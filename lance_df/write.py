@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lance_df.api.fragment_metadata import FragmentMetadata
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.external_blobs import checked_references
 from lance_df.sources import to_batches
 from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.fragment_writer import FileLimits
@@ -119,9 +120,11 @@ def write_dataset(
         Names or paths of base paths; new data files go to them in turn instead of to the table's own folder.
     target_all_bases
         Put data files into all base paths in turn, and with True also into the table's own folder.
-    external_blob_mode, allow_external_blob_outside_bases, blob_pack_file_size_threshold, session
-        Taken so that calls written for pylance work; they have no effect: columns of blobs in files of their
-        own are refused.
+    external_blob_mode, allow_external_blob_outside_bases
+        Blobs that name files elsewhere are stored as references only if that is allowed; to ingest them is
+        refused.
+    blob_pack_file_size_threshold, session
+        Taken so that calls written for pylance work; they have no effect: blobs lie in the data files.
     commit_lock, namespace_client, table_id
         Refused: there are external manifest stores, and namespaces of this package.
     statistics
@@ -147,7 +150,6 @@ def write_dataset(
         namespace_client=namespace_client,
         table_id=table_id,
     )
-    _check_blob_mode(external_blob_mode, outside=allow_external_blob_outside_bases)
     if uri is None:
         raise InvalidInputError("a path or URL, or a dataset, is needed")
     options = WriteOptions(
@@ -170,6 +172,9 @@ def write_dataset(
         statistics=statistics,
     )
     data_schema, batches = to_batches(data_obj, schema)
+    batches = checked_references(
+        data_schema, batches, mode=external_blob_mode, allow_outside=allow_external_blob_outside_bases
+    )
     from lance_df.dataset import LanceDataset
 
     if isinstance(uri, LanceDataset):
@@ -202,15 +207,6 @@ def _refuse(**arguments: object) -> None:
     for name, value in arguments.items():
         if value is not None:
             raise UnsupportedFeatureError(f"write_dataset does not support {name}")
-
-
-def _check_blob_mode(mode: str, *, outside: bool) -> None:
-    if mode not in ("reference", "ingest"):
-        raise InvalidInputError(f"external_blob_mode is {mode!r}, expected 'reference' or 'ingest'")
-    if outside and mode == "ingest":
-        raise InvalidInputError(
-            "allow_external_blob_outside_bases only applies when external_blob_mode is 'reference'"
-        )
 
 
 def _file_version(data_storage_version: str | None, use_legacy_format: bool | None) -> str | None:

@@ -327,6 +327,22 @@ def test_arguments_that_are_refused(tmp_path: Path, case: str) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_references_to_blobs_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"external")
+    uri = (tmp_path / "elsewhere").as_uri()
+    table = pa.table({"b": lance.blob_array([lance.Blob.from_uri(uri), b"own"])})
+    for library in (lance, lance_df):
+        with pytest.raises((InvalidInputError, OSError), match="allow_external_blob_outside_bases"):
+            library.write_dataset(table, tmp_path / "new", data_storage_version="2.2")
+    with pytest.raises(UnsupportedFeatureError, match="cannot be ingested"):
+        lance_df.write_dataset(table, tmp_path / "ingested", external_blob_mode="ingest")
+    made = lance_df.write_dataset(table, tmp_path / "t", allow_external_blob_outside_bases=True)
+    found = lance.dataset(made.uri).take_blobs("b", indices=[0, 1])
+    assert [blob.read() for blob in found] == [b"external", b"own"]
+    own = pa.table({"b": lance.blob_array([b"own", None])})
+    assert lance_df.write_dataset(own, made, mode="append").count_rows() == 4
+
+
 @pytest.mark.parametrize("uri", [None, 5, b"/x", "", "a\0b"])
 def test_places_that_are_none(uri: Any) -> None:
     with pytest.raises(InvalidInputError, match="a path or URL"):
