@@ -31,7 +31,7 @@ class CleanupPolicy:
     delete_rate_limit
         Files a second; ``None`` for no limit.
     delete_concurrency
-        Requests at once, on stores that are not local.
+        Files at once.
 
     Raises
     ------

@@ -56,8 +56,9 @@ class FileNames:
         if not bases:
             return
         _check_known(file)
-        self.data.update(data_file_names(file.manifest.fragments, bases))
-        self.deletions.update(deletion_file_names(file.manifest.fragments, bases))
+        chosen = bases if file.manifest.base_paths else None
+        self.data.update(data_file_names(file.manifest.fragments, chosen))
+        self.deletions.update(deletion_file_names(file.manifest.fragments, chosen))
         self.indices.update(str(index.uuid) for index in file.read_indices() if index.base_id in bases)
         if None in bases and file.manifest.transaction_file:
             self.transactions.add(file.manifest.transaction_file)

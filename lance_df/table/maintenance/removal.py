@@ -1,4 +1,4 @@
-"""Remove many files: at a bounded rate, several at once on remote stores, counting what fails."""
+"""Remove many files: several at once, at a bounded rate, counting what fails."""
 
 from __future__ import annotations
 
@@ -30,18 +30,15 @@ class Remover:
 
     def __init__(self, table: Location, policy: CleanupPolicy, tally: Tally) -> None:
         self._table = table
-        self._concurrency = 1 if table.is_local else policy.delete_concurrency or _REQUESTS_AT_ONCE
+        self._concurrency = policy.delete_concurrency or _REQUESTS_AT_ONCE
         self._pace = _Pace(policy.delete_rate_limit)
         self._tally = tally
 
     def remove(self, candidates: Iterable[Candidate]) -> None:
         """Remove files. One that is gone already counts as removed."""
         files = list(candidates)
-        if self._concurrency == 1:
-            results = [self._try_remove(each) for each in files]
-        else:
-            with ThreadPoolExecutor(self._concurrency) as pool:
-                results = list(pool.map(self._try_remove, files))
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            results = list(pool.map(self._try_remove, files))
         for each, is_removed in zip(files, results, strict=True):
             if is_removed:
                 self._tally.add(each)
