@@ -43,7 +43,8 @@ class _Encoders(Protocol):
     def encode_column(self, field: Field, array: pa.Array, *, version: str) -> list[list[EncodedPage]]: ...
 
 
-EncodedColumns: TypeAlias = "list[list[EncodedPage]]"
+EncodedRows: TypeAlias = "list[tuple[int, list[list[EncodedPage]]]]"
+"""The first row of each run of rows that is encoded by itself, and the pages of its file columns."""
 
 _ENCODERS: Mapping[str, _Encoders] = {"2.0": encode_v2_0, "2.1": encode_v2_1, "2.2": encode_v2_1}
 
@@ -188,19 +189,27 @@ class FileWriter:
         ]
 
     def _flush(self, column: int) -> None:
-        field, encoders, version = self._schema.fields[column], self._encoders, self._version
-        for array, first_row in self._pending[column].take():
-            encode = partial(encoders.encode_column, field, array, version=version)
-            self._encoder_pool.add(_FullPage(column, first_row, array.nbytes, encode))
-            while self._encoder_pool.is_full:
-                self._write_next()
+        pending = self._pending[column]
+        if not pending.num_rows:
+            return
+        field, encode_column, version = (
+            self._schema.fields[column],
+            self._encoders.encode_column,
+            self._version,
+        )
+        num_bytes, first_row, arrays = pending.num_bytes, pending.first_row, pending.take()
+        encode = partial(_encode_rows, partial(encode_column, field, version=version), arrays, first_row)
+        self._encoder_pool.add(_FullPage(column, num_bytes, encode))
+        while self._encoder_pool.is_full:
+            self._write_next()
 
     def _write_next(self) -> None:
         """Wait for the page that became full first, and write it."""
-        page, columns = self._encoder_pool.take()
-        for pages, encoded in zip(self._pages[page.column], columns, strict=True):
-            for encoded_page in encoded:
-                self._add_page(pages, encoded_page, page.first_row)
+        page, encoded_rows = self._encoder_pool.take()
+        for first_row, columns in encoded_rows:
+            for pages, encoded in zip(self._pages[page.column], columns, strict=True):
+                for encoded_page in encoded:
+                    self._add_page(pages, encoded_page, first_row)
 
     def _add_headers(self) -> None:
         """Encode no rows at all: the struct columns of 2.0 have a page even then."""
@@ -244,9 +253,8 @@ class _FullPage:
     """Rows of a top-level column that make a page of each of its file columns."""
 
     column: int
-    first_row: int
     num_bytes: int
-    encode: Callable[[], EncodedColumns]
+    encode: Callable[[], EncodedRows]
 
 
 class _EncoderPool:
@@ -254,7 +262,7 @@ class _EncoderPool:
 
     def __init__(self) -> None:
         self._num_threads = min(os.cpu_count() or 1, _MAX_THREADS)
-        self._waiting: deque[tuple[_FullPage, Future[EncodedColumns] | None]] = deque()
+        self._waiting: deque[tuple[_FullPage, Future[EncodedRows] | None]] = deque()
         self._threads: ThreadPoolExecutor | None = None
 
     @property
@@ -274,7 +282,7 @@ class _EncoderPool:
             future = self._threads.submit(page.encode)
         self._waiting.append((page, future))
 
-    def take(self) -> tuple[_FullPage, EncodedColumns]:
+    def take(self) -> tuple[_FullPage, EncodedRows]:
         """Return the first page, encoded; raises what encoding it raised."""
         page, future = self._waiting.popleft()
         return page, page.encode() if future is None else future.result()
@@ -292,26 +300,37 @@ class _PendingColumn:
 
     def __init__(self) -> None:
         self.num_bytes = 0
-        self._first_row = 0
+        self.num_rows = 0
+        self.first_row = 0
         self._arrays: list[pa.Array] = []
 
     def add(self, array: pa.Array) -> None:
         if len(array):
             self._arrays.append(array)
             self.num_bytes += array.nbytes
+            self.num_rows += len(array)
 
-    def take(self) -> list[tuple[pa.Array, int]]:
-        """Return what becomes a page, with its first row: one array, or several that do not fit together."""
-        arrays, self._arrays, self.num_bytes = self._arrays, [], 0
-        if len(arrays) > 1:
-            # dictionaries whose union is too large for the index type fail, and become pages of their own
-            with suppress(pa.ArrowInvalid):
-                arrays = [pa.concat_arrays(arrays)]
-        taken = []
-        for array in arrays:
-            taken.append((array, self._first_row))
-            self._first_row += len(array)
-        return taken
+    def take(self) -> list[pa.Array]:
+        """Return the rows; none are pending then."""
+        arrays, self._arrays = self._arrays, []
+        self.first_row += self.num_rows
+        self.num_bytes = self.num_rows = 0
+        return arrays
+
+
+def _encode_rows(
+    encode: Callable[[pa.Array], list[list[EncodedPage]]], arrays: list[pa.Array], first_row: int
+) -> EncodedRows:
+    """Encode rows as one page, or as several if they do not fit together."""
+    if len(arrays) > 1:
+        # dictionaries whose union is too large for the index type fail, and become pages of their own
+        with suppress(pa.ArrowInvalid):
+            arrays = [pa.concat_arrays(arrays)]
+    encoded = []
+    for array in arrays:
+        encoded.append((first_row, encode(array)))
+        first_row += len(array)
+    return encoded
 
 
 def _stored_field(field: Field) -> Field:
