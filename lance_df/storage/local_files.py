@@ -40,15 +40,19 @@ def create_if_absent(path: str, data: bytes) -> bool:
     return is_ours
 
 
-def replace(path: str, data: bytes) -> None:
-    """Write a file, over one of the same name: readers see the old or the new one, whole."""
-    temporary = _write_beside(path, data)
+def replace(path: str, data: bytes, *, durable: bool = True) -> None:
+    """Write a file, over one of the same name: readers see the old or the new one, whole.
+
+    Without ``durable`` a crash of the machine may leave it empty.
+    """
+    temporary = _write_beside(path, data, durable=durable)
     try:
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
-    sync_folder(os.path.dirname(path))
+    if durable:
+        sync_folder(os.path.dirname(path))
 
 
 def make_folders(folder: str) -> None:
@@ -78,8 +82,8 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-def _write_beside(path: str, data: bytes) -> str:
-    """Write a temporary file next to a name and return its own, when it is durable."""
+def _write_beside(path: str, data: bytes, *, durable: bool = True) -> str:
+    """Write a temporary file next to a name and return its own, when it is durable (if it has to be)."""
     folder = os.path.dirname(path)
     make_folders(folder)
     temporary = os.path.join(folder, f".tmp_{uuid.uuid4().hex}")
@@ -87,7 +91,8 @@ def _write_beside(path: str, data: bytes) -> str:
         try:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         except BaseException:
             os.unlink(temporary)
             raise

@@ -212,12 +212,15 @@ class Location:
         )
         yield from sorted(entries, key=lambda entry: entry.name)
 
-    def put(self, data: bytes) -> None:
-        """Write a file whole, replacing one that exists."""
+    def put(self, data: bytes, *, durable: bool = True) -> None:
+        """Write a file whole, replacing one that exists.
+
+        Without ``durable``, which local disks take time for, a crash of the machine may leave it empty.
+        """
         try:
             with translate_errors(self.uri):
                 if self.is_local:
-                    replace(self.path, data)
+                    replace(self.path, data, durable=durable)
                 else:
                     self.make_parent()
                     self.fs.pipe_file(self.path, data)

@@ -260,14 +260,14 @@ folder, calls = sys.argv[1], 0
 
 def watch(kind, method, is_watched, die_at):
     original = getattr(kind, method)
-    def watched(self, *args):
+    def watched(self, *args, **options):
         global calls
         if not is_watched(self):
-            return original(self, *args)
+            return original(self, *args, **options)
         calls += 1
         if calls == die_at:
             os._exit(9)
-        result = original(self, *args)
+        result = original(self, *args, **options)
         calls += 1
         if calls == die_at:
             os._exit(9)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
+import shutil
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -26,12 +28,13 @@ from lance_df.format.operations import (
     Clone,
     OpaqueOperation,
     Operation,
+    Overwrite,
 )
 from lance_df.format.transaction import Transaction
 from lance_df.storage import Location, open_location
 from lance_df.table.commit import publish as publish_module
 from lance_df.table.commit.conflicts import RULES, check_conflict
-from lance_df.table.commit.loop import CommitOptions, commit
+from lance_df.table.commit.loop import CommitOptions, commit, commit_change
 from lance_df.table.commit.manifest_bytes import serialize_manifest_file
 from lance_df.table.commit.state import TableState
 from lance_df.table.fragment_writer import FileLimits, fragments_written
@@ -295,3 +298,74 @@ def test_every_pair_has_a_rule(mine: type, theirs: type) -> None:
 def test_what_is_not_known_conflicts(theirs: Operation | None) -> None:
     with pytest.raises(IncompatibleConflictError):
         check_conflict(Append(()), theirs, version=3, table="t")
+
+
+def test_a_table_that_was_made_anew_refuses_its_old_writer(uri: str, tmp_path: Path) -> None:
+    stale = open_table(uri)
+    for extra in (0, 1):  # as far as the version that was read, and further
+        shutil.rmtree(uri)
+        lance_df.write_dataset(ROW, uri)
+        for _ in range(extra):
+            lance_df.write_dataset(ROW, uri, mode="append")
+        before = data_files(tmp_path / "t.lance")
+        with pytest.raises(IncompatibleConflictError, match="dropped and made anew"):
+            commit_change(stale, Append(()))
+        assert data_files(tmp_path / "t.lance") == before
+        assert lance.dataset(uri).version == 1 + extra
+
+
+def test_an_interrupt_while_publishing_leaves_everything(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = publish_module.put_if_absent
+
+    def interrupted(name: Location, data: bytes) -> bool:
+        real(name, data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(publish_module, "put_if_absent", interrupted)
+    with pytest.raises(CommitStateUnknownError, match="interrupted while it was published"):
+        lance_df.write_dataset(ROW, uri, mode="append")
+    assert lance.dataset(uri).count_rows() == 2
+    lance.dataset(uri).validate()
+
+
+def test_a_strict_overwrite(uri: str) -> None:
+    stale = open_table(uri)
+    strict = CommitOptions(max_retries=0)
+    lance_df.write_dataset(ROW, uri, mode="append")
+    with pytest.raises(RetryableConflictError, match="may not follow another"):
+        commit_change(stale, Overwrite((), stale.schema), options=strict)
+    assert commit_change(stale.latest(), Overwrite((), stale.schema), options=strict).version == 3
+
+
+def test_detached_versions(uri: str) -> None:
+    table = open_table(uri)
+    made = commit_change(table, Append(()), options=CommitOptions(detached=True))
+    assert made.version >> 63 == 1
+    assert lance.dataset(uri).version == 1
+    assert lance.dataset(uri, version=made.version).count_rows() == 1
+    assert open_table(uri, version=made.version).transaction() is not None
+
+
+def test_the_time_for_a_commit_is_limited(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = open_table(uri)
+    monkeypatch.setattr(publish_module, "put_if_absent", lambda *_: False)
+    seconds = iter(range(0, 1000, 20))
+    options = CommitOptions(
+        commit_timeout=dt.timedelta(seconds=30), monotonic=lambda: next(seconds), sleep=lambda _: None
+    )
+    with pytest.raises(RetryableConflictError, match="2 times in a row"):
+        commit_change(table, Append(()), options=options)
+
+
+def test_no_transaction_file_where_the_table_wants_none(uri: str, tmp_path: Path) -> None:
+    table = open_table(uri)
+    flagged = dataclasses.replace(table.manifest, version=2, writer_feature_flags=32)
+    transaction = Transaction(read_version=1, uuid=str(uuid.uuid4()), operation=Append(()))
+    name = tmp_path / f"t.lance/_versions/{2**64 - 1 - 2}.manifest"
+    name.write_bytes(serialize_manifest_file(TableState(flagged, ()), transaction))
+    before = data_files(tmp_path / "t.lance")
+    made = commit_change(open_table(uri), Append(()))
+    assert data_files(tmp_path / "t.lance") == before
+    assert made.manifest.writer_feature_flags == 32
+    assert lance.dataset(uri).version == 3
+    lance.write_dataset(ROW, uri, mode="append")

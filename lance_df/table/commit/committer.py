@@ -90,7 +90,7 @@ class Committer:
         others: list[Operation] = []
         known, checked = base, self._transaction.read_version
         for attempt in range(self._options.max_retries + 1):
-            latest = self._latest(checked)
+            latest = self._latest(known, checked)
             self._check_same_table(known, latest, checked)
             for file, theirs in self._transactions(checked, latest):
                 if theirs is not None and theirs.uuid == self._transaction.uuid:
@@ -168,9 +168,10 @@ class Committer:
             )
         return published
 
-    def _latest(self, checked: int) -> Table:
+    def _latest(self, known: Table | None, checked: int) -> Table:
         try:
-            latest = self.table_of(self.history.open_latest())
+            # a version that is the one that is known already is not parsed again
+            latest = self.table_of(self.history.open_latest()) if known is None else known.latest()
         except DatasetNotFoundError as err:
             raise self._gone(checked) from err
         if latest.version < checked:
@@ -262,13 +263,14 @@ class Committer:
         data = transaction.serialize()
         if data != self._transaction_file:
             self._transaction_file = data
-            (self.location / TRANSACTIONS_DIR / transaction.file_name).put(data)
+            # the manifest holds it, too; the file is for releases that look for it there
+            (self.location / TRANSACTIONS_DIR / transaction.file_name).put(data, durable=False)
 
     def _write_hint(self, version: int) -> None:
         # it saves slow listings, and may be missing or stale
         with suppress(LanceError):
             hint = json.dumps({"version": version}, separators=(",", ":")).encode()
-            (self.location / VERSIONS_DIR / _HINT).put(hint)
+            (self.location / VERSIONS_DIR / _HINT).put(hint, durable=False)
 
 
 @contextmanager
