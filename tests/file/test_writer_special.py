@@ -145,14 +145,16 @@ def test_blobs_of_the_extension_type(tmp_path: Path) -> None:
     uri = elsewhere.as_uri()
     values = [b"abc", None, b"", lance.Blob.from_uri(uri), lance.Blob.from_uri(uri, 2, 5)]
     table = pa.table([lance.blob_array(values)], schema=pa.schema([lance.blob_field("c")]))
-    lance_df.write_dataset(table, tmp_path / "t")
-    lance_df.write_dataset(table, tmp_path / "t", mode="append")
+    for mode in ("create", "append"):
+        lance_df.write_dataset(table, tmp_path / "t", mode=mode, allow_external_blob_outside_bases=True)
     shown = lance_df.dataset(tmp_path / "t").to_table()["c"].to_pylist()
     assert shown == lance.dataset(tmp_path / "t").to_table()["c"].to_pylist()
     assert [shown[3][name] for name in ("kind", "position", "size", "blob_uri")] == [3, 0, 0, uri]
     assert [shown[9][name] for name in ("kind", "position", "size", "blob_uri")] == [3, 2, 5, uri]
     with pytest.raises(UnsupportedFeatureError, match=r"need file version 2\.2"):
-        lance_df.write_dataset(table, tmp_path / "old", data_storage_version="2.1")
+        lance_df.write_dataset(
+            table, tmp_path / "old", data_storage_version="2.1", allow_external_blob_outside_bases=True
+        )
     assert not (tmp_path / "old").exists()
 
 
