@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lance_df
 from lance_df._pb import rowids_pb2, table_pb2
 from lance_df.errors import CorruptDataError, NotFoundError, UnsupportedFeatureError
 from lance_df.table.open import open_table
@@ -253,3 +254,22 @@ def test_indices_of_old_releases_do_not_say_what_they_cover(path: Path):
         manifest.writer_version.version = "0.8.14"
 
     assert [index.covered_fragments() for index in edited(path, edit).indices] == [None]
+
+
+def test_the_first_commit_puts_counts_right(path: Path) -> None:
+    """Counts of releases that did not name themselves are wrong; ours are trusted, so they must be right."""
+
+    def of_live_rows(manifest: table_pb2.Manifest) -> None:
+        without_counts(manifest)
+        manifest.ClearField("data_format")
+        manifest.fragments[0].physical_rows = 50
+
+    edited(path, of_live_rows)
+    lance_df.dataset(path).delete("a = 20")
+    manifest = open_table(path).manifest
+    assert manifest.fragments.physical_rows.tolist() == [60, 40]
+    assert manifest.fragments.num_deleted.tolist() == [11, 0]
+    assert (manifest.data_format, manifest.writer_version.library) == ("2.2", "lance_df")
+    theirs = lance.dataset(path)
+    theirs.validate()
+    assert sorted(theirs.to_table()["a"].to_pylist()) == [a for a in range(10, 100) if a != 20]
