@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.api.namespace_changes import NamespaceChanges
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.expr.from_pyarrow import to_predicate
-from lance_df.namespace.append import append
-from lance_df.namespace.evolution import with_new_spec
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.namespace_schema import NamespaceSchema
 from lance_df.namespace.partition_by import PartitionBy, resolve_all
 from lance_df.namespace.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
-from lance_df.sources import to_batches
 from lance_df.storage import open_location
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 
-if TYPE_CHECKING:
-    pass
 
-
-class PartitionedNamespace:
+class PartitionedNamespace(NamespaceChanges):
     """A partitioned namespace, at one version. Made by `create` or `open`.
 
     Changes move this object on to the version that they made; other objects stay where they are.
     """
-
-    def __init__(self, snapshot: NamespaceSnapshot) -> None:
-        self._table = snapshot
 
     @classmethod
     def create(
@@ -131,43 +123,6 @@ class PartitionedNamespace:
         columns = [field.column for field in fields.values()]
         found = members.select([*columns, "object_id", "location", *(field.name for field in READ_FIELDS)])
         return found.rename_columns([*fields, *found.column_names[len(columns) :]])
-
-    def append(self, data: Any) -> None:
-        """Add rows, to all partitions at once or to none.
-
-        Parameters
-        ----------
-        data
-            As for `lance_df.write_dataset`. Columns that may be null may be missing.
-
-        Raises
-        ------
-        InvalidInputError
-            Rows that do not fit, or for which a partition expression fails.
-        ConflictError
-            Schema or spec changed meanwhile.
-        CommitStateUnknownError
-            It is not known whether the rows were added.
-        """
-        schema, batches = to_batches(data, None)
-        latest = self._table.latest()
-        self._table = latest.of(append(latest.root, latest.manifest, schema, batches))
-
-    def update_partition_spec(self, partition_by: Sequence[PartitionBy | str]) -> None:
-        """Partition rows that are appended from now on in another way.
-
-        What is there already stays where it is, and is found by the version of the spec that it was written
-        with. A field that an earlier version has keeps its id.
-
-        Raises
-        ------
-        ColumnNotFoundError, InvalidInputError
-            A partition field does not fit the schema, or one of an earlier version.
-        ConflictError
-            Others were faster again and again.
-        """
-        latest = self._table.latest()
-        self._table = latest.of(with_new_spec(latest.manifest, partition_by))
 
     def plan_scan(self, filter: pc.Expression | None = None) -> ScanPlan:  # noqa: A002 - pylance's name
         """Return the plan of a scan; its ``report`` tells what would be read."""

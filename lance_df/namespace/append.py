@@ -1,110 +1,86 @@
-"""Append rows to a partitioned namespace: to all partitions at once, or to none.
-
-Data files first, then a version of each member, then one commit to ``__manifest`` that makes them all
-visible. When somebody else was faster, members are brought on top of what is published by then.
-Spec: partitioning, "Multi-Partition Transaction".
-"""
+"""Give partitions new rows, which are in data files already: after those that are there, or instead."""
 
 from __future__ import annotations
 
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from lance_df.errors import RetryableConflictError
-from lance_df.namespace.member import append_to_member, create_member
-from lance_df.namespace.partition_index import PartitionIndex
-from lance_df.namespace.routing import PartitionWriter, WrittenPartition
+from lance_df.errors import LanceError
+from lance_df.format.operations import Append, Overwrite
+from lance_df.namespace.member import commit_to_member, create_member
+from lance_df.namespace.publish import for_each
 from lance_df.table.base_paths import DATA_DIR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    import pyarrow as pa
-
-    from lance_df.namespace.manifest_table import NamespaceManifest
-    from lance_df.namespace.namespace_schema import NamespaceSchema
-    from lance_df.namespace.partition_index import Member
+    from lance_df.format.schema import Schema
+    from lance_df.namespace.draft import Draft, DraftMember
     from lance_df.namespace.partition_spec import PartitionSpec
+    from lance_df.namespace.routing import WrittenPartition
     from lance_df.storage import Location
 
-_ATTEMPTS: Final = 50
-_NUM_THREADS: Final = 8
 
+class NewRows:
+    """The change that adds rows to partitions of one spec version, or replaces what is in them.
 
-def append(
-    root: Location,
-    manifest: NamespaceManifest,
-    data_schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-) -> NamespaceManifest:
-    """Append rows and return the version of the namespace that has them.
+    By the time of publishing there may be a newer spec, but rows may be partitioned by any version.
 
-    Raises
-    ------
-    InvalidInputError
-        Rows that do not fit the schema, or for which a partition expression fails.
-    RetryableConflictError
-        The schema changed meanwhile, or others were faster again and again.
-    CommitStateUnknownError
-        It is not known whether the rows were published.
+    Parameters
+    ----------
+    columns
+        The schema of members, with its field ids.
+    replaces
+        Whether the rows replace those of their partitions.
     """
-    spec = manifest.specs.current
-    index = PartitionIndex(root, manifest, spec)
-    with PartitionWriter(spec, manifest.schema, data_schema, index.place) as writer:
-        written = writer.write(batches)
-        # what follows may leave a member with a version that nobody reads, but that must not be broken
-        writer.keep()
-    return _published(root, manifest, spec, written) if written else manifest
 
+    def __init__(
+        self,
+        spec: PartitionSpec,
+        columns: Schema,
+        written: Sequence[WrittenPartition],
+        *,
+        replaces: bool = False,
+    ) -> None:
+        self._spec = spec
+        self._columns = columns
+        self._written = written
+        self._replaces = replaces
+        self._left: dict[str, Location] = {}
 
-def _published(
-    root: Location, manifest: NamespaceManifest, spec: PartitionSpec, written: Sequence[WrittenPartition]
-) -> NamespaceManifest:
-    schema = manifest.schema
-    for _ in range(_ATTEMPTS):
-        if manifest.schema != schema:
-            raise RetryableConflictError(f"{root.uri}: the schema changed meanwhile; append the rows again")
-        # by now there may be a newer spec, but rows may be partitioned by any version
-        index = PartitionIndex(root, manifest, spec)
-        rows = index.find(written)
+    def apply(self, draft: Draft) -> None:
+        """Make a version of each member that has the rows."""
+        members = draft.members_for(self._spec, self._written)
+        for_each(self._commit, zip(self._written, members, strict=True))
 
-        def commit(pair: tuple[WrittenPartition, Member | None]) -> int:
-            partition, member = pair
-            return _created(partition, schema) if member is None else _appended(partition, member)
+    def tidy(self) -> None:
+        """Remove the folders of tables that somebody else made first."""
+        for folder in self._left.values():
+            with suppress(LanceError):
+                folder.remove_tree()
 
-        with ThreadPoolExecutor(_NUM_THREADS) as pool:
-            versions = list(pool.map(commit, zip(written, rows, strict=True)))
-        moved = {row.object_id: version for row, version in zip(rows, versions, strict=True) if row}
-        fresh = [
-            (each, version) for each, row, version in zip(written, rows, versions, strict=True) if not row
-        ]
-        try:
-            return manifest.changed(index.rows_of(fresh), moved)
-        except RetryableConflictError:
-            manifest = manifest.latest()
-    raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
+    def _commit(self, pair: tuple[WrittenPartition, DraftMember]) -> None:
+        partition, member = pair
+        if partition.place.folder.path != member.folder.path:
+            self._move_files(partition, member.folder)
+        if partition.made is None or partition.made[0] != member.version:
+            partition.made = member.version, self._version_with(partition, member)
+        member.version = partition.made[1]
 
+    def _version_with(self, partition: WrittenPartition, member: DraftMember) -> int:
+        fragments = tuple(partition.fragments)
+        if not member.version:
+            return create_member(member.folder, self._columns, fragments)
+        operation = Overwrite(fragments, self._columns) if self._replaces else Append(fragments)
+        return commit_to_member(member.folder, member.version, operation)
 
-def _created(partition: WrittenPartition, schema: NamespaceSchema) -> int:
-    if partition.made is None:
-        partition.made = 0, create_member(partition.place.folder, schema.columns, tuple(partition.fragments))
-    return partition.made[1]
-
-
-def _appended(partition: WrittenPartition, member: Member) -> int:
-    if partition.place.folder.path != member.folder.path:
-        _move_files(partition, member.folder)
-    if partition.made is None or partition.made[0] != member.version:
-        made = append_to_member(member.folder, member.version, tuple(partition.fragments))
-        partition.made = member.version, made
-    return partition.made[1]
-
-
-def _move_files(partition: WrittenPartition, folder: Location) -> None:
-    """Take data files along to the table that somebody else made for the same values meanwhile."""
-    for fragment in partition.fragments:
-        for file in fragment.files:
-            (folder / DATA_DIR / file.path).put((partition.place.folder / DATA_DIR / file.path).read())
-    partition.place.folder.remove_tree()
-    partition.place, partition.made = dataclasses.replace(partition.place, folder=folder), None
+    def _move_files(self, partition: WrittenPartition, folder: Location) -> None:
+        """Take data files along to the table that somebody else made for the same values meanwhile."""
+        former = partition.place.folder
+        for fragment in partition.fragments:
+            for file in fragment.files:
+                (folder / DATA_DIR / file.path).put((former / DATA_DIR / file.path).read())
+        # other changes of the same transaction may have files there, too
+        self._left[former.path] = former
+        partition.place, partition.made = dataclasses.replace(partition.place, folder=folder), None

@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import RetryableConflictError
-from lance_df.format.operations import Append, Overwrite, Restore
+from lance_df.format.operations import Overwrite, Restore
 from lance_df.format.transaction import Transaction
 from lance_df.table.commit.loop import commit_change, create_table
 from lance_df.table.commit.options import CommitOptions
@@ -44,11 +44,6 @@ def create_member(location: Location, schema: Schema, fragments: tuple[Fragment,
     """Make the table of a new partition and return its version."""
     transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=Overwrite(fragments, schema))
     return create_table(location, transaction, data_format=FILE_VERSION).manifest.version
-
-
-def append_to_member(location: Location, published: int, fragments: tuple[Fragment, ...]) -> int:
-    """Add fragments to a member on top of its published version, and return the version that was made."""
-    return commit_to_member(location, published, Append(fragments))
 
 
 def commit_to_member(location: Location, published: int, operation: Operation) -> int:

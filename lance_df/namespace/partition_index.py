@@ -51,28 +51,31 @@ class PartitionIndex:
         self._members = members.filter(pc.starts_with(members["object_id"], self._spec.name + SEPARATOR))
         self._levels = range(1, len(self._columns) + 1)
         self._keys = self._keys_of(self._members, len(self._columns))
+        self._new_places: dict[bytes, Place] = {}
         self._new_segments: list[dict[bytes, str]] = [{} for _ in self._levels]
 
     def place(self, values: pa.RecordBatch) -> list[Place]:
-        """Return where the tables of partitions are; a new place where there is none yet.
+        """Return where the tables of partitions are; a new place, the same from then on, where there is none.
 
         Parameters
         ----------
         values
             Distinct partition values, one row for each partition.
         """
-        positions = self._positions(value_keys(values.columns))
+        keys = value_keys(values.columns)
+        positions = self._positions(keys)
         levels = [value_keys(values.columns[:level]).to_pylist() for level in self._levels]
         places = []
-        for number, position in enumerate(positions):
-            path = tuple(self._segment(keys[number], depth) for depth, keys in enumerate(levels))
-            folder = (
-                self._root / table_folder(object_id([self._spec.name, *path, MEMBER_NAME]))
-                if position is None
-                else self._member(position).folder
-            )
-            places.append(Place(folder, path))
+        for number, (key, position) in enumerate(zip(keys.to_pylist(), positions, strict=True)):
+            path = tuple(self._segment(level[number], depth) for depth, level in enumerate(levels))
+            if position is None:
+                places.append(self._new_places.setdefault(key, self._new_place(path)))
+            else:
+                places.append(Place(self._member(position).folder, path))
         return places
+
+    def _new_place(self, path: tuple[str, ...]) -> Place:
+        return Place(self._root / table_folder(object_id([self._spec.name, *path, MEMBER_NAME])), path)
 
     def _segment(self, key: bytes, depth: int) -> str:
         """Return the last part of the name of a namespace, which is kept from then on."""

@@ -120,10 +120,7 @@ class PartitionWriter:
                     break
 
     def _routed(self, rows: pa.RecordBatch) -> Iterator[tuple[WrittenPartition, pa.RecordBatch]]:
-        values = pa.RecordBatch.from_arrays(
-            [partition_values(each, self._sources(rows, each.source_ids)) for each in self._spec.fields],
-            [each.column for each in self._spec.fields],
-        )
+        values = values_of_rows(self._spec, self._schema, rows)
         order, starts, firsts = group_rows(values.columns)
         distinct = values.take(pa.array(firsts))
         ordered = rows if len(starts) == 1 else rows.take(pa.array(order))
@@ -143,15 +140,6 @@ class PartitionWriter:
             self._partitions[known[number]] = WrittenPartition(known[number], own, place)
         return [self._partitions[key] for key in known]
 
-    def _sources(self, rows: pa.RecordBatch, field_ids: tuple[int, ...]) -> list[pa.Array]:
-        return [self._source(rows, self._schema.path(field_id)) for field_id in field_ids]
-
-    def _source(self, rows: pa.RecordBatch, path: tuple[str, ...] | None) -> pa.Array:
-        if path is None or path[0] not in rows.schema.names:
-            return pa.nulls(rows.num_rows)
-        column = rows.column(path[0])
-        return pc.struct_field(column, list(path[1:])) if path[1:] else column
-
     def _flush(self, partition: WrittenPartition) -> None:
         if not partition.waiting:
             return
@@ -162,3 +150,25 @@ class PartitionWriter:
             partition.place.folder, self._columns, batches, version=FILE_VERSION, limits=FileLimits()
         )
         partition.fragments += self._files.enter_context(written)
+
+
+def values_of_rows(spec: PartitionSpec, schema: NamespaceSchema, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the partition values of rows, by name of the column in ``__manifest``.
+
+    Raises
+    ------
+    InvalidInputError
+        A partition expression fails.
+    """
+
+    def source(field_id: int) -> pa.Array:
+        path = schema.path(field_id)
+        if path is None or path[0] not in rows.schema.names:
+            return pa.nulls(rows.num_rows)
+        column = rows.column(path[0])
+        return pc.struct_field(column, list(path[1:])) if path[1:] else column
+
+    return pa.RecordBatch.from_arrays(
+        [partition_values(each, [source(field_id) for field_id in each.source_ids]) for each in spec.fields],
+        [each.column for each in spec.fields],
+    )

@@ -100,7 +100,7 @@ class NamespaceSnapshot:
         """
         schema = self.manifest.schema.columns
         output = resolve_columns(schema, request.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes)
-        matches = self._judged(request)
+        matches = self.judged(request)
         kept = np.flatnonzero(matches != Match.CANNOT)
         proven = dataclasses.replace(request, predicate=None)
         tables = self._open(kept)
@@ -116,7 +116,7 @@ class NamespaceSnapshot:
         """Return the number of rows, without reading any."""
         return sum(table.count_rows() for table in self._open(range(len(self.manifest.members))))
 
-    def _judged(self, request: ScanRequest) -> npt.NDArray[np.int8]:
+    def judged(self, request: ScanRequest) -> npt.NDArray[np.int8]:
         """Return what is known of each member: about the predicate, or nothing if the hint rules it out."""
         found = np.full(len(self.manifest.members), Match.MUST, dtype=np.int8)
         if request.predicate is not None:

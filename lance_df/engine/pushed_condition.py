@@ -1,0 +1,49 @@
+"""What the engine asks of a namespace to answer a filter: to prune partitions for more than a scan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.engine.query import scan_with_sql
+from lance_df.expr.bounds import Match
+from lance_df.expr.nodes import And, Literal
+from lance_df.namespace.snapshot import NamespaceSnapshot
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.expr.nodes import Predicate
+    from lance_df.table.scan_plan import ScanRequest
+
+
+def pushed_condition(snapshot: NamespaceSnapshot, filter: str) -> Predicate | None:  # noqa: A002
+    """Return a condition that is true for all rows that satisfy a filter; None if nothing is known of them.
+
+    It may hold `Unknown`.
+
+    Raises
+    ------
+    InvalidInputError, ColumnNotFoundError
+        The filter is wrong.
+    """
+    listener = _Listener(snapshot.root, snapshot.manifest)
+    with scan_with_sql(listener, columns=snapshot.arrow_schema.names[:1], filter=filter) as reader:
+        reader.read_all()
+    if listener.request is None:
+        return None
+    known = (listener.request.predicate, listener.request.hint)
+    return And(tuple(each for each in known if each is not None))
+
+
+class _Listener(NamespaceSnapshot):
+    """A namespace that keeps no partition, and remembers what it was asked for last."""
+
+    request: ScanRequest | None = None
+
+    def judged(self, request: ScanRequest) -> npt.NDArray[np.int8]:
+        # nothing is what planners ask for when they want to know the columns
+        if request.predicate != Literal(False):
+            self.request = request
+        return np.full(len(self.manifest.members), Match.CANNOT, dtype=np.int8)
