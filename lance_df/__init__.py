@@ -30,6 +30,7 @@ from lance_df.errors import (
 
 if TYPE_CHECKING:
     from lance_df import file, fragment
+    from lance_df.api.directory_namespace import DirectoryNamespace
     from lance_df.dataset import LanceDataset, dataset, write_dataset
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "DynamoDBManifestStore": "lance_df.table.external_store_dynamodb",
     "DatasetBasePath": "lance_df.table.base_paths_write",
+    "DirectoryNamespace": "lance_df.api.directory_namespace",
     "FragmentMetadata": "lance_df.fragment",
     "Index": "lance_df.operations",
     "IndexFile": "lance_df.operations",
@@ -71,6 +73,7 @@ __all__ = [
     "CorruptDataError",
     "DatasetBasePath",
     "DatasetNotFoundError",
+    "DirectoryNamespace",
     "DynamoDBManifestStore",
     "FragmentMetadata",
     "IncompatibleConflictError",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -207,9 +207,13 @@ class NamespaceManifest:
             )
 
 
-def _schema_of_table(specs: PartitionSpecs) -> Schema:
-    partition = [pa.field(field.column, field.result_type) for field in specs.fields.values()]
-    schema = schema_from_arrow(pa.schema([*BASE_FIELDS, *READ_FIELDS, *partition]))
-    key, *others = schema.fields
+def manifest_schema(more: Iterable[pa.Field]) -> Schema:
+    """Return the schema of a ``__manifest`` table that has some columns more than each has."""
+    key, *others = schema_from_arrow(pa.schema([*BASE_FIELDS, *more])).fields
     key = dataclasses.replace(key, primary_key_position=0, metadata=_KEY_METADATA)
     return Schema(fields=(key, *others))
+
+
+def _schema_of_table(specs: PartitionSpecs) -> Schema:
+    partition = [pa.field(field.column, field.result_type) for field in specs.fields.values()]
+    return manifest_schema([*READ_FIELDS, *partition])

@@ -1,0 +1,442 @@
+"""`DirectoryNamespace`: namespaces and tables below one folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lance_df.api import directory_responses as responses
+from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_df.namespace.directory import Directory
+from lance_df.namespace.directory_folders import holds_table
+from lance_df.namespace.directory_names import Parts, id_parts
+from lance_df.namespace.directory_tables import DirectoryTables, FoundTable
+from lance_df.namespace.json_arrow import schema_to_json
+from lance_df.sources import to_batches
+from lance_df.storage import Location, open_location
+from lance_df.table.refs import ResolvedRef
+from lance_df.table.table import Shared, open_ref
+from lance_df.table.write import Mode, write_table
+
+
+class DirectoryNamespace:
+    """Namespaces and tables in one folder, which pylance's class of this name can work on as well.
+
+    Every method takes an id, a list of names or text such as ``"sales$orders"``, and plain arguments, or
+    instead of all these one request object of pylance's: anything that has an attribute ``id``. Safe to
+    share between threads, and with other processes.
+
+    Parameters
+    ----------
+    root
+        Path or URL of the folder, which need not exist.
+    storage_options
+        For the fsspec filesystem.
+    manifest_enabled
+        Whether there are namespaces, and properties: rows of the table ``__manifest``.
+    dir_listing_enabled
+        Whether folders ``x.lance`` right in the root are tables, also without a row.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        ``__manifest`` needs a reader that knows more.
+    CorruptDataError
+        It is damaged.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        manifest_enabled: bool = True,
+        dir_listing_enabled: bool = True,
+    ) -> None:
+        self._directory = Directory(open_location(root, storage_options), use_manifest=manifest_enabled)
+        self._tables = DirectoryTables(self._directory, use_listing=dir_listing_enabled)
+
+    def __repr__(self) -> str:
+        return f"<lance_df.DirectoryNamespace {self._directory.root.uri}>"
+
+    def namespace_id(self) -> str:
+        """Return what tells this namespace from others."""
+        return repr(self)
+
+    # -- namespaces -----------------------------------------------------------------------------------------
+
+    def create_namespace(
+        self,
+        id: Any,  # noqa: A002 - pylance's name
+        properties: Mapping[str, str] | None = None,
+        *,
+        mode: str = "create",
+    ) -> responses.CreateNamespaceResponse:
+        """Make a namespace.
+
+        Parameters
+        ----------
+        mode
+            ``"exist_ok"`` leaves one that is there as it is.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is a namespace or table of this id.
+        NotFoundError
+            The namespace that it should be in does not exist.
+        """
+        parts, (properties, mode) = _arguments(id, properties=properties, mode=mode)
+        properties = _checked(properties)
+        is_lenient = _one_of(mode, "create", "existok") == "existok"
+        try:
+            self._directory.create_namespace(parts, properties)
+        except AlreadyExistsError:
+            if not is_lenient:
+                raise
+            properties = self._directory.namespace_properties(parts)
+        return responses.CreateNamespaceResponse(properties=properties or None)
+
+    def list_namespaces(
+        self,
+        id: Any = (),  # noqa: A002
+        *,
+        page_token: str | None = None,
+        limit: int | None = None,
+    ) -> responses.ListNamespacesResponse:
+        """List the namespaces right in a namespace, by default in the root.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such namespace.
+        """
+        parts, (page_token, limit) = _arguments(id, page_token=page_token, limit=limit)
+        names, token = _page(self._directory.namespaces(parts), page_token, limit)
+        return responses.ListNamespacesResponse(namespaces=names, page_token=token)
+
+    def describe_namespace(self, id: Any) -> responses.DescribeNamespaceResponse:  # noqa: A002
+        """Return the properties of a namespace; raises `NotFoundError`."""
+        parts, _ = _arguments(id)
+        found = self._directory.namespace_properties(parts)
+        return responses.DescribeNamespaceResponse(properties=found if found or not parts else None)
+
+    def namespace_exists(self, id: Any) -> responses.NamespaceExistsResponse:  # noqa: A002
+        """Raise `NotFoundError` if there is no such namespace."""
+        parts, _ = _arguments(id)
+        self._directory.namespace_properties(parts)
+        return responses.NamespaceExistsResponse()
+
+    def drop_namespace(
+        self,
+        id: Any,  # noqa: A002
+        *,
+        mode: str = "fail",
+        behavior: str = "restrict",
+    ) -> responses.DropNamespaceResponse:
+        """Remove an empty namespace.
+
+        Parameters
+        ----------
+        mode
+            ``"skip"`` if it need not exist.
+        behavior
+            ``"restrict"``: what is in a namespace is never dropped with it.
+
+        Raises
+        ------
+        NotFoundError
+            There is none.
+        InvalidInputError
+            Something is in it, or it is the root.
+        """
+        parts, (mode, behavior) = _arguments(id, mode=mode, behavior=behavior)
+        _one_of(behavior, "restrict")
+        is_lenient = _one_of(mode, "fail", "skip") == "skip"
+        try:
+            self._directory.drop_namespace(parts)
+        except NotFoundError:
+            if not is_lenient:
+                raise
+        return responses.DropNamespaceResponse()
+
+    # -- tables ---------------------------------------------------------------------------------------------
+
+    def create_table(
+        self,
+        id: Any,  # noqa: A002
+        data: Any = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        mode: str = "create",
+    ) -> responses.CreateTableResponse:
+        """Write a new table, or one that is declared.
+
+        Parameters
+        ----------
+        data
+            As for `lance_df.write_dataset`, or the bytes of an Arrow IPC stream.
+        mode
+            ``"exist_ok"`` leaves a table that is there as it is, ``"overwrite"`` gives it a new version of
+            just these rows, and these properties.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is a namespace or table of this id.
+        NotFoundError
+            The namespace does not exist.
+        InvalidInputError, UnsupportedFeatureError
+            Data that cannot be stored.
+        """
+        parts, (properties, mode) = _arguments(id, properties=properties, mode=mode)
+        properties = _checked(properties)
+        mode = _one_of(mode, "create", "existok", "overwrite")
+        found = None if mode == "create" else self._tables.find_table(parts)
+        if found is not None and holds_table(self._tables.folder(found)):
+            if mode == "existok":
+                return self._created(found, None)
+            return self._overwritten(parts, found, data, properties)
+        version = 0
+
+        def write(folder: Location) -> None:
+            nonlocal version
+            version = _write(folder, data, "create")
+
+        return self._created(self._tables.create_table(parts, properties, write), version)
+
+    def declare_table(
+        self,
+        id: Any,  # noqa: A002
+        properties: Mapping[str, str] | None = None,
+        *,
+        location: str | None = None,
+    ) -> responses.DeclareTableResponse:
+        """Take an id for a table that is to be written to the location that is returned.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is a namespace or table of this id.
+        NotFoundError
+            The namespace does not exist.
+        InvalidInputError
+            A location is asked for: it is the namespace that chooses one.
+        """
+        parts, (properties, location) = _arguments(id, properties=properties, location=location)
+        if location is not None:
+            raise InvalidInputError(
+                "the namespace chooses the location of a table: leave it out, or register it"
+            )
+        found = self._tables.declare_table(parts, _checked(properties))
+        return responses.DeclareTableResponse(location=self._uri(found), properties=found.properties)
+
+    create_empty_table = declare_table
+
+    def register_table(
+        self,
+        id: Any,  # noqa: A002
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        mode: str = "create",
+    ) -> responses.RegisterTableResponse:
+        """Give a table that is in a folder of the root a name.
+
+        Parameters
+        ----------
+        location
+            The folder, relative to the root.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is a namespace or table of this id, or the folder is that of another table.
+        NotFoundError
+            The namespace does not exist, or there is no table in the folder.
+        InvalidInputError
+            The location is no path within the root.
+        """
+        parts, (location, properties, mode) = _arguments(
+            id, location=location, properties=properties, mode=mode
+        )
+        _one_of(mode, "create")
+        if not isinstance(location, str):
+            raise InvalidInputError("the location of the table is needed")
+        found = self._tables.register_table(parts, location, _checked(properties))
+        return responses.RegisterTableResponse(location=found.location, properties=found.properties)
+
+    def deregister_table(self, id: Any) -> responses.RemoveTableResponse:  # noqa: A002
+        """Forget a table, and leave its folder; raises `DatasetNotFoundError`."""
+        parts, _ = _arguments(id)
+        return self._removed(parts, self._tables.deregister_table(parts))
+
+    def drop_table(self, id: Any) -> responses.RemoveTableResponse:  # noqa: A002
+        """Remove a table with its folder; raises `DatasetNotFoundError`."""
+        parts, _ = _arguments(id)
+        return self._removed(parts, self._tables.drop_table(parts))
+
+    def describe_table(
+        self,
+        id: Any,  # noqa: A002
+        *,
+        version: int | None = None,
+        load_detailed_metadata: bool = False,
+        check_declared: bool = False,
+    ) -> responses.DescribeTableResponse:
+        """Return where a table is, its properties, and more if that is asked for.
+
+        Parameters
+        ----------
+        version
+            By default the newest one. It is looked at where details are asked for, or a version is.
+        load_detailed_metadata
+            Whether to open the table for its version and schema.
+        check_declared
+            Whether to find out if there is a table, or if it is declared only.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is none, or its folder is gone.
+        VersionNotFoundError
+            It has no such version.
+        """
+        parts, (version, detailed, check) = _arguments(
+            id, version=version, load_detailed_metadata=load_detailed_metadata, check_declared=check_declared
+        )
+        found = self._tables.table(parts)
+        folder = self._tables.folder(found)
+        is_written = holds_table(folder) if detailed or check or version is not None else None
+        table = None
+        if (detailed or version is not None) and (is_written or version is not None):
+            table = open_ref(Shared(folder), ResolvedRef(None, version))
+        return responses.DescribeTableResponse(
+            table=parts[-1],
+            namespace=list(parts[:-1]),
+            location=folder.uri,
+            table_uri=folder.uri,
+            properties=found.properties,
+            version=None if table is None else table.version,
+            var_schema=None if table is None else schema_to_json(table.arrow_schema),
+            is_only_declared=None if is_written is None else not is_written,
+        )
+
+    def table_exists(self, id: Any) -> responses.TableExistsResponse:  # noqa: A002
+        """Raise `DatasetNotFoundError` if there is no such table."""
+        parts, _ = _arguments(id)
+        self._tables.table(parts)
+        return responses.TableExistsResponse()
+
+    def list_tables(
+        self,
+        id: Any = (),  # noqa: A002
+        *,
+        page_token: str | None = None,
+        limit: int | None = None,
+        include_declared: bool = True,
+    ) -> responses.ListTablesResponse:
+        """List the tables right in a namespace, by default in the root.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such namespace.
+        """
+        parts, (page_token, limit, include_declared) = _arguments(
+            id, page_token=page_token, limit=limit, include_declared=include_declared
+        )
+        names = self._tables.tables(parts)
+        if not include_declared:
+            names = [name for name in names if self._is_written((*parts, name))]
+        names, token = _page(names, page_token, limit)
+        return responses.ListTablesResponse(tables=names, page_token=token)
+
+    def list_all_tables(
+        self,
+        id: Any = (),  # noqa: A002
+        *,
+        page_token: str | None = None,
+        limit: int | None = None,
+    ) -> responses.ListTablesResponse:
+        """List the ids of the tables of all namespaces."""
+        _, (page_token, limit) = _arguments(id, page_token=page_token, limit=limit)
+        ids, token = _page(self._tables.all_tables(), page_token, limit)
+        return responses.ListTablesResponse(tables=ids, page_token=token)
+
+    # -- how ------------------------------------------------------------------------------------------------
+
+    def _is_written(self, parts: Parts) -> bool:
+        found = self._tables.find_table(parts)
+        return found is not None and holds_table(self._tables.folder(found))
+
+    def _uri(self, found: FoundTable) -> str:
+        return self._tables.folder(found).uri
+
+    def _created(self, found: FoundTable, version: int | None) -> responses.CreateTableResponse:
+        return responses.CreateTableResponse(
+            location=self._uri(found), version=version, properties=found.properties
+        )
+
+    def _overwritten(
+        self, parts: Parts, found: FoundTable, data: Any, properties: Mapping[str, str] | None
+    ) -> responses.CreateTableResponse:
+        self._tables.check_changeable(parts, properties)
+        version = _write(self._tables.folder(found), data, "overwrite")
+        if (properties or None) != (found.properties or None):
+            found = self._tables.set_properties(parts, found, properties)
+        return self._created(found, version)
+
+    def _removed(self, parts: Parts, found: FoundTable) -> responses.RemoveTableResponse:
+        return responses.RemoveTableResponse(
+            id=list(parts), location=self._uri(found), properties=found.properties
+        )
+
+
+def _arguments(target: Any, **given: Any) -> tuple[Parts, list[Any]]:
+    """Return the parts of an id, and the other arguments: those of a request, where it has them."""
+    if not hasattr(target, "id"):
+        return id_parts(target), list(given.values())
+    found = {name: getattr(target, name, None) for name in given}
+    return id_parts(target.id), [given[name] if found[name] is None else found[name] for name in given]
+
+
+def _checked(properties: Any) -> Mapping[str, str] | None:
+    if properties is None:
+        return None
+    is_mapping = isinstance(properties, Mapping)
+    if not is_mapping or not all(isinstance(text, str) for pair in properties.items() for text in pair):
+        raise InvalidInputError(f"properties are texts by name, not {properties!r:.100}")
+    return dict(properties) or None
+
+
+def _one_of(value: Any, *known: str) -> str:
+    """Return an option in the one way of writing that is compared; pylance knows several."""
+    found = value.replace("_", "").lower() if isinstance(value, str) else value
+    if found not in known:
+        raise InvalidInputError(f"{value!r} is not offered here; there is {', '.join(map(repr, known))}")
+    return str(found)
+
+
+def _page(names: list[str], token: str | None, limit: int | None) -> tuple[list[str], str | None]:
+    """Return the names after a token, at most so many, and the token for the rest."""
+    if limit is not None and limit <= 0:
+        raise InvalidInputError(f"a limit is 1 or more, not {limit}")
+    rest = [name for name in names if token is None or name > token]
+    if limit is None or len(rest) <= limit:
+        return rest, None
+    return rest[:limit], rest[limit - 1]
+
+
+def _write(folder: Location, data: Any, mode: Mode) -> int:
+    """Write a table, and return the version that was made."""
+    if isinstance(data, bytes | bytearray | memoryview | pa.Buffer):
+        try:
+            data = pa.ipc.open_stream(data).read_all()
+        except pa.ArrowException as err:
+            raise InvalidInputError(f"these bytes are no Arrow IPC stream: {err}") from err
+    schema, batches = to_batches(data)
+    return write_table(folder, schema, batches, mode=mode).manifest.version

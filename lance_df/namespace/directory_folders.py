@@ -1,0 +1,63 @@
+"""Tables of the root that no row names: folders ``x.lance``, and the small files that mark folders.
+
+Spec: directory namespace, V1; table format, chapter 15.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_df.namespace.directory_names import TABLE_SUFFIX, root_folder
+from lance_df.table.parallel import map_reads
+from lance_df.table.versions import VERSIONS_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lance_df.storage import Location
+
+_RESERVED: Final = ".lance-reserved"
+_DEREGISTERED: Final = ".lance-deregistered"
+_MARK: Final = b"reserved"
+
+
+def listed_tables(root: Location, known: Collection[str] = ()) -> list[str]:
+    """Return the names of tables that stand for themselves in the root, but those that are known."""
+    names = [
+        entry.name.removesuffix(TABLE_SUFFIX)
+        for entry in root.list()
+        if entry.is_directory and entry.name.endswith(TABLE_SUFFIX) and entry.name != TABLE_SUFFIX
+    ]
+    names = [name for name in names if name not in known]
+    hidden = map_reads(lambda name: is_deregistered(root / root_folder(name)), names, where=root)
+    return [name for name, is_hidden in zip(names, hidden, strict=True) if not is_hidden]
+
+
+def holds_table(folder: Location) -> bool:
+    """Whether a table was written to a folder, and not merely declared."""
+    return (folder / VERSIONS_DIR).exists()
+
+
+def is_reserved(folder: Location) -> bool:
+    """Whether a table is declared in a folder."""
+    return (folder / _RESERVED).exists()
+
+
+def reserve(folder: Location) -> None:
+    """Declare a table."""
+    (folder / _RESERVED).put(_MARK)
+
+
+def is_deregistered(folder: Location) -> bool:
+    """Whether a folder must not be listed as a table any more."""
+    return (folder / _DEREGISTERED).exists()
+
+
+def deregister(folder: Location) -> None:
+    """Let a folder not be listed as a table any more."""
+    (folder / _DEREGISTERED).put(_MARK)
+
+
+def register_again(folder: Location) -> None:
+    """Take back what `deregister` did."""
+    (folder / _DEREGISTERED).remove()

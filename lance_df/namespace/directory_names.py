@@ -1,0 +1,83 @@
+"""Ids of namespaces and tables as callers give them, and the folders that stand for tables of the root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR, object_id
+
+if TYPE_CHECKING:
+    from lance_df.storage import Location
+
+Parts: TypeAlias = tuple[str, ...]
+
+TABLE_SUFFIX: Final = ".lance"
+
+_FORBIDDEN: Final = frozenset("/\\\0")
+
+
+def id_parts(value: object) -> Parts:
+    """Return the parts of an id: a list of names, or one text such as ``"sales$orders"``; none for the root.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no id, or a part of it cannot be the name of a namespace or table: it is empty, ``.`` or ``..``,
+        or holds ``$``, a slash, or what cannot be written as UTF-8.
+    """
+    parts = value.split(SEPARATOR) if isinstance(value, str) else value
+    if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
+        raise InvalidInputError(f"an id is text, or a list of names, not {value!r}")
+    found = tuple(parts)
+    if found:
+        object_id(found)
+    for part in found:
+        if part in (".", "..") or _FORBIDDEN.intersection(part) or not _is_text(part):
+            raise InvalidInputError(f"{part!r} is no name of a namespace or table")
+    return found
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return the one text of an id."""
+    return SEPARATOR.join(parts)
+
+
+def root_folder(name: str) -> str:
+    """Return the folder of a table of the root that is found by listing."""
+    return name + TABLE_SUFFIX
+
+
+def check_location(root: Location, location: str) -> str:
+    """Return the path below the root at which a caller says that there is a table.
+
+    Raises
+    ------
+    InvalidInputError
+        It is not relative, leaves the root, or is where the namespace keeps its own rows.
+    """
+    path = location.removesuffix("/")
+    try:
+        root.child(path)
+    except CorruptDataError as err:
+        raise InvalidInputError(
+            f"{location!r}: the location of a table is a path relative to the root, and within it"
+        ) from err
+    parts = path.split("/")
+    if "." in parts or parts[0] == MANIFEST_FOLDER:
+        raise InvalidInputError(f"{location!r} is no location of a table")
+    return path
+
+
+def overlap(left: str, right: str) -> bool:
+    """Whether one of two folders is the other, or holds it."""
+    return f"{left}/".startswith(f"{right}/") or f"{right}/".startswith(f"{left}/")
+
+
+def _is_text(part: str) -> bool:
+    try:
+        part.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
