@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.arrays import concat_arrays
 from lance_df.errors import InvalidInputError
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
@@ -179,12 +180,21 @@ def _take(
 
     ahead = 0 if table.location.is_local else _FRAGMENTS_AHEAD
     with closing(map_ahead(read, rows_of, ahead=ahead)) as batches:
-        found = pa.Table.from_batches(list(batches), schema)
+        found = _with_joined_dictionaries(pa.Table.from_batches(list(batches), schema))
     if not columns:
         return pa.table({"rows": pa.nulls(len(order))}).select([])
     if np.array_equal(order, np.arange(len(keys))):
         return found.combine_chunks()
     return found.take(pa.array(order)).combine_chunks()
+
+
+def _with_joined_dictionaries(found: pa.Table) -> pa.Table:
+    """Give dictionary columns one dictionary: Arrow cannot join those that hold a null, as in 2.0 files."""
+    for place, field in enumerate(found.schema):
+        column = found.column(place)
+        if pa.types.is_dictionary(field.type) and column.num_chunks > 1:
+            found = found.set_column(place, field, concat_arrays(column.chunks, field.type))
+    return found
 
 
 def _read_group(

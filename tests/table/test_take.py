@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lance_df
 from lance_df.errors import InvalidInputError
 from lance_df.storage import RemoteSource
 from lance_df.table.open import open_table
@@ -119,3 +120,14 @@ def test_few_rows_read_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     store.rm("/take-few", recursive=True)
     # three files: the tail of each, and a chunk of each column
     assert sum(read) < 3 * (70_000 + 2 * 20_000)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_dictionaries_with_nulls_of_several_fragments(tmp_path, version):
+    for values, mode in ((["a", None, "b"], "create"), (["c", None, "a"], "append")):
+        column = pa.array(values).dictionary_encode()
+        lance.write_dataset(pa.table({"d": column}), tmp_path / "t", mode=mode, data_storage_version=version)
+    wanted = [5, 0, 1, 3, 4, 2]
+    found = lance_df.dataset(tmp_path / "t").take(wanted)
+    assert found["d"].to_pylist() == lance.dataset(tmp_path / "t").take(wanted)["d"].to_pylist()
+    assert found["d"].type == column.type

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class TableState:
         return TableState(with_flags(numbered), tuple(indices))
 
 
+@cache
 def library_version() -> WriterVersion:
     """Return what manifests say of the library that wrote them."""
     try:
