@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lance_df.errors import InvalidInputError
 from lance_df.storage import open_location
 from lance_df.table.external_store_dynamodb import SCHEME, DynamoDBManifestStore, parse_dynamodb_url
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
     from lance_df.storage import Location
     from lance_df.table.external_store import ExternalManifestStore
@@ -59,6 +60,9 @@ def find_place(
     if isinstance(uri, str) and uri.startswith(SCHEME):
         uri, table_name = parse_dynamodb_url(uri)
         external_store = external_store or DynamoDBManifestStore(table_name, storage_options)
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        # its text may be a secret
+        raise InvalidInputError(f"storage_options are a mapping, not {type(storage_options).__name__}")
     options = dict(storage_options or {})
     options.pop(_DYNAMODB_ENDPOINT, None)
     own, elsewhere = _split(options)

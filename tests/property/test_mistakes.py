@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -89,12 +90,10 @@ def test_schemes_whose_package_is_missing(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_folders_that_cannot_be_read(root: Path, monkeypatch: pytest.MonkeyPatch):
-    from fsspec.implementations.local import LocalFileSystem
-
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise PermissionError(13, "Permission denied", "secret detail")
 
-    monkeypatch.setattr(LocalFileSystem, "ls", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
     with pytest.raises(StorageError, match="Permission denied") as caught:
         lance_df.dataset(root / "t.lance")
     assert str(root / "t.lance") in str(caught.value)
