@@ -48,6 +48,12 @@ def reserve(folder: Location) -> None:
     (folder / _RESERVED).put(_MARK)
 
 
+def release(folder: Location) -> None:
+    """Take back what `reserve` did."""
+    (folder / _RESERVED).remove()
+    folder.remove_empty_folder()
+
+
 def is_deregistered(folder: Location) -> bool:
     """Whether a folder must not be listed as a table any more."""
     return (folder / _DEREGISTERED).exists()

@@ -62,7 +62,7 @@ _SPEC_NAME: Final = re.compile(r"v[0-9]+", re.ASCII)
 # The caller decides again on the newest version.
 _STRICT: Final = CommitOptions(strict=True, max_retries=0)
 # Each change makes a small fragment; when there are so many, the next one makes them one.
-_MAX_SMALL_FRAGMENTS: Final = 32
+_MAX_SMALL_FRAGMENTS: Final = 16
 _SMALL_FRAGMENT_ROWS: Final = 4096
 
 

@@ -49,6 +49,20 @@ def root_folder(name: str) -> str:
     return name + TABLE_SUFFIX
 
 
+def folder_at(root: Location, location: str) -> Location:
+    """Return the folder of a table, of which the path below the root stands in a row.
+
+    Raises
+    ------
+    CorruptDataError
+        The path leaves the root, or is the root, or where the namespace keeps its own rows.
+    """
+    parts = location.removesuffix("/").split("/")
+    if "." in parts or parts[0] == MANIFEST_FOLDER:
+        raise CorruptDataError(f"{root.uri}: {location!r} is no location of a table")
+    return root.child("/".join(parts))
+
+
 def check_location(root: Location, location: str) -> str:
     """Return the path below the root at which a caller says that there is a table.
 
@@ -57,22 +71,19 @@ def check_location(root: Location, location: str) -> str:
     InvalidInputError
         It is not relative, leaves the root, or is where the namespace keeps its own rows.
     """
-    path = location.removesuffix("/")
     try:
-        root.child(path)
+        folder_at(root, location)
     except CorruptDataError as err:
         raise InvalidInputError(
             f"{location!r}: the location of a table is a path relative to the root, and within it"
         ) from err
-    parts = path.split("/")
-    if "." in parts or parts[0] == MANIFEST_FOLDER:
-        raise InvalidInputError(f"{location!r} is no location of a table")
-    return path
+    return location.removesuffix("/")
 
 
 def overlap(left: str, right: str) -> bool:
     """Whether one of two folders is the other, or holds it."""
-    return f"{left}/".startswith(f"{right}/") or f"{right}/".startswith(f"{left}/")
+    left, right = (path.removesuffix("/") + "/" for path in (left, right))
+    return left.startswith(right) or right.startswith(left)
 
 
 def _is_text(part: str) -> bool:

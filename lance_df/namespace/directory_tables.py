@@ -7,7 +7,7 @@ Spec: directory namespace; table format, chapter 15.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import (
     AlreadyExistsError,
@@ -18,16 +18,16 @@ from lance_df.errors import (
 )
 from lance_df.namespace import directory_folders as folders
 from lance_df.namespace.directory_manifest import DirectoryManifest, Edit, Entry
-from lance_df.namespace.directory_names import check_location, joined, overlap, root_folder
+from lance_df.namespace.directory_names import check_location, folder_at, joined, overlap, root_folder
 from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.names import table_folder
+from lance_df.storage import Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lance_df.namespace.directory import Directory
     from lance_df.namespace.directory_names import Parts
-    from lance_df.storage import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,28 @@ class FoundTable:
     location: str
     properties: Mapping[str, str] | None
     is_listed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """How a folder becomes that of a table.
+
+    Attributes
+    ----------
+    fill
+        Leaves nothing when it fails.
+    undo
+        Removes what ``fill`` made, and nothing else.
+    fills_declared
+        Whether all is well, too, when somebody declares the table meanwhile.
+    """
+
+    fill: Callable[[Location], object]
+    undo: Callable[[Location], object]
+    fills_declared: bool
+
+
+_DECLARING: Final = _Filling(folders.reserve, folders.release, fills_declared=False)
 
 
 class DirectoryTables:
@@ -109,8 +131,8 @@ class DirectoryTables:
         return self._find(self._directory.manifest(), parts)
 
     def folder(self, table: FoundTable) -> Location:
-        """Return the folder of a table."""
-        return self.root.child(table.location)
+        """Return the folder of a table; raises `CorruptDataError` if its row leads elsewhere."""
+        return folder_at(self.root, table.location)
 
     def create_table(
         self, parts: Parts, properties: Mapping[str, str] | None, write: Callable[[Location], object]
@@ -135,10 +157,15 @@ class DirectoryTables:
         """
         found = self.find_table(parts)
         if found is None:
-            return self._add_table(parts, properties, write, fills_declared=True)
+            return self._add_table(
+                parts, properties, _Filling(write, Location.remove_tree, fills_declared=True)
+            )
         if folders.holds_table(self.folder(found)):
             raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
         self.check_changeable(parts, properties)
+        if found.is_listed and self._directory.uses_manifest:
+            entry = Entry(joined(parts), TABLE, found.location, properties)
+            return self._fill(parts, entry, _Filling(write, _leave, fills_declared=True))
         write(self.folder(found))
         return self.set_properties(parts, found, properties) if properties else found
 
@@ -146,7 +173,7 @@ class DirectoryTables:
         """Take an id for a table that is to be written later; errors are those of `create_table`."""
         if self.find_table(parts) is not None:
             raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
-        return self._add_table(parts, properties, folders.reserve, fills_declared=False)
+        return self._add_table(parts, properties, _DECLARING)
 
     def register_table(self, parts: Parts, location: str, properties: Mapping[str, str] | None) -> FoundTable:
         """Name a table that is in a folder of the root.
@@ -163,7 +190,7 @@ class DirectoryTables:
         self._check_table_id(parts)
         self._directory.check_uses_manifest()
         location = check_location(self.root, location)
-        folder = self.root.child(location)
+        folder = folder_at(self.root, location)
         if not (folders.holds_table(folder) or folders.is_reserved(folder)):
             raise DatasetNotFoundError(f"{folder.uri}: there is no table")
         entry = Entry(joined(parts), TABLE, location, properties)
@@ -230,8 +257,9 @@ class DirectoryTables:
             The folder is, or holds, or is in, that of another table.
         """
         found = self._found(parts)
+        folder = self.folder(found)
         self._remove_row(parts, found, is_alone=True)
-        self.folder(found).remove_tree()
+        folder.remove_tree()
         return found
 
     def check_changeable(self, parts: Parts, properties: Mapping[str, str] | None = None) -> None:
@@ -271,47 +299,44 @@ class DirectoryTables:
         self.check_changeable(parts)
         return found
 
-    def _add_table(
-        self,
-        parts: Parts,
-        properties: Mapping[str, str] | None,
-        fill: Callable[[Location], object],
-        *,
-        fills_declared: bool,
-    ) -> FoundTable:
-        """Fill a new folder and add the row for it; the folder goes again when the row cannot be added.
-
-        With ``fills_declared`` all is well, too, when somebody declares the table meanwhile.
-        """
+    def _add_table(self, parts: Parts, properties: Mapping[str, str] | None, filling: _Filling) -> FoundTable:
+        """Fill a new folder and add the row for it; when that cannot be added, the folder goes again."""
         name = joined(parts)
         is_plain = self._use_listing and len(parts) == 1
         location = root_folder(name) if is_plain else table_folder(name)
         folder = self.root / location
         if properties or not is_plain:
             self._directory.check_uses_manifest()
-        entry = Entry(name, TABLE, location, properties)
-        if self._directory.uses_manifest:
-            self._directory.addition(self._directory.manifest_to_change(), parts, entry)
         if folder.exists():
             raise AlreadyExistsError(
                 f"{folder.uri}: the table that is here was deregistered; register it again"
             )
-        fill(folder)
         if not self._directory.uses_manifest:
+            filling.fill(folder)
             return FoundTable(location, properties, is_listed=True)
+        return self._fill(parts, Entry(name, TABLE, location, properties), filling)
+
+    def _fill(self, parts: Parts, entry: Entry, filling: _Filling) -> FoundTable:
+        def addition(manifest: DirectoryManifest) -> Edit:
+            return self._directory.addition(manifest, parts, entry)
+
+        found = FoundTable(entry.location or "", entry.properties, is_listed=False)
+        folder = self.folder(found)
+        addition(self._directory.manifest_to_change())
+        filling.fill(folder)
         try:
-            self._directory.edit(lambda manifest: self._directory.addition(manifest, parts, entry))
+            self._directory.edit(addition)
         except CommitStateUnknownError:
             raise
         except LanceError:
-            found = self._find(self._directory.manifest(), parts)
-            if found is None or found.is_listed or found.location != location:
-                folder.remove_tree()
+            other = self._find(self._directory.manifest(), parts)
+            if other is None or other.is_listed or other.location != entry.location:
+                filling.undo(folder)
                 raise
-            if not fills_declared:
+            if not filling.fills_declared:
                 raise
-            return found
-        return FoundTable(location, properties, is_listed=False)
+            return other
+        return found
 
     def _remove_row(self, parts: Parts, table: FoundTable, *, is_alone: bool = False) -> None:
         name = joined(parts)
@@ -346,3 +371,7 @@ def _sharing(manifest: DirectoryManifest, name: str, location: str) -> str | Non
     """Return the id of another table whose folder is, or holds, or is in, that of a table."""
     others = manifest.locations().items()
     return next((other for other, place in others if other != name and overlap(place, location)), None)
+
+
+def _leave(folder: Location) -> None:
+    """Leave what was declared before, and is written now."""

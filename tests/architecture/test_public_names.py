@@ -11,7 +11,7 @@ FUNCTIONS = {"batch_udf", "connect", "dataset", "enable", "register", "register_
 CLASSES = {
     *("DatasetBasePath", "FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment"),
     *("LanceOperation", "DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext"),
-    "Transaction",
+    *("DirectoryNamespace", "Transaction"),
 }
 MODULES = {"file", "fragment", "optimize"}
 
