@@ -153,8 +153,12 @@ class NamespaceManifest:
 
     @cached_property
     def members(self) -> pa.Table:
-        """The rows of member tables."""
-        return self.rows.filter(pc.equal(self.rows["object_type"], TABLE))
+        """The rows of member tables; other tables of the directory are below no spec version."""
+        tables = self.rows.filter(pc.equal(self.rows["object_type"], TABLE))
+        # members name the version to read, so without nulls there is nothing to look for
+        if tables["read_version"].null_count:
+            tables = tables.filter(pc.match_substring_regex(tables["object_id"], r"^v[0-9]+\$"))
+        return tables
 
     def changed(self, added: pa.Table, moved: Mapping[str, int]) -> NamespaceManifest:
         """Publish new rows, and other versions of member tables, in one commit.
