@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lance_df.api.row_filters import matching_rows
+import numpy as np
+
+from lance_df.api.row_filters import check_addressable
 from lance_df.engine.pushed_condition import pushed_condition
+from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.changes import PendingChanges
 from lance_df.namespace.evolution import with_new_spec
+from lance_df.namespace.numbered_members import MEMBER, NumberedMembers
 from lance_df.sources import to_batches
+from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from lance_df.api.row_changes import DeleteResult
     from lance_df.namespace.delete import Deletion
     from lance_df.namespace.partition_by import PartitionBy
     from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.table import Table
 
 
 class NamespaceTransaction:
@@ -45,7 +53,9 @@ class NamespaceTransaction:
         if not isinstance(predicate, str):
             raise InvalidInputError(f"predicate is an SQL expression, not {predicate!r:.60}")
         condition = pushed_condition(self._snapshot, predicate)
-        return self._open().delete(condition, lambda table: matching_rows(table, predicate), text=predicate)
+        return self._open().delete(
+            condition, lambda tables: _matching_rows(self._snapshot, tables, predicate), text=predicate
+        )
 
     def _open(self) -> PendingChanges:
         if self._pending is None:
@@ -165,3 +175,18 @@ class NamespaceChanges:
         """
         latest = self._table.latest()
         self._table = latest.of(with_new_spec(latest.manifest, partition_by))
+
+
+def _matching_rows(
+    snapshot: NamespaceSnapshot, tables: Sequence[Table], where: str
+) -> Iterator[tuple[int, Addresses]]:
+    """Yield positions of tables, and addresses of rows there for which an SQL expression is true."""
+    for table in tables:
+        check_addressable(table)
+    members = NumberedMembers(snapshot, tables)
+    with scan_with_sql(members, columns=[MEMBER.name, ROW_ADDRESS], filter=where) as reader:
+        for batch in reader:
+            numbers, addresses = (column.to_numpy() for column in batch.columns)
+            starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+            for start, stop in itertools.pairwise([*starts, len(numbers)]):
+                yield int(numbers[start]), addresses[start:stop]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lance_df.errors import LanceError
 from lance_df.format.operations import Append, Overwrite
 from lance_df.namespace.member import commit_to_member, create_member
-from lance_df.namespace.publish import for_each
+from lance_df.namespace.publish import map_commits
 from lance_df.table.base_paths import DATA_DIR
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class NewRows:
     def apply(self, draft: Draft) -> None:
         """Make a version of each member that has the rows."""
         members = draft.members_for(self._spec, self._written)
-        for_each(self._commit, zip(self._written, members, strict=True))
+        map_commits(self._commit, zip(self._written, members, strict=True))
 
     def tidy(self) -> None:
         """Remove the folders of tables that somebody else made first."""

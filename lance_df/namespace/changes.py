@@ -84,7 +84,7 @@ class PendingChanges:
         self._changes.append(
             Deletion(
                 lambda draft: draft.members_of_other_specs(self._spec),
-                lambda table: self._rows_of_partitions(table, keys),
+                lambda tables: self._rows_of_partitions(tables, keys),
                 text="overwrite_partitions",
             )
         )
@@ -98,7 +98,7 @@ class PendingChanges:
         predicate
             True for all rows that match, to prune members by; it may hold `Unknown`.
         matching
-            The addresses of the rows in a member.
+            Where the rows are in some members; see `Deletion`.
         """
         change = Deletion(lambda draft: draft.members_that_may_match(predicate), matching, text=text)
         self._changes.append(change)
@@ -127,12 +127,13 @@ class PendingChanges:
             columns = self._manifest.schema.columns
             self._changes.append(NewRows(self._spec, columns, written, replaces=replaces))
 
-    def _rows_of_partitions(self, table: Table, keys: pa.Array) -> Iterator[Addresses]:
+    def _rows_of_partitions(self, tables: Sequence[Table], keys: pa.Array) -> Iterator[tuple[int, Addresses]]:
         schema = self._manifest.schema
         paths = [schema.path(field_id) for field in self._spec.fields for field_id in field.source_ids]
         names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))
-        plan = plan_scan(table, ScanRequest(columns=names, with_row_address=True))
-        for batch in run_tasks(plan.tasks):
-            values = values_of_rows(self._spec, schema, batch)
-            is_replaced = pc.is_in(value_keys(values.columns), keys)
-            yield batch.column(ROW_ADDRESS).filter(is_replaced).to_numpy(zero_copy_only=False)
+        for number, table in enumerate(tables):
+            plan = plan_scan(table, ScanRequest(columns=names, with_row_address=True))
+            for batch in run_tasks(plan.tasks):
+                values = values_of_rows(self._spec, schema, batch)
+                is_replaced = pc.is_in(value_keys(values.columns), keys)
+                yield number, batch.column(ROW_ADDRESS).filter(is_replaced).to_numpy()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from lance_df.namespace.member import commit_to_member, open_member
-from lance_df.namespace.publish import for_each
+from lance_df.namespace.publish import map_commits
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.row_set import RowSet
+from lance_df.table.parallel import map_reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
-    Matching: TypeAlias = Callable[[Table], Iterable[Addresses]]
+    Matching: TypeAlias = Callable[[Sequence[Table]], Iterable[tuple[int, Addresses]]]
     Candidates: TypeAlias = Callable[[Draft], Sequence[DraftMember]]
 
 
@@ -28,7 +29,7 @@ class Deletion:
     candidates
         Members that may have such rows.
     matching
-        The addresses of such rows in a member.
+        Where such rows are: positions in a sequence of tables, and addresses there. May come in any order.
     text
         What the transactions of members say of it. Nothing is read from it.
     """
@@ -43,23 +44,25 @@ class Deletion:
     def apply(self, draft: Draft) -> None:
         """Make a version of each member without the rows; those that have none stay at theirs."""
         members = self._candidates(draft)
-        before = [(member.folder.path, member.version) for member in members]
-        for_each(self._commit, members)
-        self.num_rows = sum(self._made[key][1] for key in before)
+        states = [(member.folder.path, member.version) for member in members]
+        new = [member for member, state in zip(members, states, strict=True) if state not in self._made]
+        tables = map_reads(lambda member: open_member(member.folder, member.version), new, where=draft.root)
+        rows = [RowSet() for _ in new]
+        for number, addresses in self._matching(tables) if tables else ():
+            rows[number].add(addresses)
+        made = map_commits(self._committed, zip(new, tables, rows, strict=True))
+        for member, found in zip(new, made, strict=True):
+            self._made[member.folder.path, member.version] = found
+        for member, state in zip(members, states, strict=True):
+            member.version = self._made[state][0]
+        self.num_rows = sum(self._made[state][1] for state in states)
 
     def tidy(self) -> None:
         """Nothing is left behind."""
 
-    def _commit(self, member: DraftMember) -> None:
-        key = member.folder.path, member.version
-        if key not in self._made:
-            self._made[key] = self._version_without(member)
-        member.version = self._made[key][0]
-
-    def _version_without(self, member: DraftMember) -> tuple[int, int]:
+    def _committed(self, part: tuple[DraftMember, Table, RowSet]) -> tuple[int, int]:
         """Return the version without the rows, and how many these were."""
-        table = open_member(member.folder, member.version)
-        rows = RowSet.of(self._matching(table))
+        member, table, rows = part
         if not len(rows):
             return member.version, 0
         with deletion(table, rows, predicate=self._text) as change:

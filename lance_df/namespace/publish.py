@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _ATTEMPTS: Final = 50
 _NUM_THREADS: Final = 8
@@ -73,8 +74,7 @@ def publish(
     raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
 
 
-def for_each(function: Callable[[T], None], items: Iterable[T]) -> None:
-    """Call a function for each item, several at once: a commit waits for the store most of the time."""
+def map_commits(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Return the results of a function for each item, several at once: commits mostly wait for the store."""
     with ThreadPoolExecutor(_NUM_THREADS) as pool:
-        for _ in pool.map(function, items):
-            pass
+        return list(pool.map(function, items))

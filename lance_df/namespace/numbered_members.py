@@ -1,0 +1,84 @@
+"""Some member tables as one, with a column that tells where a row is from: to find rows to be changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lance_df.expr.nodes import Literal
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_columns import resolve_columns
+from lance_df.table.scan_plan import ScanPlan, ScanTask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance_df.table.scan_plan import ScanRequest
+    from lance_df.table.table import Table
+
+MEMBER: Final = pa.field("__lance_df_member", pa.uint32(), nullable=False)
+
+
+class NumberedMembers(NamespaceSnapshot):
+    """Tables of a namespace, which need not be its published versions, and where each row is from.
+
+    Parameters
+    ----------
+    tables
+        The column ``MEMBER`` has their positions in this sequence.
+    """
+
+    def __init__(self, snapshot: NamespaceSnapshot, tables: Sequence[Table]) -> None:
+        super().__init__(snapshot.root, snapshot.manifest)
+        self.arrow_schema = snapshot.arrow_schema.append(MEMBER)
+        self._tables = tables
+
+    def plan_scan(self, request: ScanRequest) -> ScanPlan:
+        """Plan a scan of all tables, in their order."""
+        names = tuple(self.arrow_schema.names) if request.columns is None else request.columns
+        stored = dataclasses.replace(request, columns=tuple(name for name in names if name != MEMBER.name))
+        columns = resolve_columns(
+            self.manifest.schema.columns, stored.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes
+        )
+        schema = pa.schema([column.output for column in columns], self.manifest.schema.columns.arrow_metadata)
+        # nothing is what planners ask for when they want to know the columns
+        tables = () if request.predicate == Literal(False) else self._tables
+        plans = [plan_scan(table, stored) for table in tables]
+        tasks: list[ScanTask] = [task for plan in plans for task in plan.tasks]
+        if MEMBER.name in names:
+            place = names.index(MEMBER.name)
+            schema = schema.insert(place, MEMBER)
+            tasks = [
+                _NumberedTask(task, number, place, schema)
+                for number, plan in enumerate(plans)
+                for task in plan.tasks
+            ]
+        return ScanPlan(schema, tasks, lambda: self._report(plans, len(self._tables)))
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberedTask:
+    """A task whose rows have the number of their table."""
+
+    task: ScanTask
+    number: int
+    place: int
+    schema: pa.Schema
+
+    @property
+    def num_rows(self) -> int:
+        return self.task.num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        return self.task.num_bytes
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.task.read():
+            columns = batch.columns
+            columns.insert(self.place, pa.repeat(pa.scalar(self.number, MEMBER.type), batch.num_rows))
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
