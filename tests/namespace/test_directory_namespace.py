@@ -585,17 +585,22 @@ def test_partitioned_namespaces_are_left_as_they_are(tmp_path):
     assert again.count_rows() == 16
 
 
-def test_other_stores_and_lost_roots(tmp_path):
-    ours = DirectoryNamespace("memory://warehouse-of-a-directory")
+def test_remote_stores(bucket, s3_options):
+    root = f"{bucket}/warehouse"
+    ours = DirectoryNamespace(root, storage_options=s3_options)
+    other = DirectoryNamespace(root, storage_options=s3_options)
     ours.create_namespace("a")
     location = ours.create_table("a$t", ROWS).location
-    ours.create_table("t", ROWS)
-    assert location.startswith("memory://")
-    assert ours.list_all_tables().tables == ["a$t", "t"]
-    ours.deregister_table("t")
-    ours.drop_table("a$t")
-    assert ours.list_all_tables().tables == []
+    assert location.startswith(f"{root}/")
+    assert other.list_all_tables().tables == ["a$t"]
+    assert lance_df.dataset(location, storage_options=s3_options).to_table() == ROWS
+    other.drop_table("a$t")
+    with pytest.raises(DatasetNotFoundError, match="no table"):
+        ours.describe_table("a$t")
+    assert s3_options["secret"] not in repr(ours)
 
+
+def test_lost_roots(tmp_path):
     local = DirectoryNamespace(tmp_path / "root")
     local.create_namespace("a")
     (tmp_path / "root").rename(tmp_path / "elsewhere")
