@@ -211,11 +211,11 @@ def test_a_writer_that_dies(shared: Shared, monkeypatch: pytest.MonkeyPatch, ste
         is_dead = True
         raise Killed
 
-    def dying_put(self: Location, data: bytes) -> None:
+    def dying_put(self: Location, data: bytes, **options: Any) -> None:
         is_manifest = ".manifest" in self.name
         if is_dead or (step == "place" and is_manifest and self.name.endswith(".manifest")):
             die()
-        put(self, data)
+        put(self, data, **options)
         if step == "stage" and is_manifest:
             die()
 
