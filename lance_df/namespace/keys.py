@@ -18,7 +18,7 @@ def value_keys(columns: Sequence[pa.Array]) -> pa.Array:
     empty = pa.scalar(b"", pa.large_binary())
     parts: list[pa.Array] = []
     for column in columns:
-        data = canonical_bytes(column).cast(pa.large_binary())
+        data = canonical_bytes(_exact(column)).cast(pa.large_binary())
         lengths = pc.fill_null(pc.binary_length(data), _NULL_LENGTH).to_numpy(zero_copy_only=False)
         # a length before each value keeps ('a', 'bc') apart from ('ab', 'c')
         prefix = pa.Array.from_buffers(
@@ -44,3 +44,10 @@ def group_rows(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray, np.
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     return order, starts, order[starts]
+
+
+def _exact(column: pa.Array) -> pa.Array:
+    """Return dates and times as the integers that they are: hashes take them by the day or microsecond."""
+    if not pa.types.is_temporal(column.type):
+        return column
+    return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -94,21 +94,28 @@ class PartitionIndex:
 
         A namespace for each level of the spec that there is not yet, and below the last one the table.
         """
-        rows: list[dict[str, Any]] = []
+        if not fresh:
+            return self._manifest.table.arrow_schema.empty_table()
+        rows = _NewRows(self._columns, [partition.values for partition, _ in fresh])
         added: list[dict[bytes, str]] = [{} for _ in self._levels]
-        for partition, version in fresh:
-            values = partition.values.to_pylist()[0]
+        for number, (partition, version) in enumerate(fresh):
             parent = self._spec.name
             for level, segment in zip(self._levels, partition.place.path, strict=True):
                 key = value_keys(partition.values.columns[:level])[0].as_py()
                 name = self._known_namespaces[level - 1].get(key) or added[level - 1].get(key)
                 if name is None:
                     name = added[level - 1][key] = f"{parent}{SEPARATOR}{segment}"
-                    rows.append(_row(name, NAMESPACE, {each: values[each] for each in self._columns[:level]}))
+                    rows.add(number, level, object_id=name, object_type=NAMESPACE)
                 parent = name
-            table = _row(f"{parent}{SEPARATOR}{MEMBER_NAME}", TABLE, values)
-            rows.append({**table, "location": partition.place.folder.name, "read_version": version})
-        return pa.Table.from_pylist(rows, self._manifest.table.arrow_schema)
+            rows.add(
+                number,
+                len(self._columns),
+                object_id=f"{parent}{SEPARATOR}{MEMBER_NAME}",
+                object_type=TABLE,
+                location=partition.place.folder.name,
+                read_version=version,
+            )
+        return rows.table(self._manifest.table.arrow_schema)
 
     @cached_property
     def _known_namespaces(self) -> list[dict[bytes, str]]:
@@ -136,7 +143,8 @@ class PartitionIndex:
         return found
 
     def _member(self, position: int) -> Member:
-        row = self._members.slice(position, 1).to_pylist()[0]
+        known = self._members.select(["object_id", "location", "read_version"])
+        row = known.slice(position, 1).to_pylist()[0]
         if row["location"] is None or row["read_version"] is None:
             raise CorruptDataError(
                 f"{self._manifest.table.uri}: the table {row['object_id']} has no location or no version"
@@ -144,5 +152,28 @@ class PartitionIndex:
         return Member(row["object_id"], self._root.child(row["location"]), row["read_version"])
 
 
-def _row(name: str, kind: str, values: dict[str, Any]) -> dict[str, Any]:
-    return {"object_id": name, "object_type": kind, "metadata": "{}", **values}
+class _NewRows:
+    """Rows of ``__manifest``. Values stay in Arrow: Python's dates and times cannot hold all of them."""
+
+    def __init__(self, columns: Sequence[str], values: Sequence[pa.RecordBatch]) -> None:
+        self._columns = list(columns)
+        self._values = pa.Table.from_batches(values)
+        self._rows: list[dict[str, object]] = []
+        self._origins: list[int] = []
+        self._levels: list[int] = []
+
+    def add(self, origin: int, level: int, **row: object) -> None:
+        """Add a row that has the first values, so many as its level, of a partition."""
+        self._rows.append({"metadata": "{}", **row})
+        self._origins.append(origin)
+        self._levels.append(level)
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        found = pa.Table.from_pylist(self._rows, schema)
+        inherited = self._values.take(pa.array(self._origins))
+        for place, name in enumerate(self._columns):
+            field = schema.field(name)
+            has_value = pa.array([level > place for level in self._levels])
+            column = pc.if_else(has_value, inherited[name], pa.scalar(None, field.type))
+            found = found.set_column(schema.get_field_index(name), field, column)
+        return found
