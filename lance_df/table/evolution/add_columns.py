@@ -15,7 +15,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Merge
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.evolution.column_files import columns_written, data_version
-from lance_df.table.evolution.fields import with_new_fields
+from lance_df.table.evolution.fields import highest_field_id, with_new_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,8 +25,13 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 
-def null_columns(table: Table, given: pa.Schema) -> Merge:
+def null_columns(table: Table, given: pa.Schema, *, first_id: int | None = None) -> Merge:
     """Return the operation that adds columns without any value; no data is written.
+
+    Parameters
+    ----------
+    first_id
+        Of the new fields; the next free one of the table by default.
 
     Raises
     ------
@@ -39,7 +44,8 @@ def null_columns(table: Table, given: pa.Schema) -> Merge:
         if not field.nullable:
             raise InvalidInputError(f"column {field.name!r} would be null, but is not nullable")
     version = data_version(table)
-    new = with_new_fields(table.manifest, given, data_format=version, in_lists=True)
+    first_id = highest_field_id(table.manifest) + 1 if first_id is None else first_id
+    new = with_new_fields(table.schema, given, first_id=first_id, data_format=version, in_lists=True)
     if version == "0.1":
         raise UnsupportedFeatureError(f"{table.uri}: 0.1 tables cannot have columns without data")
     return Merge(tuple(table.fragments), new.schema, preserves_nullability=True)
@@ -52,6 +58,7 @@ def columns_added(
     batches_of: Callable[[Fragment], Iterable[pa.RecordBatch]],
     *,
     fragments: Sequence[Fragment] | None = None,
+    first_id: int | None = None,
 ) -> Iterator[Merge]:
     """Write new columns, and remove them again when what is done with them fails.
 
@@ -63,6 +70,8 @@ def columns_added(
         Computes the columns of a fragment: one row for each of its live rows, in order.
     fragments
         Those to write; all by default. The others stay as they are.
+    first_id
+        Of the new fields; the next free one of the table by default.
 
     Yields
     ------
@@ -76,7 +85,8 @@ def columns_added(
     UnsupportedFeatureError
         A type that the format cannot hold.
     """
-    new = with_new_fields(table.manifest, given, data_format=data_version(table))
+    first_id = highest_field_id(table.manifest) + 1 if first_id is None else first_id
+    new = with_new_fields(table.schema, given, first_id=first_id, data_format=data_version(table))
     chosen = table.fragments if fragments is None else fragments
     with columns_written(
         table, chosen, new.part, lambda fragment: conformed(batches_of(fragment), new.part)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -43,8 +43,15 @@ class Alteration:
 
 
 @contextmanager
-def columns_altered(table: Table, alterations: Sequence[Alteration]) -> Iterator[Merge | Project]:
+def columns_altered(
+    table: Table, alterations: Sequence[Alteration], *, keeps_ids: bool = False
+) -> Iterator[Merge | Project]:
     """Write what casts need, and remove it again when what is done with it fails.
+
+    Parameters
+    ----------
+    keeps_ids
+        Let columns keep their field ids when they get another type; not in 0.1.
 
     Yields
     ------
@@ -59,24 +66,66 @@ def columns_altered(table: Table, alterations: Sequence[Alteration]) -> Iterator
     UnsupportedFeatureError
         A cast between types of different kinds, or of a column that an index is on.
     """
-    changes: dict[int, Alteration] = {}
-    casts: dict[int, _Cast] = {}
-    for alteration in alterations:
-        way = find_field(table.schema, alteration.path)
-        if any(field.id in casts for field in way) or way[-1].id in changes:
-            raise InvalidInputError(f"column {alteration.path!r} is to be altered twice")
-        changes[way[-1].id] = alteration
+    changes, casts = _found(table.schema, alterations), {}
+    for way, alteration in changes.values():
         _check_nulls(table, way, alteration)
         if alteration.data_type is not None and alteration.data_type != way[-1].arrow_type():
             casts[way[-1].id] = _checked_cast(table, way, alteration.data_type)
-    schema = edited(table.schema, lambda field: _renamed(field, changes))
-    check_names(schema, before=table.schema)
+    schema = _with_names(table.schema, changes)
     if casts:
-        with _cast(table, schema, casts) as merge:
+        with _cast(table, schema, casts, keeps_ids=keeps_ids) as merge:
             yield merge
     else:
         narrowed = any(not field.nullable and old.nullable for old, field in _pairs(table.schema, schema))
         yield Project(schema, preserves_nullability=not narrowed)
+
+
+def altered_schema(schema: Schema, alterations: Sequence[Alteration]) -> Schema:
+    """Return a schema with changed columns, which keep their field ids.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidInputError
+        Names clash, or a column is altered twice.
+    UnsupportedFeatureError
+        The new type has other fields below it than the old one.
+    """
+    changes = _found(schema, alterations)
+    types = {
+        field_id: alteration.data_type
+        for field_id, (_, alteration) in changes.items()
+        if alteration.data_type is not None
+    }
+
+    def retyped(field: Field) -> Field:
+        data_type = types.get(field.id)
+        return field if data_type is None else _with_ids_of(field, _retyped(field, data_type))
+
+    return edited(_with_names(schema, changes), retyped)
+
+
+_Changes: TypeAlias = "dict[int, tuple[tuple[Field, ...], Alteration]]"
+"""The way to a field, and what becomes of it, by its id."""
+
+
+def _found(schema: Schema, alterations: Sequence[Alteration]) -> _Changes:
+    changes: _Changes = {}
+    for alteration in alterations:
+        way = find_field(schema, alteration.path)
+        above = (changes[field.id][1] for field in way if field.id in changes)
+        if way[-1].id in changes or any(each.data_type is not None for each in above):
+            raise InvalidInputError(f"column {alteration.path!r} is to be altered twice")
+        changes[way[-1].id] = way, alteration
+    return changes
+
+
+def _with_names(schema: Schema, changes: _Changes) -> Schema:
+    """Return the schema with the new names, and what may be null; the types are those of before."""
+    renamed = edited(schema, lambda field: _renamed(field, changes))
+    check_names(renamed, before=schema)
+    return renamed
 
 
 def _pairs(left: Schema, right: Schema) -> Iterator[tuple[Field, Field]]:
@@ -88,10 +137,10 @@ def _check_nulls(table: Table, way: Sequence[Field], alteration: Alteration) -> 
         raise InvalidInputError(f"column {alteration.path!r} holds nulls, so it must stay nullable")
 
 
-def _renamed(field: Field, changes: Mapping[int, Alteration]) -> Field:
-    change = changes.get(field.id)
-    if change is None:
+def _renamed(field: Field, changes: _Changes) -> Field:
+    if field.id not in changes:
         return field
+    _, change = changes[field.id]
     return dataclasses.replace(
         field,
         name=field.name if change.name is None else change.name,
@@ -159,9 +208,9 @@ def _is_list(data_type: pa.DataType) -> bool:
 
 
 @contextmanager
-def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast]) -> Iterator[Merge]:
+def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast], *, keeps_ids: bool) -> Iterator[Merge]:
     """Write columns with other types; ``schema`` is the table's, with the new names."""
-    first_id = highest_field_id(table.manifest) + 1
+    first_id = None if keeps_ids else highest_field_id(table.manifest) + 1
     version = data_version(table)
     with_old_names = _retyped_schema(table.schema, casts, first_id, version)
     # the names in a file are not read, and values are cast by the names that they have
@@ -184,14 +233,15 @@ def _cast(table: Table, schema: Schema, casts: Mapping[int, _Cast]) -> Iterator[
         )
 
 
-def _retyped_schema(schema: Schema, casts: Mapping[int, _Cast], first_id: int, version: str) -> Schema:
-    numbering = Numbering(first_id)
+def _retyped_schema(schema: Schema, casts: Mapping[int, _Cast], first_id: int | None, version: str) -> Schema:
+    numbering = Numbering(first_id or 0)
     units = {cast.unit for cast in casts.values()} if version == "0.1" else set()
 
     def retyped(field: Field) -> Field:
         cast = casts.get(field.id)
         if cast is not None:
-            return numbering.numbered(_retyped(field, cast.data_type))
+            made = _retyped(field, cast.data_type)
+            return _with_ids_of(field, made) if first_id is None else numbering.numbered(made)
         return numbering.numbered(field) if field.id in units else field
 
     return edited(schema, retyped)
@@ -200,6 +250,15 @@ def _retyped_schema(schema: Schema, casts: Mapping[int, _Cast], first_id: int, v
 def _retyped(field: Field, data_type: pa.DataType) -> Field:
     (made,) = schema_from_arrow(pa.schema([pa.field(field.name, data_type, field.nullable)])).fields
     return dataclasses.replace(made, metadata=field.metadata, primary_key_position=field.primary_key_position)
+
+
+def _with_ids_of(old: Field, new: Field) -> Field:
+    if len(old.children) != len(new.children):
+        raise UnsupportedFeatureError(
+            f"column {old.name!r} of type {old.arrow_type()} cannot keep its field ids as {new.arrow_type()}"
+        )
+    children = tuple(_with_ids_of(*pair) for pair in zip(old.children, new.children, strict=True))
+    return dataclasses.replace(new, id=old.id, children=children)
 
 
 def _parts(

@@ -42,7 +42,7 @@ def columns_dropped(table: Table, paths: Sequence[str]) -> Iterator[Merge | Proj
     UnsupportedFeatureError
         A column is what a list holds, or a map.
     """
-    schema = _without(table, paths)
+    schema = schema_without(table.schema, paths, source=table.uri)
     bare = _bare_fragments(table, schema)
     if not bare:
         yield Project(schema, preserves_nullability=True)
@@ -72,10 +72,22 @@ def _bare_fragments(table: Table, schema: Schema) -> list[Fragment]:
     return [table.fragments[position] for position in bare]
 
 
-def _without(table: Table, paths: Sequence[str]) -> Schema:
+def schema_without(schema: Schema, paths: Sequence[str], *, source: str) -> Schema:
+    """Return a schema without some columns or fields of structs.
+
+    Parameters
+    ----------
+    source
+        What has the schema, for messages.
+
+    Raises
+    ------
+    ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+        See `columns_dropped`.
+    """
     gone = set()
     for path in paths:
-        *parents, field = find_field(table.schema, path)
+        *parents, field = find_field(schema, path)
         if any(not parent.is_struct or parent.is_packed for parent in parents[-1:]):
             raise UnsupportedFeatureError(f"{path!r} is no field of a struct, so it cannot be dropped alone")
         gone.add(field.id)
@@ -85,8 +97,8 @@ def _without(table: Table, paths: Sequence[str]) -> Schema:
             return None
         return None if field.is_struct and not field.children and had_children[field.id] else field
 
-    had_children = {field.id: bool(field.children) for field in table.schema.walk()}
-    schema = edited(table.schema, kept)
-    if not schema.fields:
-        raise InvalidInputError(f"{table.uri}: not all columns can be dropped")
-    return schema
+    had_children = {field.id: bool(field.children) for field in schema.walk()}
+    left = edited(schema, kept)
+    if not left.fields:
+        raise InvalidInputError(f"{source}: not all columns can be dropped")
+    return left

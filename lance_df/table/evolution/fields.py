@@ -130,15 +130,17 @@ class NewFields:
 
 
 def with_new_fields(
-    manifest: Manifest, given: pa.Schema, *, data_format: str, in_lists: bool = False
+    schema: Schema, given: pa.Schema, *, first_id: int, data_format: str, in_lists: bool = False
 ) -> NewFields:
     """Add columns, and in 2.2 fields of structs, to a schema.
 
     Parameters
     ----------
     given
-        The new columns. A struct that the table has already stands for the new fields in it. The metadata of
-        the schema is added to the table's.
+        The new columns. A struct that there is already stands for the new fields in it. The metadata of the
+        new schema is added to what there is.
+    first_id
+        The lowest field id that is free, see `highest_field_id`.
     data_format
         File version of the new data.
     in_lists
@@ -152,8 +154,7 @@ def with_new_fields(
     UnsupportedFeatureError
         A type that the format cannot hold.
     """
-    schema = manifest.schema
-    merge = _Merge(Numbering(highest_field_id(manifest) + 1), data_format, in_lists)
+    merge = _Merge(Numbering(first_id), data_format, in_lists)
     fields, part = merge.levels(schema.fields, schema_from_arrow(given).fields, "")
     check_schema(Schema(fields=part), data_format)
     metadata = {key.decode(): value for key, value in (given.metadata or {}).items()}

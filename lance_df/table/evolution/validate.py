@@ -15,6 +15,7 @@ from lance_df.file.io import named_errors
 from lance_df.file.open import open_file
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import TOMBSTONE
+from lance_df.table.indices.segments import segments_by_index
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
 from lance_df.table.scan_run import run_tasks
@@ -40,6 +41,7 @@ def validate_table(table: Table) -> None:
     _check_ids(table)
     for index in table.file.read_indices():
         _check_index(table, index)
+    _check_zones(table)
     validate_fragments(table, table.fragments)
     if table.uses_stable_row_ids:
         _check_row_ids(table)
@@ -68,6 +70,9 @@ def _check_ids(table: Table) -> None:
     fields = [field.id for field in manifest.schema.walk()]
     if min(fields, default=0) < 0:
         raise CorruptDataError(f"{path}: a field of the schema has id {min(fields)}")
+    has_deletions = bool(table.fragments.has_deletions.any())
+    if has_deletions and not manifest.reader_feature_flags & FeatureFlag.DELETION_FILES:
+        raise CorruptDataError(f"{path}: rows are deleted, but the flag that tells readers so is not set")
     mark = manifest.max_allocated_field_id
     if mark is not None and max(fields, default=-1) > mark:
         raise CorruptDataError(
@@ -90,6 +95,10 @@ def _check_files(table: Table, fragment: Fragment) -> None:
     for file in fragment.files:
         _check_file(table, fragment, file, name)
     held = set(ids)
+    mark = table.manifest.max_allocated_field_id
+    strange = [field_id for field_id in held if field_id < 0 or (mark is not None and field_id > mark)]
+    if strange:
+        raise CorruptDataError(f"{name}: a data file has field {strange[0]}, which there never was")
     missing = [
         field.name
         for field in table.schema.fields
@@ -166,6 +175,20 @@ def _check_row_versions(table: Table, fragment: Fragment, name: str, num_rows: i
         values = versions.to_numpy()
         if len(values) and int(values.max()) > table.version:
             raise CorruptDataError(f"{name}: a row is of version {values.max()}, which is still to come")
+
+
+def _check_zones(table: Table) -> None:
+    """Check that zone maps know every fragment that they are said to cover: searches lose rows otherwise."""
+    ids = table.fragments.ids.astype(np.int64)
+    for field in table.schema.walk():
+        for name, segments in segments_by_index(table, field, ids).items():
+            for segment in segments:
+                unknown = segment.without_zones()
+                if len(unknown):
+                    raise CorruptDataError(
+                        f"{table.file.path}: index {name!r} ({segment.entry.uuid}) is said to cover fragment "
+                        f"{unknown[0]}, but has no zone of it"
+                    )
 
 
 def _check_index(table: Table, index: IndexMetadata) -> None:
