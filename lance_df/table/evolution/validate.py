@@ -138,9 +138,16 @@ def _check_columns(table: Table, file: DataFile, name: str) -> None:
 
 def _check_order(table: Table, file: DataFile, name: str) -> None:
     """Compare with what a 2.x file says itself, unless its field ids are others than the table's."""
-    own, columns = open_file(table.data_file_location(file).open()).column_of, file.column_of()
+    reader = open_file(table.data_file_location(file).open())
+    own, columns = reader.column_of, file.column_of()
     if own.keys() == columns.keys() and own != columns:
         raise CorruptDataError(f"{name}: the file has its fields in the columns {own}, not {columns}")
+    if TOMBSTONE in file.fields:
+        return
+    live = table.schema.by_id()
+    for field in reader.schema.walk():
+        if field.id in own.keys() - columns.keys() and field.id in live and live[field.id].name == field.name:
+            raise CorruptDataError(f"{name}: the file holds field {field.id}, which its table does not say")
 
 
 def _check_row_ids(table: Table) -> None:

@@ -84,6 +84,11 @@ class Segment:
         index = self._open() if self.kind == "zonemapindexdetails" else None
         return index.bounds_of(self.fragment_ids) if isinstance(index, ZoneMap) else None
 
+    def without_zones(self) -> FragmentIds:
+        """Return the fragments that it is said to cover but, a zone map, knows nothing of."""
+        index = self._open() if self.kind == "zonemapindexdetails" else None
+        return index.without_zones(self.fragment_ids) if isinstance(index, ZoneMap) else np.empty(0, np.int64)
+
     def _open(self) -> ScalarIndex:
         # a store is part of the key because tables of one path may differ between endpoints; the cached index
         # keeps its store alive, so the id is not used again

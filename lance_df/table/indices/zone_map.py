@@ -88,6 +88,10 @@ class ZoneMap:
             num_rows=everything.num_rows[kept],
         )
 
+    def without_zones(self, fragment_ids: FragmentIds) -> FragmentIds:
+        """Return those of some fragments that it knows nothing of, and whose rows a search would not find."""
+        return np.setdiff1d(fragment_ids, self._zones.fragment_ids)
+
     def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
         wanted = self._zones.within(fragment_ids)
         if (nulls := exact_nulls(predicate, self._file, self._zones)) is not None:
