@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.expr.nodes import Literal
 from lance_df.table.changes.retry import RetryOptions
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
+
+    from lance_df.expr.nodes import Predicate
     from lance_df.scan_options import Filter
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
+
+# Few columns are read, and few rows are left of them.
+_WINDOW_ROWS = 1024 * 1024
+_REMOTE_THREADS = 8
 
 
 def matching_rows(
@@ -31,19 +43,48 @@ def matching_rows(
     UnsupportedFeatureError
         See :func:`check_addressable`.
     """
+    check_addressable(table)
+    predicate = _plain(table, where)
+    if predicate is not None:
+        request = ScanRequest(
+            columns=(),
+            predicate=predicate,
+            with_row_address=True,
+            window_rows=_WINDOW_ROWS,
+            fragment_ids=fragment_ids,
+        )
+        threads = None if table.location.is_local else _REMOTE_THREADS
+        with closing(run_tasks(plan_scan(table, request).tasks, num_threads=threads)) as batches:
+            yield from map(_addresses, batches)
+        return
     from lance_df.engine.query import scan_with_sql
 
-    check_addressable(table)
     reader = scan_with_sql(
         table,
         columns=[ROW_ADDRESS],
         filter=where if isinstance(where, str) else None,
         condition=where if isinstance(where, pc.Expression) else None,
+        window_rows=_WINDOW_ROWS,
         fragment_ids=fragment_ids,
     )
     with reader:
-        for batch in reader:
-            yield batch.column(0).to_numpy()
+        yield from map(_addresses, reader)
+
+
+def _addresses(batch: pa.RecordBatch) -> Addresses:
+    addresses: Addresses = batch.column(0).to_numpy()
+    return addresses
+
+
+def _plain(table: Table, where: Filter) -> Predicate | None:
+    """Return a filter that needs no engine as a predicate."""
+    if isinstance(where, str):
+        from lance_df.sql.plain_predicates import plain_predicate
+
+        return plain_predicate(where, table.arrow_schema)
+    if where is None:
+        return Literal(True)
+    return None
 
 
 def check_addressable(table: Table) -> None:

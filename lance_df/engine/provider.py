@@ -79,7 +79,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         Upper bound for the partitions of a scan; ``None`` for one per core.
     extra_columns
         Names of system columns or of struct fields that are columns too.
-    fragment_ids, batch_rows, use_statistics
+    fragment_ids, batch_rows, window_rows, use_statistics
         Handed to every scan, see `ScanRequest`.
     condition
         An expression that is applied beside what each scan is asked for.
@@ -104,6 +104,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         extra_columns: tuple[str, ...] = (),
         fragment_ids: tuple[int, ...] | None = None,
         batch_rows: int | None = None,
+        window_rows: int | None = None,
         use_statistics: bool = True,
         condition: pc.Expression | None = None,
     ) -> None:
@@ -115,7 +116,10 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self.counters = ScanCounters()
         self._num_partitions = num_partitions or _num_cores()
         self._template = ScanRequest(
-            fragment_ids=fragment_ids, batch_rows=batch_rows, use_statistics=use_statistics
+            fragment_ids=fragment_ids,
+            batch_rows=batch_rows,
+            window_rows=window_rows,
+            use_statistics=use_statistics,
         )
         self._schema = _schema_of(table, (*table.arrow_schema.names, *extra_columns))
         self._condition = condition

@@ -38,6 +38,7 @@ def scan_with_sql(
     with_row_id: bool = False,
     with_row_address: bool = False,
     batch_size: int | None = None,
+    window_rows: int | None = None,
     fragment_ids: tuple[int, ...] | None = None,
     use_statistics: bool = True,
     condition: pc.Expression | None = None,
@@ -59,7 +60,7 @@ def scan_with_sql(
         Append ``_rowid``, ``_rowaddr``.
     batch_size
         Upper bound for the rows of a batch.
-    fragment_ids, use_statistics
+    window_rows, fragment_ids, use_statistics
         As in `ScanRequest`.
     condition
         A pyarrow expression that must be true too.
@@ -86,6 +87,7 @@ def scan_with_sql(
         extra_columns=selected.extra_columns,
         fragment_ids=fragment_ids,
         batch_rows=batch_size,
+        window_rows=window_rows,
         use_statistics=use_statistics,
         condition=condition,
     )

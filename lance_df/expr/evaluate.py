@@ -198,7 +198,23 @@ def _compared(values: pa.Array, operator: Operator, value: pa.Scalar) -> pa.Bool
         if pa.types.is_float16(values.type) or np.isnan(value.as_py()) or _may_differ(operator, floats):
             literal = order_keys(float_values(pa.repeat(value, 1)))[0]
             return _with_nulls_of(values, _ARRAY_COMPARISONS[operator](order_keys(floats), literal))
+    elif values.offset == 0 and (numbers := _whole_numbers(values)) is not None:
+        (literal,) = _whole_numbers(pa.repeat(value, 1))  # type: ignore[misc] # of the same type
+        bits = np.packbits(_ARRAY_COMPARISONS[operator](numbers, literal), bitorder="little")
+        valid = values.buffers()[0]
+        return pa.BooleanArray.from_buffers(
+            pa.bool_(), len(values), [valid, pa.py_buffer(bits)], values.null_count
+        )
     return _KERNELS[operator](values, plain_scalar(value))
+
+
+def _whole_numbers(values: pa.Array) -> npt.NDArray[np.integer] | None:
+    """Return integers, dates and times as numbers, which numpy compares several times as fast as pyarrow."""
+    types = pa.types
+    if types.is_integer(values.type) or types.is_date(values.type) or types.is_timestamp(values.type):
+        kind = "u" if types.is_unsigned_integer(values.type) else "i"
+        return np.frombuffer(values.buffers()[1] or b"", f"<{kind}{values.type.bit_width // 8}", len(values))
+    return None
 
 
 def _may_differ(operator: Operator, floats: npt.NDArray[np.floating]) -> bool:

@@ -111,6 +111,7 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         pruning=Pruning(table.schema),
         limit=request.limit,
         batch_rows=request.batch_rows,
+        window_rows=request.window_rows,
         include_deleted_rows=request.include_deleted_rows,
         learns_bounds=request.use_statistics,
     )
@@ -161,7 +162,8 @@ class _Tasks(Sequence["ScanTask"]):
     def cut(cls, scan: Scan, places: Places) -> Self:
         """Cut fragments into stretches of about the same number of rows."""
         rows = physical_rows(scan.table, places)
-        size = int(np.clip(-(-int(rows.sum()) // _TASKS), _MIN_TASK_ROWS, _MAX_TASK_ROWS))
+        smallest = min(scan.window_rows or _MIN_TASK_ROWS, _MAX_TASK_ROWS)
+        size = int(np.clip(-(-int(rows.sum()) // _TASKS), smallest, _MAX_TASK_ROWS))
         counts = np.maximum(1, (rows + size // 2) // size) * (rows > 0)
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         places, rows, counts = (np.repeat(each, counts) for each in (places, rows, counts))

@@ -64,6 +64,9 @@ class ScanRequest:
         Rows after which the scan may stop; ``None`` for all.
     batch_rows
         Upper bound for the rows of a batch; ``None`` for the default.
+    window_rows
+        Rows to read at once, as far as they take little memory; ``None`` for as many as whoever computes on
+        all of them likes best. Scans that look for few rows in few columns are faster with more.
     fragment_ids
         Restrict to these fragments; ``None`` for all.
     use_statistics
@@ -81,6 +84,7 @@ class ScanRequest:
     with_row_address: bool = False
     limit: int | None = None
     batch_rows: int | None = None
+    window_rows: int | None = None
     fragment_ids: tuple[int, ...] | None = None
     use_statistics: bool = True
     include_deleted_rows: bool = False

@@ -56,6 +56,8 @@ class Scan:
         Rows after which a task may stop.
     batch_rows
         Upper bound for the rows of a batch.
+    window_rows
+        See `ScanRequest`.
     learns_bounds
         Whether windows without matches are remembered, and passed over from then on.
     """
@@ -68,6 +70,7 @@ class Scan:
     pruning: Pruning
     limit: int | None
     batch_rows: int | None
+    window_rows: int | None
     include_deleted_rows: bool
     learns_bounds: bool
 
@@ -170,7 +173,7 @@ class _Stretch:
             start,
             stop,
             self._reader.page_starts(fields),
-            max_rows=window_rows(self._reader, fields),
+            max_rows=window_rows(self._reader, fields, wanted=scan.window_rows),
             first_rows=None if scan.limit is None else max(scan.limit, _FIRST_LIMITED_ROWS),
             selected=selected,
         )

@@ -25,10 +25,10 @@ MAX_WINDOW_ROWS = 128 * 1024
 MAX_WINDOW_BYTES = 48 * 1024 * 1024
 
 
-def window_rows(reader: FragmentReader, fields: Sequence[Field]) -> int:
+def window_rows(reader: FragmentReader, fields: Sequence[Field], *, wanted: int | None = None) -> int:
     """Return how many rows of the fields to read at once, so that they take a bounded amount of memory."""
     width = max(reader.bytes_per_row(fields), sum(_bytes_in_memory(field) for field in fields))
-    return int(min(MAX_WINDOW_ROWS, max(1, MAX_WINDOW_BYTES // max(width, 1))))
+    return int(min(wanted or MAX_WINDOW_ROWS, max(1, MAX_WINDOW_BYTES // max(width, 1))))
 
 
 def _bytes_in_memory(field: Field) -> float:
