@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,9 +21,13 @@ from lance_df.errors import CorruptDataError, DatasetNotFoundError, NotFoundErro
 from lance_df.format.operations import Overwrite, Update
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction
+from lance_df.namespace.manifest_rows import NAMESPACE as NAMESPACE
+from lance_df.namespace.manifest_rows import TABLE as TABLE
+from lance_df.namespace.manifest_rows import ManifestRows
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.partition_spec import PartitionSpecs
+from lance_df.table.caches import LruCache
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
@@ -30,9 +36,7 @@ from lance_df.table.commit.loop import commit_change, publish_first_version
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.refs import ResolvedRef
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.row_ids import split_addresses
 from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.table import Shared, open_ref
 
@@ -41,8 +45,6 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 FILE_VERSION: Final = "2.2"
-NAMESPACE: Final = "namespace"
-TABLE: Final = "table"
 
 _KEY_METADATA: Final = {"lance-schema:unenforced-primary-key:position": b"0"}
 BASE_FIELDS: Final = (
@@ -60,6 +62,10 @@ READ_FIELDS: Final = (
 # The caller checks what others did, and starts again from the newest version.
 STRICT: Final = CommitOptions(strict=True, max_retries=0)
 
+# Fragments of no more rows are written again with every change: one file is read faster than several.
+_SMALL_FRAGMENT: Final = 512
+_MAX_RECENT: Final = 8
+
 
 def open_manifest_table(root: Location, version: int | None = None) -> Table:
     """Open the ``__manifest`` of a directory.
@@ -69,14 +75,25 @@ def open_manifest_table(root: Location, version: int | None = None) -> Table:
     NotFoundError
         There is none, or no such version of it.
     """
-    try:
+    with _named(root):
         return open_ref(Shared(root / MANIFEST_FOLDER), ResolvedRef(None, version))
+
+
+@contextmanager
+def _named(root: Location) -> Iterator[None]:
+    try:
+        yield
     except DatasetNotFoundError as err:
         raise NotFoundError(f"{root.uri}: no namespace; there is no {MANIFEST_FOLDER} table") from err
 
 
 class NamespaceManifest:
     """One version of the ``__manifest`` table of a partitioned namespace. Immutable.
+
+    Parameters
+    ----------
+    former
+        Another version, to take over rows that both have.
 
     Raises
     ------
@@ -86,28 +103,33 @@ class NamespaceManifest:
         Its metadata are malformed, or it lacks columns that its specs demand.
     """
 
-    def __init__(self, table: Table) -> None:
-        metadata = table.manifest.table_metadata
-        specs = PartitionSpecs.from_metadata(metadata, source=table.uri)
-        if specs is None:
-            raise NotFoundError(f"{table.uri}: a directory namespace without partition specs")
-        if SCHEMA_KEY not in metadata:
-            raise CorruptDataError(f"{table.uri}: there are partition specs, but there is no schema")
+    def __init__(self, table: Table, former: NamespaceManifest | None = None) -> None:
         self.table = table
-        self.specs = specs
-        self.schema = NamespaceSchema.from_json(metadata[SCHEMA_KEY], source=f"{table.uri}: {SCHEMA_KEY}")
+        self.specs, self.schema = _described(table, former)
+        self._known_rows = None if former is None else former._read_rows
         self._check_columns()
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceManifest:
         """Open the newest version, or one of yesterday.
 
+        What this process has read of it already is not read again.
+
         Raises
         ------
         NotFoundError
             There is no partitioned namespace.
         """
-        return cls(open_manifest_table(root, version))
+        recent = _recent.get((root.uri, root.fs), _Recent)
+        former = recent.manifest
+        if version is not None or former is None:
+            manifest = cls(open_manifest_table(root, version), former)
+        else:
+            with _named(root):
+                manifest = former.latest()
+        if version is None:
+            recent.manifest = manifest
+        return manifest
 
     @classmethod
     def create(cls, root: Location, schema: NamespaceSchema, specs: PartitionSpecs) -> NamespaceManifest:
@@ -143,24 +165,42 @@ class NamespaceManifest:
     def latest(self) -> NamespaceManifest:
         """Return the newest version: this object, if nothing happened since."""
         table = self.table.latest()
-        return self if table is self.table else NamespaceManifest(table)
+        return self if table is self.table else NamespaceManifest(table, self)
+
+    def checkout(self, version: int) -> NamespaceManifest:
+        """Return another version.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is none.
+        """
+        return NamespaceManifest(self.table.checkout(version), self)
 
     @cached_property
+    def _rows(self) -> ManifestRows:
+        known, self._known_rows = self._known_rows, None
+        return ManifestRows.read(self.table, known)
+
+    @property
+    def _read_rows(self) -> ManifestRows | None:
+        """The rows that were read for this version, or for one before it."""
+        rows: ManifestRows | None = self.__dict__.get("_rows", self._known_rows)
+        return rows
+
+    @property
     def rows(self) -> pa.Table:
         """All rows, with their addresses in ``_rowaddr``."""
-        plan = plan_scan(self.table, ScanRequest(with_row_address=True))
-        return pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
+        return self._rows.all
 
-    @cached_property
+    @property
     def members(self) -> pa.Table:
         """The rows of member tables; other tables of the directory are below no spec version."""
-        tables = self.rows.filter(pc.equal(self.rows["object_type"], TABLE))
-        # members name the version to read, so without nulls there is nothing to look for
-        if tables["read_version"].null_count:
-            tables = tables.filter(pc.match_substring_regex(tables["object_id"], r"^v[0-9]+\$"))
-        return tables
+        return self._rows.members
 
-    def changed(self, added: pa.Table, moved: Mapping[str, int]) -> NamespaceManifest:
+    def changed(
+        self, added: pa.Table, moved: Mapping[str, int], *, options: CommitOptions = STRICT
+    ) -> NamespaceManifest:
         """Publish new rows, and other versions of member tables, in one commit.
 
         Parameters
@@ -177,26 +217,39 @@ class NamespaceManifest:
         CommitStateUnknownError
             It is not known whether the change was published.
         """
-        rows = [added.select(self.table.schema.names), self._moved_rows(moved)]
+        names = self.table.schema.names
+        wanted = pa.array(list(moved), pa.string())
+        former = self.rows.filter(pc.is_in(self.rows["object_id"], wanted))
+        merged = self._merged_fragments(len(added) + len(former))
+        rest = self._rows.of_fragments(merged)
+        rest = rest.filter(pc.invert(pc.is_in(rest["object_id"], wanted)))
+        written = pa.concat_tables(
+            [rest.select(names), _with_versions(former, moved).select(names), added.select(names)]
+        )
+        addresses = former[ROW_ADDRESS].to_numpy()
         left = RowSet()
-        left.add(self._positions(moved)[ROW_ADDRESS].to_numpy())
-        batches = pa.concat_tables(rows).to_batches()
+        left.add(addresses[~np.isin(split_addresses(addresses)[0], merged)])
         with (
-            rows_written(self.table, self.table.schema, batches) as fragments,
+            rows_written(self.table, self.table.schema, written.to_batches()) as fragments,
             rows_removed(self.table, left) as removal,
         ):
-            operation = Update(removal.removed_fragment_ids, removal.updated_fragments, fragments)
-            return NamespaceManifest(commit_change(self.table, operation, options=STRICT))
+            gone = (*removal.removed_fragment_ids, *merged)
+            operation = Update(gone, removal.updated_fragments, fragments)
+            return NamespaceManifest(commit_change(self.table, operation, options=options), self)
 
-    def _positions(self, moved: Mapping[str, int]) -> pa.Table:
-        wanted = pa.array(list(moved), pa.string())
-        return self.rows.filter(pc.is_in(self.rows["object_id"], wanted))
+    def _merged_fragments(self, num_new: int) -> list[int]:
+        """Return the fragments to write again with so many new rows.
 
-    def _moved_rows(self, moved: Mapping[str, int]) -> pa.Table:
-        rows = self._positions(moved)
-        versions = pa.array([moved[name] for name in rows["object_id"].to_pylist()], pa.uint64())
-        place = rows.schema.get_field_index("read_version")
-        return rows.set_column(place, rows.schema.field(place), versions).select(self.table.schema.names)
+        Small ones, so that there are never many, and each row is written again only as often as the number
+        of rows has doubled since; and those of which most rows are deleted.
+        """
+        sizes = self._rows.sizes()
+        merged, num_rows = [], num_new
+        for fragment_id, (num_live, num_deleted) in sorted(sizes.items(), key=lambda each: each[1][0]):
+            if num_live <= max(2 * num_rows, num_deleted, _SMALL_FRAGMENT):
+                merged.append(fragment_id)
+                num_rows += num_live
+        return merged
 
     def _check_columns(self) -> None:
         wanted = {field.column: field.result_type for field in self.specs.fields.values()}
@@ -209,6 +262,37 @@ class NamespaceManifest:
                 f"{missing[0]} of type {wanted[missing[0]]}: a program that does not know them has rewritten "
                 "the table; repair the namespace"
             )
+
+
+def _described(table: Table, former: NamespaceManifest | None) -> tuple[PartitionSpecs, NamespaceSchema]:
+    metadata = table.manifest.table_metadata
+    if former is not None and former.table.manifest.table_metadata == metadata:
+        return former.specs, former.schema
+    specs = PartitionSpecs.from_metadata(metadata, source=table.uri)
+    if specs is None:
+        raise NotFoundError(f"{table.uri}: a directory namespace without partition specs")
+    if SCHEMA_KEY not in metadata:
+        raise CorruptDataError(f"{table.uri}: there are partition specs, but there is no schema")
+    return specs, NamespaceSchema.from_json(metadata[SCHEMA_KEY], source=f"{table.uri}: {SCHEMA_KEY}")
+
+
+def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
+    """Return rows of members that are to be read at versions of their main branches."""
+    new = pa.array([versions[name] for name in rows["object_id"].to_pylist()], pa.uint64())
+    columns = {"read_version": new, "read_branch": pa.nulls(len(new)), "read_tag": pa.nulls(len(new))}
+    for name, values in columns.items():
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), values.cast(rows.schema.field(place).type))
+    return rows
+
+
+class _Recent:
+    """The newest version that this process has seen of a namespace."""
+
+    manifest: NamespaceManifest | None = None
+
+
+_recent: LruCache[_Recent] = LruCache(_MAX_RECENT)
 
 
 def manifest_schema(more: Iterable[pa.Field]) -> Schema:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, InvalidInputError
-from lance_df.expr.bounds import Match
 from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
 from lance_df.namespace.member import open_member
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.partition_spec import KEY_PREFIX
-from lance_df.namespace.pruning import judged_members
+from lance_df.namespace.pruning import KeptMembers, kept_members
 from lance_df.table.caches import LruCache
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan
@@ -96,36 +94,29 @@ class NamespaceSnapshot:
     def plan_scan(self, request: ScanRequest) -> ScanPlan:
         """Plan a scan over all partitions that may hold what is wanted; see `lance_df.table.scan.plan_scan`.
 
-        A predicate that the values of a partition prove is not applied to its rows again.
+        What the values of a partition prove of the predicate is not asked of its rows again.
         """
         schema = self.manifest.schema.columns
         output = resolve_columns(schema, request.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes)
-        matches = self.judged(request)
-        kept = np.flatnonzero(matches != Match.CANNOT)
-        proven = dataclasses.replace(request, predicate=None)
-        tables = self._open(kept)
+        kept = self.kept(request)
+        requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
         plans = [
-            plan_scan(table, proven if match == Match.MUST else request)
-            for table, match in zip(tables, matches[kept].tolist(), strict=True)
+            plan_scan(table, requests[choice])
+            for table, choice in zip(self._open(kept.places), kept.choices.tolist(), strict=True)
         ]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         arrow = pa.schema([column.output for column in output], schema.arrow_metadata)
-        return ScanPlan(arrow, tasks, lambda: self._report(plans, len(matches)))
+        return ScanPlan(arrow, tasks, lambda: self._report(plans, len(self.manifest.members)))
 
     def count_rows(self) -> int:
         """Return the number of rows, without reading any."""
         return sum(table.count_rows() for table in self._open(range(len(self.manifest.members))))
 
-    def judged(self, request: ScanRequest) -> npt.NDArray[np.int8]:
-        """Return what is known of each member: about the predicate, or nothing if the hint rules it out."""
-        found = np.full(len(self.manifest.members), Match.MUST, dtype=np.int8)
-        if request.predicate is not None:
-            found = judged_members(self.manifest, request.predicate)
-        if request.hint is not None:
-            found[judged_members(self.manifest, request.hint) == Match.CANNOT] = Match.CANNOT
-        return found
+    def kept(self, request: ScanRequest) -> KeptMembers:
+        """Return the members that may have rows of the answer, and what is left to be asked of these."""
+        return kept_members(self.manifest, request.predicate, request.hint)
 
-    def _open(self, places: Iterable[int] | npt.NDArray[np.intp]) -> list[Table]:
+    def _open(self, places: Iterable[int] | npt.NDArray[Any]) -> list[Table]:
         rows = self.manifest.members.select(["object_id", "location", "read_version"])
         wanted = rows.take(pa.array(list(places), pa.int64())).to_pylist()
 

@@ -1,0 +1,172 @@
+"""The rows of ``__manifest`` in columns: read once for each data file, whatever versions have the file.
+
+A namespace may have a million partitions. They never become Python objects, and a new version costs what is
+new in it: fragments that were read before are taken over, without the rows that are deleted since.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from lance_df.table.row_ids import split_addresses
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+from lance_df.table.system_columns import ROW_ADDRESS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.table import Table
+
+NAMESPACE: Final = "namespace"
+TABLE: Final = "table"
+
+# other tables of the directory are below no spec version
+_IN_A_SPEC: Final = r"^v[0-9]+\$"
+
+
+class ManifestRows:
+    """The live rows of one version in table order, with their addresses in ``_rowaddr``. Immutable.
+
+    Parameters
+    ----------
+    parts
+        The rows of fragments, by their identity.
+    schema
+        Of the rows.
+    """
+
+    def __init__(self, parts: Sequence[_Part], schema: pa.Schema) -> None:
+        self._parts = tuple(parts)
+        self._schema = schema
+
+    @classmethod
+    def read(cls, table: Table, former: ManifestRows | None = None) -> Self:
+        """Read a version of the table.
+
+        Parameters
+        ----------
+        former
+            Another version, to take over what both have.
+        """
+        schema = plan_scan(table, ScanRequest(with_row_address=True, fragment_ids=())).schema
+        known: dict[object, _Part] = {}
+        if former is not None and former._schema.equals(schema):
+            known = {part.key: part for part in former._parts}
+        parts: dict[int, _Part] = {}
+        unread: dict[int, tuple[Fragment, BitMap]] = {}
+        for fragment in table.fragments:
+            deleted = table.deletion_vector(fragment) or BitMap()
+            part = known.get(_key(fragment))
+            if part is not None and part.deleted.issubset(deleted):
+                parts[fragment.id] = part.without(deleted)
+            else:
+                unread[fragment.id] = fragment, deleted
+        if unread:
+            plan = plan_scan(table, ScanRequest(with_row_address=True, fragment_ids=tuple(unread)))
+            found = _by_fragment(run_tasks(plan.tasks))
+            for fragment_id, (fragment, deleted) in unread.items():
+                rows = pa.Table.from_batches(found.get(fragment_id, ()), schema)
+                parts[fragment_id] = _Part(_key(fragment), deleted, rows)
+        return cls([parts[fragment.id] for fragment in table.fragments], schema)
+
+    @cached_property
+    def all(self) -> pa.Table:
+        """All rows, in as many chunks as they were read in."""
+        return pa.concat_tables([self._schema.empty_table(), *(part.rows for part in self._parts)])
+
+    @cached_property
+    def members(self) -> pa.Table:
+        """The rows of member tables, in as many chunks as they were read in."""
+        return pa.concat_tables([self._schema.empty_table(), *(part.members for part in self._parts)])
+
+    def sizes(self) -> dict[int, tuple[int, int]]:
+        """Return how many rows are live and how many are deleted, by the id of the fragment."""
+        return {part.fragment_id: (len(part.rows), len(part.deleted)) for part in self._parts}
+
+    def of_fragments(self, fragment_ids: Sequence[int]) -> pa.Table:
+        """Return the live rows of some fragments."""
+        own = [part.rows for part in self._parts if part.fragment_id in fragment_ids]
+        return pa.concat_tables([self._schema.empty_table(), *own])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The live rows of a fragment.
+
+    Attributes
+    ----------
+    key
+        What no other fragment of the table has: its id and the names of its files.
+    deleted
+        The rows that are not among them.
+    """
+
+    key: tuple[int, tuple[str, ...]]
+    deleted: BitMap
+    rows: pa.Table
+
+    @property
+    def fragment_id(self) -> int:
+        return self.key[0]
+
+    @cached_property
+    def members(self) -> pa.Table:
+        """The rows of member tables."""
+        tables = self.rows.filter(pc.equal(self.rows["object_type"], TABLE))
+        # members name the version to read, so without nulls there is nothing to look for
+        if "read_version" not in tables.column_names or tables["read_version"].null_count:
+            tables = tables.filter(pc.match_substring_regex(tables["object_id"], _IN_A_SPEC))
+        return tables
+
+    def without(self, deleted: BitMap) -> _Part:
+        """Return the part with more rows deleted; these include those that are deleted already."""
+        if len(deleted) == len(self.deleted):
+            return self
+        _, offsets = split_addresses(self.rows[ROW_ADDRESS].to_numpy())
+        gone = np.fromiter(deleted - self.deleted, np.int64)
+        kept = pa.array(~np.isin(offsets, gone))
+        return dataclasses.replace(self, deleted=deleted, rows=self.rows.filter(kept))
+
+
+def take_rows(rows: pa.Table, places: npt.NDArray[np.intp]) -> pa.Table:
+    """Return some rows, in ascending order of their places, without touching the others.
+
+    Arrow's own joins all chunks of a column of texts first.
+    """
+    if not len(places) or rows.num_columns == 0:
+        return rows.slice(0, 0)
+    batches = rows.to_batches()
+    starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    cuts = np.searchsorted(places, starts)
+    parts = [
+        batch.take(pa.array(places[low:high] - start))
+        for batch, start, low, high in zip(batches, starts[:-1], cuts[:-1], cuts[1:], strict=True)
+        if low < high
+    ]
+    return pa.Table.from_batches(parts, rows.schema)
+
+
+def _key(fragment: Fragment) -> tuple[int, tuple[str, ...]]:
+    return fragment.id, tuple(file.path for file in fragment.files)
+
+
+def _by_fragment(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
+    """Return batches, each of rows of one fragment, by the id of that."""
+    found: dict[int, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        if batch.num_rows:
+            fragment_ids, _ = split_addresses(batch.column(ROW_ADDRESS)[:1].to_numpy())
+            found.setdefault(int(fragment_ids[0]), []).append(batch)
+    return found
