@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from lance_df.compute.compat import PlainSessionContext, SessionConfig
+from lance_df.compute.compat import PlainSessionContext, SessionConfig, variant
+from lance_df.compute.terms import to_term
 from lance_df.compute.typed_calls import with_typed_calls
 from lance_df.compute.typed_functions import HASHES, TypedFunctions, register_udfs
 from lance_df.errors import InvalidInputError
@@ -23,8 +25,15 @@ from lance_df.sql.calls import find_calls
 from lance_df.sql.row_expression import check_row_expression
 from lance_df.sql.splice import Edit, splice
 
+if TYPE_CHECKING:
+    from lance_df.expr.terms import Term
+
 _RESULT = "result"
 _NUM_THREADS = 4
+# What these give depends on the type of a value, not only on the value.
+_ABOUT_TYPES: Final = frozenset({"arrow_typeof", "arrow_metadata", "arrow_field"})
+# What these give of a text depends on the zone of the session.
+_ZONED: Final = ("to_timestamp", "to_date", "to_time", "to_unixtime", "to_local_time")
 
 
 class ExpressionEvaluator:
@@ -61,6 +70,25 @@ class ExpressionEvaluator:
         """
         return self.evaluate(expression, [pa.nulls(0, data_type) for data_type in types]).type
 
+    def is_fixed(self, functions: Collection[str]) -> bool:
+        """Whether functions give the same in all sessions, and whatever type a value is stored in."""
+        return all(
+            name in self._functions and name not in _ABOUT_TYPES and not name.startswith(_ZONED)
+            for name in functions
+        )
+
+    def term(self, expression: str, types: Sequence[pa.DataType]) -> Term | None:
+        """Return what an expression computes, over ``col0``, ``col1`` …; None where terms do not cover it.
+
+        The same expression over columns of these types in a query, optimized, is the same term.
+
+        Raises
+        ------
+        InvalidInputError
+            It cannot be planned for these types.
+        """
+        return self._threads.submit(self._term, expression, types).result()
+
     def evaluate(self, expression: str, columns: Sequence[pa.Array]) -> pa.Array:
         """Return the value of an expression for each row of ``col0``, ``col1`` …, of equal lengths.
 
@@ -96,6 +124,26 @@ class ExpressionEvaluator:
             else pa.concat_arrays(found.chunks or [found.combine_chunks()])
         )
 
+    def _term(self, expression: str, types: Sequence[pa.DataType]) -> Term | None:
+        names = [f"col{number}" for number in range(len(types))]
+        rows = pa.record_batch([pa.nulls(1, data_type) for data_type in types], names)
+        table = f"rows_{next(self._numbers)}"
+        self._ctx.register_record_batches(table, [[rows]])
+        try:
+            text = self._typed_text(expression, table) if find_calls(expression, HASHES) else expression
+            frame = self._ctx.sql(f"SELECT ({text}\n) AS {_RESULT} FROM {table}")
+            node = variant(frame.optimized_logical_plan())
+        except InvalidInputError:
+            raise
+        except Exception as err:
+            raise InvalidInputError(f"the expression {expression!r} cannot be planned: {err}") from err
+        finally:
+            self._ctx.deregister_table(table)
+        if type(node).__name__ != "Projection":
+            return None
+        (result,) = node.projections()
+        return to_term(result, names.__contains__)
+
     def _text(self, expression: str, types: tuple[pa.DataType, ...], table: str) -> str:
         """Return the expression with the hash functions for these types."""
         calls = find_calls(expression, HASHES)
@@ -112,14 +160,17 @@ class ExpressionEvaluator:
                         Edit(call.whole.stop, call.whole.stop, ", 'Int64')"),
                     )
                 ]
-                before, after = "SELECT (", f"\n) AS {_RESULT} FROM {table}"
-                typed = with_typed_calls(
-                    before + splice(expression, wide) + after,
-                    self._typed,
-                    lambda probe: self._ctx.sql(probe).optimized_logical_plan(),
-                )
-                self._texts[key] = typed[len(before) : -len(after)]
+                self._texts[key] = self._typed_text(splice(expression, wide), table)
             return self._texts[key]
+
+    def _typed_text(self, expression: str, table: str) -> str:
+        before, after = "SELECT (", f"\n) AS {_RESULT} FROM {table}"
+        typed = with_typed_calls(
+            before + expression + after,
+            self._typed,
+            lambda probe: self._ctx.sql(probe).optimized_logical_plan(),
+        )
+        return typed[len(before) : -len(after)]
 
 
 @cache

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.engine.query import scan_with_sql
-from lance_df.expr.bounds import Match
 from lance_df.expr.nodes import And, Literal
+from lance_df.namespace.pruning import KeptMembers
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from lance_df.expr.nodes import Predicate
     from lance_df.table.scan_plan import ScanRequest
 
@@ -42,8 +40,8 @@ class _Listener(NamespaceSnapshot):
 
     request: ScanRequest | None = None
 
-    def judged(self, request: ScanRequest) -> npt.NDArray[np.int8]:
+    def kept(self, request: ScanRequest) -> KeptMembers:
         # nothing is what planners ask for when they want to know the columns
         if request.predicate != Literal(False):
             self.request = request
-        return np.full(len(self.manifest.members), Match.CANNOT, dtype=np.int8)
+        return KeptMembers(np.empty(0, np.intp), np.empty(0, np.intp), ())

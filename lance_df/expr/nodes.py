@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from lance_df.expr.terms import Term
 
 
 class Operator(StrEnum):
@@ -99,9 +102,18 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A condition outside this language; ``text`` is for reports."""
+    """A condition outside this language.
+
+    Attributes
+    ----------
+    text
+        For reports.
+    term
+        What is computed, where that is known.
+    """
 
     text: str
+    term: Term | None = None
 
 
 Predicate: TypeAlias = Literal | Comparison | In | IsNull | Truth | Not | And | Or | Unknown

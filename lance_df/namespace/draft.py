@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from lance_df.errors import CorruptDataError
 from lance_df.expr.bounds import Match
 from lance_df.namespace.partition_index import Member, PartitionIndex
-from lance_df.namespace.pruning import judged_members, spec_numbers
+from lance_df.namespace.pruning import judged_members
+from lance_df.namespace.spec_members import spec_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

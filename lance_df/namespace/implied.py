@@ -1,183 +1,216 @@
-"""What a predicate on columns implies for partition values.
+"""What one comparison with a column implies for the value of a partition field.
 
-Where a row satisfies ``id = 7``, its partition has the value that the field's expression gives for 7. Each
-comparison is joined by what it implies; since it implies it, the predicate stays what it was, under NOT too,
-and whatever is proven about the new one holds. Spec: partitioning, appendix D.
+Where a row satisfies ``id = 7``, its partition has the value that the field's expression gives for 7; where
+it satisfies ``ts >= '2024-03-01'``, its year is 2024 or later. Spec: partitioning, appendix D.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError
-from lance_df.expr.literals import bind_literals
-from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Not, Operator, Or, Predicate
-from lance_df.namespace.namespace_schema import NamespaceSchema
-from lance_df.namespace.partition_spec import PartitionField, PartitionSpec
+from lance_df.expr.literals import bind_literals, compare, integer_limits, is_in
+from lance_df.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Truth,
+    Unknown,
+)
+from lance_df.namespace.partition_spec import PartitionField
 from lance_df.namespace.partition_values import partition_values
-from lance_df.namespace.transforms import TransformKind
+from lance_df.namespace.transforms import CALENDAR_PARTS, TransformKind
 
-_RANGE_ENDS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
-_CYCLES: Final = {TransformKind.MONTH: ("M", 12), TransformKind.DAY: ("D", 31), TransformKind.HOUR: ("h", 24)}
+NOTHING: Final = Literal(True)
+RANGE_ENDS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 
-
-def with_implied(predicate: Predicate, spec: PartitionSpec, schema: NamespaceSchema) -> Predicate:
-    """Return the predicate with what it implies for the partition columns of a spec."""
-    return _Expansion(spec, schema).expand(predicate)
+_MAX_FLOATS: Final = 16
+_INCLUSIVE: Final = {Operator.LT: (Operator.LE, -1), Operator.GT: (Operator.GE, 1)}
 
 
-class _Expansion:
-    def __init__(self, spec: PartitionSpec, schema: NamespaceSchema) -> None:
-        # a field of several columns needs values for all of them, which no single comparison gives
-        self._fields: dict[tuple[str, ...], list[PartitionField]] = {}
-        self._joint: list[tuple[PartitionField, list[tuple[str, ...]]]] = []
-        self._types: dict[tuple[str, ...], pa.DataType] = {}
-        by_id = schema.columns.by_id()
-        for field in spec.fields:
-            paths = [schema.path(field_id) for field_id in field.source_ids]
-            known = [path for path in paths if path is not None]
-            if len(known) < len(paths):
-                continue
-            for path, field_id in zip(known, field.source_ids, strict=True):
-                self._types[path] = by_id[field_id].arrow_type()
-            if len(known) == 1:
-                self._fields.setdefault(known[0], []).append(field)
-            else:
-                self._joint.append((field, known))
+@dataclass(frozen=True, slots=True)
+class SourcedField:
+    """A partition field and the columns that it is computed from, as they are named and typed by now."""
 
-    def expand(self, predicate: Predicate) -> Predicate:
-        match predicate:
-            case And(operands):
-                expanded = tuple(self.expand(operand) for operand in operands)
-                extra = (*self._ranges(operands), *self._jointly(operands))
-                return And((*expanded, *extra))
-            case Or(operands):
-                return Or(tuple(self.expand(operand) for operand in operands))
-            case Not(operand):
-                return Not(self.expand(operand))
-            case Comparison(Column(path)) | In(Column(path)) if path in self._fields:
-                return self._of_leaf(bind_literals(predicate, self._types[path]), path)
-            case IsNull(Column(path)) if path in self._fields:
-                return self._of_null(predicate, path)
+    field: PartitionField
+    paths: tuple[tuple[str, ...], ...]
+    types: tuple[pa.DataType, ...]
+
+    @property
+    def kind(self) -> TransformKind | None:
+        """Its transform; None for an expression."""
+        return None if self.field.transform is None else self.field.transform.kind
+
+    @property
+    def column(self) -> Column:
+        """Its column in ``__manifest``."""
+        return Column((self.field.column,))
+
+    def implied(self, leaf: Predicate) -> Predicate:
+        """Return what a predicate on the one source column implies; `NOTHING` if nothing is known.
+
+        Parameters
+        ----------
+        leaf
+            `Comparison`, `In`, `IsNull`, `Truth`, or `Not` of one of the latter three; with literals of the
+            column's type.
+        """
+        if self.kind is TransformKind.IDENTITY:
+            return self._of_identity(leaf)
+        values = possible_values(leaf, self.types[0])
+        if values is not None:
+            return self.among([values])
+        match leaf:
+            case Comparison(_, operator) if operator in RANGE_ENDS and self.kind is TransformKind.TRUNCATE:
+                return self._of_end(leaf)
+            case Comparison() | Not(In() | IsNull()) if self.kind in _NULL_FOR_NULL_ONLY:
+                return Not(IsNull(self.column))
             case _:
-                return predicate
+                return NOTHING
 
-    def _of_leaf(self, bound: Predicate, path: tuple[str, ...]) -> Predicate:
-        match bound:
-            case Comparison(_, Operator.EQ, value):
-                return self._joined(bound, path, pa.repeat(value, 1))
-            case In(_, values, False):
-                return self._joined(bound, path, values)
-            case _:
-                return bound
+    def among(self, sources: Sequence[pa.Array]) -> Predicate:
+        """Return that the partition value is one of those that some rows of source values have."""
+        found = self.values(sources)
+        return NOTHING if found is None else self.equals_any(found)
 
-    def _joined(self, predicate: Predicate, path: tuple[str, ...], values: pa.Array) -> Predicate:
-        implied = [self._in(field, [values]) for field in self._fields[path]]
-        kept = [each for each in implied if each is not None]
-        return And((predicate, *kept)) if kept else predicate
-
-    def _of_null(self, predicate: Predicate, path: tuple[str, ...]) -> Predicate:
-        """NULL has the value of the expression for NULL, which for transforms is NULL."""
-        implied = [
-            IsNull(Column((field.column,))) for field in self._fields[path] if field.transform is not None
-        ]
-        return And((predicate, *implied)) if implied else predicate
-
-    def _in(self, field: PartitionField, columns: Sequence[pa.Array]) -> Predicate | None:
-        """Return that the partition value is among those of some rows of source values."""
+    def values(self, sources: Sequence[pa.Array]) -> pa.Array | None:
+        """Return the partition values of rows of source values; None where the expression fails."""
         try:
-            found = partition_values(field, columns)
+            return partition_values(self.field, sources)
         except InvalidInputError:
             return None
-        column = Column((field.column,))
+
+    def equals_any(self, found: pa.Array) -> Predicate:
+        """Return that the partition value is one of these, NULL being one like others."""
         present = found.drop_null().unique()
         parts: list[Predicate] = []
-        if len(present) and pa.types.is_floating(present.type):
-            parts += [Comparison(column, Operator.EQ, value) for value in present]
+        if len(present) == 1 or (len(present) <= _MAX_FLOATS and pa.types.is_floating(present.type)):
+            parts += [Comparison(self.column, Operator.EQ, value) for value in present]
         elif len(present):
-            parts.append(In(column, present))
+            parts.append(In(self.column, _with_both_zeros(present)))
         if found.null_count:
-            parts.append(IsNull(column))
-        return _either(parts)
+            parts.append(IsNull(self.column))
+        return either(parts)
 
-    def _jointly(self, operands: Sequence[Predicate]) -> Iterator[Predicate]:
-        """Yield what equalities of all columns of a field imply together."""
-        equal = {
-            operand.column.path: operand.value
-            for operand in operands
-            if isinstance(operand, Comparison) and operand.operator is Operator.EQ
-        }
-        for field, paths in self._joint:
-            if all(path in equal for path in paths):
-                implied = self._in(field, [pa.repeat(equal[path], 1) for path in paths])
-                if implied is not None:
-                    yield implied
+    def _of_identity(self, leaf: Predicate) -> Predicate:
+        is_float = pa.types.is_floating(self.field.result_type)
+        match leaf:
+            case Comparison(_, Operator.EQ) | In():
+                values = possible_values(leaf, self.types[0])
+                return NOTHING if values is None else self.among([values])
+            case Comparison(_, operator, value):
+                bound = compare(self.column, self.field.result_type, operator, value)
+                if isinstance(bound, Unknown):
+                    return NOTHING
+                if not is_float:
+                    return bound
+                # one partition has the NaN of both signs, which are above and below all numbers
+                nan = pa.scalar(float("nan"), self.field.result_type)
+                return Or((bound, Comparison(self.column, Operator.EQ, nan)))
+            case Not(In(_, values, has_null)) if not is_float:
+                listed = is_in(self.column, self.field.result_type, values)
+                return Not(In(self.column, listed.values, has_null)) if isinstance(listed, In) else NOTHING
+            case IsNull():
+                return IsNull(self.column)
+            case Truth():
+                return Truth(self.column)
+            case Not(Truth()):
+                return Not(Truth(self.column))
+            case _:
+                return Not(IsNull(self.column))
 
-    def _ranges(self, operands: Sequence[Predicate]) -> Iterator[Predicate]:
-        """Yield the months, days and hours that a range of less than a cycle touches; it may wrap."""
-        for path, fields in self._fields.items():
-            cyclic = [
-                field for field in fields if field.transform is not None and field.transform.kind in _CYCLES
-            ]
-            ends = _ends(operands, path) if cyclic else None
-            if ends is None:
-                continue
-            for field in cyclic:
-                touched = self._touched(field, *ends, self._types[path])
-                implied = None if touched is None else self._in(field, [touched])
-                if implied is not None:
-                    yield implied
+    def _of_end(self, leaf: Comparison) -> Predicate:
+        """Rounding keeps the order, so what is not below a value is not rounded below its rounded value."""
+        bound = inclusive(leaf, self.types[0])
+        if bound is None:
+            return Literal(False)
+        found = self.values([pa.repeat(bound.value, 1)])
+        if found is None or found.null_count:
+            return NOTHING
+        operator = Operator.GE if bound.operator in (Operator.GE, Operator.GT) else Operator.LE
+        is_own_prefix = bound.operator is Operator.LT and pa.types.is_string(found.type)
+        if is_own_prefix and found[0].as_py() == bound.value.as_py():
+            operator = Operator.LT  # all that begins with the text is not below it
+        return Comparison(self.column, operator, found[0])
 
-    def _touched(
-        self, field: PartitionField, low: pa.Scalar, high: pa.Scalar, data_type: pa.DataType
-    ) -> pa.Array | None:
-        """Return one moment of each month, day or hour between two moments; None for a whole cycle."""
-        if field.transform is None:
+
+_NULL_FOR_NULL_ONLY: Final = (TransformKind.BUCKET, TransformKind.TRUNCATE)
+
+
+def possible_values(leaf: Predicate, data_type: pa.DataType) -> pa.Array | None:
+    """Return the values that a column may have where a predicate on it is true; None if they are many."""
+    match leaf:
+        case Comparison(_, Operator.EQ, value):
+            values = pa.repeat(value, 1)
+        case In(_, values, _):
+            pass
+        case IsNull(Column()):
+            return pa.nulls(1, data_type)
+        case Truth():
+            return pa.array([True])
+        case Not(Truth()):
+            return pa.array([False])
+        case _:
             return None
-        unit, cycle = _CYCLES[field.transform.kind]
-        try:
-            begin, end = (_moment(each, data_type).astype(f"datetime64[{unit}]") for each in (low, high))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, OverflowError):
-            return None
-        # a day on each side, for the offset of a zone
-        slack = 0 if getattr(data_type, "tz", None) is None else {"M": 1, "D": 1, "h": 24}[unit]
-        count = int((end - begin).astype(np.int64)) + 1 + 2 * slack
-        if count >= cycle:
-            return None
-        if count <= 0:
-            return pa.nulls(0, data_type)
-        steps = begin - slack + np.arange(count)
-        naive = pa.array(steps.astype("datetime64[s]").astype(np.int64)).cast(pa.timestamp("s"))
-        return naive.cast(data_type) if slack == 0 else naive.cast(pa.timestamp("s", "UTC")).cast(data_type)
+    return _with_both_zeros(values)
 
 
-def _ends(operands: Sequence[Predicate], path: tuple[str, ...]) -> tuple[pa.Scalar, pa.Scalar] | None:
-    """Return the ends of a range of a column that a conjunction demands; None where one is missing."""
-    low = high = None
-    for operand in operands:
-        if (
-            isinstance(operand, Comparison)
-            and operand.column.path == path
-            and operand.operator in _RANGE_ENDS
-        ):
-            if operand.operator in (Operator.GT, Operator.GE):
-                low = operand.value
-            else:
-                high = operand.value
-    return None if low is None or high is None else (low, high)
+def inclusive(leaf: Comparison, data_type: pa.DataType) -> Comparison | None:
+    """Return ``x <= 4`` for ``x < 5`` where values have neighbours; None if no value fulfils it."""
+    if leaf.operator not in _INCLUSIVE:
+        return leaf
+    operator, step = _INCLUSIVE[leaf.operator]
+    value = leaf.value
+    if pa.types.is_integer(data_type):
+        number, limits = value.as_py() + step, integer_limits(data_type)
+        moved = pa.scalar(number, data_type) if limits[0] <= number <= limits[1] else None
+    elif pa.types.is_date(data_type) or pa.types.is_timestamp(data_type):
+        width = pa.int32() if pa.types.is_date32(data_type) else pa.int64()
+        number, limits = pa.repeat(value, 1).view(width)[0].as_py() + step, integer_limits(width)
+        within = limits[0] <= number <= limits[1]
+        moved = pa.array([number], width).view(data_type)[0] if within else None
+    else:
+        return leaf
+    return None if moved is None else Comparison(leaf.column, operator, moved)
 
 
-def _moment(value: pa.Scalar, data_type: pa.DataType) -> np.datetime64:
-    """Return a date or timestamp to the second, rounded down."""
-    naive = pa.array([value.as_py()]) if pa.types.is_string(value.type) else pa.repeat(value, 1)
-    seconds = naive.cast(data_type).cast(pa.timestamp("s"), safe=False)
-    return np.datetime64(seconds.cast(pa.int64())[0].as_py(), "s")
+def bound_leaf(leaf: Predicate, data_type: pa.DataType) -> Predicate:
+    """Return a leaf with literals of the column's type; it may become another predicate on that column."""
+    return bind_literals(leaf, data_type)
 
 
-def _either(parts: Sequence[Predicate]) -> Predicate | None:
-    return functools.reduce(lambda left, right: Or((left, right)), parts) if parts else None
+def either(parts: Sequence[Predicate]) -> Predicate:
+    """Return that one of the predicates is true, with as few nodes as that takes."""
+    return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+def both(parts: Sequence[Predicate]) -> Predicate:
+    """Return that all predicates are true, without those that say nothing."""
+    kept = tuple(part for part in parts if part != NOTHING)
+    if not kept:
+        return NOTHING
+    return kept[0] if len(kept) == 1 else And(kept)
+
+
+def calendar_fields(fields: Sequence[SourcedField]) -> dict[TransformKind, PartitionField]:
+    """Return those of some fields of one column that are calendar parts."""
+    return {each.kind: each.field for each in fields if each.kind in CALENDAR_PARTS and each.kind is not None}
+
+
+def _with_both_zeros(values: pa.Array) -> pa.Array:
+    """Return the values, and where a zero is among them that of the other sign: they are equal."""
+    if not pa.types.is_floating(values.type) or not pc.any(pc.equal(values, 0)).as_py():
+        return values
+    return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)])

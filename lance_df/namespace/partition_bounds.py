@@ -6,7 +6,7 @@ Spec: partitioning, "Partition Pruning".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -29,20 +29,23 @@ _YEARS: Final = (-200_000, 200_000)
 
 
 def partition_bounds(
-    spec: PartitionSpec, schema: NamespaceSchema, values: Mapping[str, pa.Array]
+    spec: PartitionSpec, schema: NamespaceSchema, values: Mapping[str, pa.Array], wanted: Collection[_Path]
 ) -> dict[_Path, ZoneBounds]:
-    """Return bounds of source columns, and of the partition fields themselves, by path.
+    """Return bounds of source columns by path.
 
     Parameters
     ----------
     values
         The partition values by name of the column in ``__manifest``.
+    wanted
+        The columns that are asked for.
     """
     found: dict[_Path, ZoneBounds] = {}
     calendars: dict[int, dict[TransformKind, pa.Array]] = {}
     for field in spec.fields:
+        if not any(schema.path(field_id) in wanted for field_id in field.source_ids):
+            continue
         own = values[field.column]
-        found[(field.column,)] = _exact(own)
         kind = None if field.transform is None else field.transform.kind
         if kind in CALENDAR_PARTS and kind is not None:
             calendars.setdefault(field.source_ids[0], {})[kind] = own

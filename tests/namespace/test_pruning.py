@@ -67,6 +67,17 @@ SPECS = [
 SCHEMA = NamespaceSchema.create(pa.schema([(name, data_type) for name, (data_type, _) in POOLS.items()]))
 
 
+class FakeManifest:
+    """What pruning asks of a manifest."""
+
+    schema = SCHEMA
+    table = SimpleNamespace(uri="the manifest")
+
+    def __init__(self, members, specs):
+        self.members = members
+        self.specs = specs
+
+
 def sample(random_, count):
     return pa.table(
         {
@@ -97,13 +108,7 @@ def partitioned(specs, rows):
             parts.append(rows.take(places))
     fields = {field.column: field.result_type for spec in versions for field in spec.fields}
     schema = pa.schema([("object_id", pa.string()), *fields.items()])
-    manifest = SimpleNamespace(
-        members=pa.Table.from_pylist(members, schema),
-        specs=PartitionSpecs(versions),
-        schema=SCHEMA,
-        table=SimpleNamespace(uri="the manifest"),
-    )
-    return manifest, parts
+    return FakeManifest(pa.Table.from_pylist(members, schema), PartitionSpecs(versions)), parts
 
 
 def leaf(random_, sources):

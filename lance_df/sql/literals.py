@@ -1,0 +1,127 @@
+"""Values as SQL literals that DataFusion reads back as exactly these values."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import pyarrow as pa
+
+from lance_df.errors import UnsupportedFeatureError
+from lance_df.sql.splice import quote_string
+
+_UNITS: Final = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
+_SAFE_SECONDS: Final = 9_000_000_000  # of a nanosecond timestamp, which TIMESTAMP '…' is
+_PLAIN: Final = (pa.int64(), pa.string(), pa.bool_(), pa.float64(), pa.binary(), pa.date32())
+_NAMES: Final = {
+    pa.bool_(): "Boolean",
+    **{getattr(pa, f"int{bits}")(): f"Int{bits}" for bits in (8, 16, 32, 64)},
+    **{getattr(pa, f"uint{bits}")(): f"UInt{bits}" for bits in (8, 16, 32, 64)},
+    **{getattr(pa, f"float{bits}")(): f"Float{bits}" for bits in (16, 32, 64)},
+    pa.string(): "Utf8",
+    pa.large_string(): "LargeUtf8",
+    pa.string_view(): "Utf8View",
+    pa.binary(): "Binary",
+    pa.large_binary(): "LargeBinary",
+    pa.binary_view(): "BinaryView",
+    pa.date32(): "Date32",
+    pa.date64(): "Date64",
+}
+
+
+def type_name(data_type: pa.DataType) -> str:
+    """Return a type as ``arrow_cast`` takes it.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        There is no name for it here.
+    """
+    kinds = pa.types
+    if kinds.is_timestamp(data_type):
+        zone = "None" if data_type.tz is None else f'Some("{data_type.tz}")'
+        return f"Timestamp({_UNITS[data_type.unit]}, {zone})"
+    if kinds.is_time(data_type):
+        return f"Time{data_type.bit_width}({_UNITS[data_type.unit]})"
+    if kinds.is_duration(data_type):
+        return f"Duration({_UNITS[data_type.unit]})"
+    if kinds.is_decimal(data_type):
+        return f"Decimal{data_type.bit_width}({data_type.precision}, {data_type.scale})"
+    if kinds.is_fixed_size_binary(data_type):
+        return f"FixedSizeBinary({data_type.byte_width})"
+    name = _NAMES.get(data_type) if kinds.is_primitive(data_type) or data_type in _NAMES else None
+    if name is None:
+        raise UnsupportedFeatureError(f"values of type {data_type} have no SQL literal")
+    return name
+
+
+def literal_sql(value: pa.Scalar, *, typed: bool = False) -> str:
+    """Return a value as an SQL literal.
+
+    Parameters
+    ----------
+    typed
+        Whether the literal must have the very type of the value; else one that compares alike will do.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The type has no literals.
+    """
+    data_type = value.type
+    if pa.types.is_null(data_type):
+        return "NULL"
+    if not value.is_valid:
+        return _cast("NULL", data_type)
+    text = _text(value)
+    if not typed or data_type in _PLAIN or text.startswith(("arrow_cast", "INTERVAL")):
+        return text
+    return _cast(text, data_type)
+
+
+def _text(value: pa.Scalar) -> str:
+    kinds, data_type = pa.types, value.type
+    if kinds.is_boolean(data_type):
+        return "TRUE" if value.as_py() else "FALSE"
+    if kinds.is_integer(data_type):
+        number = value.as_py()
+        return str(number) if abs(number) < 2**63 else _cast(quote_string(str(number)), data_type)
+    if kinds.is_floating(data_type):
+        number = float(value.as_py())
+        return repr(number) if math.isfinite(number) else _cast(quote_string(_float_name(number)), data_type)
+    if kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type):
+        return quote_string(value.as_py())
+    if kinds.is_decimal(data_type):
+        return _cast(quote_string(f"{value.as_py():f}"), data_type)
+    if kinds.is_temporal(data_type) and not kinds.is_interval(data_type):
+        return _temporal(value)
+    if kinds.is_interval(data_type):
+        months, days, nanoseconds = value.as_py()
+        return f"INTERVAL '{months} months {days} days {nanoseconds} nanoseconds'"
+    content = f"X'{value.as_buffer().to_pybytes().hex()}'"
+    return content if data_type == pa.binary() else _cast(content, data_type)
+
+
+def _temporal(value: pa.Scalar) -> str:
+    """Return a date or a naive timestamp as people write it where that is exact, others by their ticks."""
+    data_type = value.type
+    width = pa.int32() if data_type.bit_width == 32 else pa.int64()
+    ticks = pa.repeat(value, 1).view(width)[0].as_py()
+    if pa.types.is_date32(data_type) and abs(ticks) * 86_400 < _SAFE_SECONDS:
+        return f"DATE '{value.as_py()}'"
+    if pa.types.is_timestamp(data_type) and data_type.tz is None:
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[data_type.unit]
+        if abs(ticks) < _SAFE_SECONDS * per_second:
+            return f"TIMESTAMP '{pa.repeat(value, 1).cast(pa.string())[0].as_py()}'"
+    number = f"arrow_cast({ticks}, 'Int32')" if width == pa.int32() else str(ticks)
+    return _cast(number, data_type)
+
+
+def _float_name(number: float) -> str:
+    if math.isnan(number):
+        return "NaN"
+    return "inf" if number > 0 else "-inf"
+
+
+def _cast(text: str, data_type: pa.DataType) -> str:
+    return f"arrow_cast({text}, {quote_string(type_name(data_type))})"

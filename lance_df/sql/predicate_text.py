@@ -1,0 +1,102 @@
+"""Predicates as SQL that DataFusion reads back as predicates with the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from lance_df.errors import UnsupportedFeatureError
+from lance_df.expr.nodes import (
+    And,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    Truth,
+    Unknown,
+)
+from lance_df.sql.literals import literal_sql
+from lance_df.sql.splice import quote_identifier
+from lance_df.sql.term_text import term_sql
+
+_TRUTH = {True: "TRUE", False: "FALSE", None: "CAST(NULL AS BOOLEAN)"}
+
+
+def predicate_sql(predicate: Predicate, notes: Mapping[int, str] | None = None) -> str:
+    """Return a predicate on top-level columns as SQL.
+
+    Parameters
+    ----------
+    notes
+        What to put into a comment after a part of the predicate, by its ``id()``.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It has a literal of a type that SQL cannot write, a column below another, or holds `Unknown` without
+        a term.
+    """
+    return _Writer(notes or {}).write(predicate)
+
+
+def column_sql(path: tuple[str, ...]) -> str:
+    """Return a column as SQL; plain lower-case names need no quotes."""
+    if len(path) != 1:
+        raise UnsupportedFeatureError(f"{'.'.join(path)} is no column of the table")
+    (name,) = path
+    is_plain = name.isascii() and name.isidentifier() and name.islower()
+    return name if is_plain else quote_identifier(name)
+
+
+class _Writer:
+    def __init__(self, notes: Mapping[int, str]) -> None:
+        self._notes = notes
+
+    def write(self, predicate: Predicate) -> str:
+        text = self._write(predicate)
+        note = self._notes.get(id(predicate))
+        return text if note is None else f"{text} /* {note.replace('*/', '* /')} */"
+
+    def _write(self, predicate: Predicate) -> str:
+        match predicate:
+            case Literal(value):
+                return _TRUTH[value]
+            case Comparison(column, operator, value):
+                return f"{column_sql(column.path)} {operator} {literal_sql(value)}"
+            case In():
+                return self._list(predicate, "IN")
+            case IsNull(operand):
+                return f"{self._operand(operand)} IS NULL"
+            case Truth(column):
+                return column_sql(column.path)
+            case Not(In() as operand):
+                return self._list(operand, "NOT IN")
+            case Not(IsNull(operand)):
+                return f"{self._operand(operand)} IS NOT NULL"
+            case Not(operand):
+                return f"NOT ({self.write(operand)})"
+            case And(operands):
+                return self._joined(operands, " AND ", Or) or _TRUTH[True]
+            case Or(operands):
+                return self._joined(operands, " OR ", And) or _TRUTH[False]
+            case Unknown(text, term):
+                if term is None:
+                    raise UnsupportedFeatureError(f"what {text} computes is not known")
+                return term_sql(term, column_sql)
+            case _:
+                assert_never(predicate)
+
+    def _operand(self, operand: Column | Predicate) -> str:
+        return column_sql(operand.path) if isinstance(operand, Column) else f"({self.write(operand)})"
+
+    def _list(self, predicate: In, word: str) -> str:
+        items = [literal_sql(value) for value in predicate.values] + ["NULL"] * predicate.has_null
+        return f"{column_sql(predicate.column.path)} {word} ({', '.join(items)})"
+
+    def _joined(self, operands: tuple[Predicate, ...], word: str, other: type[And | Or]) -> str:
+        nested: Callable[[Predicate], bool] = lambda part: isinstance(part, other)  # noqa: E731
+        return word.join(f"({self.write(part)})" if nested(part) else self.write(part) for part in operands)
