@@ -52,6 +52,11 @@ def as_rows(positions: RowPositions) -> Rows:
     return positions
 
 
+def as_positions(rows: Rows) -> RowPositions:
+    """Return every row by itself."""
+    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, RowRange) else rows
+
+
 def with_next(positions: RowPositions) -> RowPositions:
     """Return each of ascending, unique positions and the one after it, once."""
     pairs = np.stack([positions, positions + 1], axis=1).reshape(-1)

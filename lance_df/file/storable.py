@@ -23,7 +23,7 @@ _INTEGERS = frozenset(kind for kind in _NUMBERS if "int" in kind)
 _DICTIONARY_VALUES = _NUMBERS | _TEXTS | {"null"}
 _LIST_ITEMS = _NUMBERS | {
     *("date32", "date64", "time32", "time64", "timestamp", "duration", "decimal", "fixed_size_binary"),
-    *("fixed_size_list", "lance.bfloat16"),
+    *("fixed_size_list", "lance.bfloat16", "null"),
 }
 
 
@@ -90,7 +90,7 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
         raise UnsupportedFeatureError(
             f"column {path!r}: Lance has no dictionaries of {rest.rsplit(':', 2)[0]}"
         )
-    if kind == "fixed_size_binary":
+    if kind == "fixed_size_binary" and version != "2.2":
         _check_size(rest, path)
     if kind == "fixed_size_list":
         _check_fixed_size_list(field, rest, path, version, is_top_level=is_top_level)
@@ -143,6 +143,8 @@ def _check_fixed_size_list(field: Field, text: str, path: str, version: str, *, 
     item, _, size = text.rpartition(":")
     _check_size(size, path)
     kind, _, rest = item.partition(":")
+    if kind == "fixed_size_binary":
+        _check_size(rest, path)
     if kind == "fixed_size_list":
         _check_fixed_size_list(field, rest, path, version, is_top_level=False)
     elif item == "struct":
@@ -151,7 +153,7 @@ def _check_fixed_size_list(field: Field, text: str, path: str, version: str, *, 
                 f"column {path!r}: fixed-size lists of structs need file version 2.2, the top level, "
                 "and no lists within"
             )
-    elif kind not in _LIST_ITEMS and (kind, version) != ("null", "2.0"):
+    elif kind not in _LIST_ITEMS:
         raise UnsupportedFeatureError(f"column {path!r}: Lance has no fixed-size lists of {item}")
 
 

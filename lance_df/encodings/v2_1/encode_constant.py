@@ -76,10 +76,11 @@ def try_constant(
 
     Levels cannot be compressed beside a value: pages with many of them are left to other layouts.
     """
+    is_empty = isinstance(values, FixedValues) and not values.width_bytes
     has_levels = leaf.definition is not None or leaf.repetition is not None
-    if has_levels and leaf.num_slots > _MAX_RAW_LEVELS:
+    if has_levels and leaf.num_slots > _MAX_RAW_LEVELS and not is_empty:
         return None
-    scalar = _common_value(values, valid)
+    scalar = b"" if is_empty else _common_value(values, valid)
     if scalar is None:
         return None
     levels = _raw_levels(leaf) if has_levels else ()

@@ -23,7 +23,7 @@ from lance_df.encodings.v2_1.encode_values import (
     VariableValues,
 )
 from lance_df.encodings.v2_1.laid_out_page import LaidOutPage
-from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, Flat, FullZipLayout
+from lance_df.format.encodings_v2_1 import Constant, Encoding, FixedSizeList, Flat, FullZipLayout
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,11 +81,14 @@ def _records(values: FixedValues | BooleanValues | FixedListValues) -> tuple[Enc
         return values.encoding, values.data, values.width_bytes
     if isinstance(values, BooleanValues):
         return Flat(8), np.unpackbits(values.bitmap, bitorder="little", count=len(values)), 1
+    encoding: Encoding
     if isinstance(values.items, BooleanValues):
         flags = np.unpackbits(values.items.bitmap, bitorder="little", count=len(values.items))
         encoding, parts = Flat(1), [_bits_per_value(flags, len(values))]
     else:
-        encoding, parts = Flat(values.items.width_bytes * 8), [values.items.data.reshape(len(values), -1)]
+        width = values.items.width_bytes
+        encoding = Flat(width * 8) if width else Constant(None)
+        parts = [values.items.data.reshape(len(values), len(values.items.data) // max(len(values), 1))]
     nested: Encoding = encoding
     for layer in reversed(values.layers):
         nested = FixedSizeList(layer.dimension, nested, layer.validity is not None)

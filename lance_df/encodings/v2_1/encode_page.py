@@ -146,7 +146,8 @@ class _Page:
     def of_bits_or_lists(self, values: BooleanValues | FixedListValues) -> LaidOutPage:
         # records of whole bytes do not suit bits
         is_bits = isinstance(values.items if isinstance(values, FixedListValues) else values, BooleanValues)
-        if self._is_wide(_value_bytes(values)) or (self.is_mappable and not is_bits):
+        num_bytes = _value_bytes(values)
+        if self._is_wide(num_bytes) or not num_bytes or (self.is_mappable and not is_bits):
             return encode_full_zip(self.leaf, values)
         cutter = value_cutter(values)
         if isinstance(values, BooleanValues):

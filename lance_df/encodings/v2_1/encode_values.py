@@ -157,6 +157,10 @@ def _fixed_lists(array: pa.Array) -> FixedListValues:
         current = current.values.slice(current.offset * size, len(current) * size)
         validity = current.is_valid().to_numpy(zero_copy_only=False) if current.null_count else None
         layers.append(ItemLayer(size, validity))
+    if pa.types.is_null(current.type):
+        # Arrow keeps no validity of nulls, Lance keeps nothing else
+        layers[-1] = ItemLayer(size, np.zeros(len(current), np.bool_))
+        return FixedListValues(tuple(layers), FixedValues(np.zeros(0, np.uint8), 0), count)
     items = leaf_values(current)
     if not isinstance(items, FixedValues | BooleanValues):
         raise TypeError(f"not a fixed-width type: {current.type}")

@@ -90,13 +90,13 @@ class MiniBlockPage:
         starts, stops = table.bytes[chunks], table.bytes[chunks + 1]
         data, positions = yield from read_spans(self._buffers[1], starts, stops, mapped=self._mapped)
         counts = table.items[chunks + 1] - table.items[chunks]
-        slots, num_slots = self._decode_chunks(Chunked(data, positions, stops - starts), counts)
+        slots, num_slots = self.decode_chunks(Chunked(data, positions, stops - starts), counts)
         if not self._scheme.max_repetition:
-            return self._finish(slots.select(table.renumber(rows, chunks), None))
+            return self.finish(slots.select(table.renumber(rows, chunks), None))
         if slots.repetition is None:
             raise CorruptDataError("lists without repetition levels")
         row_of_slot = table.rows_of_slots(slots.repetition, num_slots, self._scheme.max_repetition, chunks)
-        return self._finish(slots.select(rows, row_of_slot))
+        return self.finish(slots.select(rows, row_of_slot))
 
     def _chunks_of(self, table: ChunkTable, rows: Rows) -> Counts:
         if not len(rows):
@@ -126,7 +126,7 @@ class MiniBlockPage:
         )
         return self._table
 
-    def _decode_chunks(self, chunks: Chunked, counts: Counts) -> tuple[Slots, Counts]:
+    def decode_chunks(self, chunks: Chunked, counts: Counts) -> tuple[Slots, Counts]:
         """Return all slots of the chunks, with values as they are stored, and how many there are in each."""
         layout = self._layout
         num_slots, repetition, definition, values = self._split(chunks)
@@ -151,7 +151,8 @@ class MiniBlockPage:
             return decode_codes(encoding, buffers, counts, self._data_type)
         return decode_values(encoding, buffers, counts, self._data_type)
 
-    def _finish(self, slots: Slots) -> Slots:
+    def finish(self, slots: Slots) -> Slots:
+        """Decode the values that are left of the slots of :meth:`decode_chunks`."""
         if self._dictionary is not None:
             return replace(slots, values=self._dictionary.look_up(slots.values, slots.nulls()))
         if isinstance(self._layout.values, Fsst):
