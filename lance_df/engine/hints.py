@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_df.compute.terms import resolved, to_term
 from lance_df.compute.typed_functions import plain_name
 from lance_df.engine.hint_ranges import (
     calendar_range,
@@ -32,6 +33,7 @@ from lance_df.expr.nodes import (
     Truth,
     Unknown,
 )
+from lance_df.expr.terms import LIKES, Call, Term, Value
 
 _FLIPPED = {
     "=": Operator.EQ,
@@ -53,17 +55,25 @@ _OPERATORS = {
 }
 
 
-def scan_hint(scans: list[LogicalScan], schema: pa.Schema) -> Predicate | None:
+def scan_hint(scans: list[LogicalScan], schema: pa.Schema, *, with_terms: bool = False) -> Predicate | None:
     """Return the condition that every row needed by some of ``scans`` of one table fulfils.
 
     None when nothing is known. With a single scan the pushed conjuncts are left out: it gets them anyway.
+
+    Parameters
+    ----------
+    with_terms
+        Whether what predicates cannot say is told as terms, which partitions can tell something of.
     """
     if not scans:
         return None
     if all(scan.is_empty for scan in scans):
         return Literal(False)
     alone = len(scans) == 1
-    parts = [_conjunction(scan.above if alone else (*scan.pushed, *scan.above), schema) for scan in scans]
+    parts = [
+        _conjunction(scan.above if alone else (*scan.pushed, *scan.above), schema, with_terms=with_terms)
+        for scan in scans
+    ]
     if any(not part.operands for part in parts):
         return None
     different: list[And] = []
@@ -73,17 +83,18 @@ def scan_hint(scans: list[LogicalScan], schema: pa.Schema) -> Predicate | None:
     return different[0] if len(different) == 1 else Or(tuple(different))
 
 
-def _conjunction(expressions: tuple[ScopedExpr, ...], schema: pa.Schema) -> And:
-    parts = tuple(implied(scoped, schema) for scoped in expressions)
+def _conjunction(expressions: tuple[ScopedExpr, ...], schema: pa.Schema, *, with_terms: bool) -> And:
+    parts = tuple(implied(scoped, schema, with_terms=with_terms) for scoped in expressions)
     return And(
         tuple(part for each in parts for part in (each.operands if isinstance(each, And) else (each,)))
     )
 
 
-def implied(scoped: ScopedExpr, schema: pa.Schema) -> Predicate:
+def implied(scoped: ScopedExpr, schema: pa.Schema, *, with_terms: bool = False) -> Predicate:
     """Return what holds for a scan's row wherever ``scoped`` is true; `Unknown` when nothing is known."""
+    translator = _TermTranslator if with_terms else _Translator
     try:
-        return _Translator(schema, scoped.projections).translate(scoped.expr, 0)
+        return translator(schema, scoped.projections).translate(scoped.expr, 0)
     except RecursionError:
         return Unknown("(a very long expression)")
 
@@ -202,10 +213,10 @@ class _Translator:
             or any(value is None for value in values)
         ):
             return _unknown(expr)
-        plain = [plain_scalar(value) for value in values]
+        plain = [plain_scalar(value) for value in values if value is not None]
         if len({value.type for value in plain}) != 1:
             return _unknown(expr)
-        items = pa.array([value.as_py() for value in plain], plain[0].type)
+        items = pa.concat_arrays([pa.repeat(value, 1) for value in plain])
         found = is_in(reference.column, reference.data_type, items)
         return _unknown(expr) if isinstance(found, Unknown) else found
 
@@ -223,7 +234,7 @@ class _Translator:
         return Truth(reference.column)
 
     def _call(self, expr: Any, depth: int) -> _Call | None:
-        expr, depth = self._resolved(expr, depth)
+        expr, depth = resolved(expr, self._projections, depth)
         if expr is None or expr.variant_name() != "ScalarFunction":
             return None
         operands = _operands(expr)
@@ -234,21 +245,8 @@ class _Translator:
             return None
         return _Call(expr.rex_call_operator(), reference, literals)
 
-    def _resolved(self, expr: Any, depth: int) -> tuple[Any, int]:
-        """Follow names through the projections; None when one is not to be found."""
-        while expr is not None:
-            kind = expr.variant_name()
-            if kind == "Alias":
-                expr = expr.to_variant().expr()
-            elif kind == "Column" and depth < len(self._projections):
-                expr = self._projections[depth].get(expr.to_variant().name())
-                depth += 1
-            else:
-                break
-        return expr, depth
-
     def _reference(self, expr: Any, depth: int) -> _Reference | None:
-        expr, depth = self._resolved(expr, depth)
+        expr, depth = resolved(expr, self._projections, depth)
         if expr is None:
             return None
         kind = expr.variant_name()
@@ -285,6 +283,35 @@ class _Translator:
                 return None
             path, data_type = (*path, name.as_py()), storage_type(data_type.field(index).type)
         return _Reference(Column(path), data_type)
+
+
+class _TermTranslator(_Translator):
+    """Adds to what it can only bound, or cannot say at all, what is computed."""
+
+    def translate(self, expr: Any, depth: int) -> Predicate:
+        found = super().translate(expr, depth)
+        if isinstance(found, Literal | Not | IsNull | Truth | Or):
+            return found
+        if expr.variant_name() in ("IsTrue", "Alias") or _is_junction(expr):
+            return found
+        term = to_term(expr, self._schema.names.__contains__, self._projections, depth)
+        if term is None:
+            return found
+        condition = Unknown(plain_name(expr.canonical_name()), term)
+        if isinstance(found, Unknown):
+            return condition
+        return found if _is_plain(term) else And((found, condition))
+
+
+def _is_junction(expr: Any) -> bool:
+    return expr.variant_name() == "BinaryExpr" and expr.rex_call_operator() in ("AND", "OR")
+
+
+def _is_plain(term: Term) -> bool:
+    """Whether predicates say all that a term does: it compares a column."""
+    if not isinstance(term, Call) or term.is_function or term.name in LIKES:
+        return False
+    return isinstance(term.operands[0], Column) and all(isinstance(each, Value) for each in term.operands[1:])
 
 
 def _call_range(call: _Call, operator: Operator, value: pa.Scalar) -> Predicate | None:

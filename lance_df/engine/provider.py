@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
+from lance_df.engine.hints import scan_hint
 from lance_df.engine.residual import ResidualFilter, as_datafusion
 from lance_df.engine.shutdown import scan_step, scan_stream
 from lance_df.engine.work import WorkList
@@ -33,6 +34,7 @@ from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
+    from lance_df.engine.plan_walk import LogicalScan
     from lance_df.table.scan_plan import ScanTask
     from lance_df.table.table import Table
 
@@ -130,6 +132,10 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    def hint_of(self, scans: list[LogicalScan]) -> Predicate | None:
+        """Return what the plan of a statement says about the rows that its scans of this table need."""
+        return scan_hint(scans, self._schema, with_terms=isinstance(self.table, NamespaceSnapshot))
 
     def scanner(
         self,

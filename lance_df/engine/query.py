@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, Table, col, variant
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import execution_errors, planning_errors
-from lance_df.engine.hints import scan_hint
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import Scannable
@@ -210,7 +209,7 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
     _check_rowwise(plan)
     scans = logical_scans(plan)
     if scans is not None:
-        provider.hint = scan_hint(scans, provider.schema)
+        provider.hint = provider.hint_of(scans)
     if any(scan.is_blocked for scan in scans or ()):
         view = ctx.read_table(Table(provider)).limit(_NO_LIMIT).into_view()
         ctx.deregister_table(_TABLE)

@@ -22,7 +22,6 @@ from lance_df.compute.typed_functions import TypedFunctions, plain_name, registe
 from lance_df.engine.catalog import SUFFIX, TableFolder, holds_table
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
-from lance_df.engine.hints import scan_hint
 from lance_df.engine.names import names_of
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
 from lance_df.engine.report import ScanReport
@@ -295,7 +294,7 @@ def _attach_hints(statement: Statement, scans: list[LogicalScan]) -> None:
             other is not table and other.is_called(scan.table) for scan in own for other in tables
         )
         if not is_shared:
-            table.provider.hint = scan_hint(own, table.provider.schema)
+            table.provider.hint = table.provider.hint_of(own)
 
 
 def _named_as_written(frame: LanceDataFrame) -> LanceDataFrame:
