@@ -31,6 +31,7 @@ from lance_df.errors import (
 if TYPE_CHECKING:
     from lance_df import file, fragment
     from lance_df.api.directory_namespace import DirectoryNamespace
+    from lance_df.api.verify import verify
     from lance_df.dataset import LanceDataset, dataset, write_dataset
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
@@ -61,6 +62,7 @@ _HOMES = {
     "enable": "lance_df.engine",
     "register": "lance_df.engine",
     "register_udfs": "lance_df.engine",
+    "verify": "lance_df.api.verify",
     "write_dataset": "lance_df.dataset",
 }
 _MODULES = frozenset({"partition", "file", "fragment", "optimize"})
@@ -103,6 +105,7 @@ __all__ = [
     "optimize",
     "register",
     "register_udfs",
+    "verify",
     "write_dataset",
 ]
 

@@ -94,9 +94,9 @@ class Directory:
         if not parts:
             return {} if manifest is None else manifest.root_properties
         entry = None if manifest is None else manifest.find(joined(parts))
-        if entry is None or not entry.is_namespace:
+        if manifest is None or entry is None or not entry.is_namespace:
             raise NotFoundError(f"{self.root.uri}: no namespace {joined(parts)!r}")
-        return dict(entry.properties or {})
+        return {**(entry.properties or {}), **manifest.runtime_properties(entry.object_id)}
 
     def drop_namespace(self, parts: Parts) -> None:
         """Remove an empty namespace.

@@ -38,6 +38,7 @@ from lance_df.namespace.manifest_table import (
 )
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
 from lance_df.namespace.partition_spec import KEY_PREFIX
+from lance_df.namespace.runtime_properties import spec_properties, value_column, value_properties
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
@@ -154,6 +155,18 @@ class DirectoryManifest:
         """The properties of the root: those of a partitioned namespace are its specs and its schema."""
         metadata = self.table.manifest.table_metadata
         return {key: value for key, value in metadata.items() if not key.startswith(_FLAGS)}
+
+    def runtime_properties(self, object_id: str) -> dict[str, str]:
+        """Return the properties of a namespace that no row holds: those of a partitioned namespace."""
+        metadata = self.table.manifest.table_metadata
+        place = value_column(metadata, object_id)
+        if place is None:
+            return spec_properties(metadata, object_id)
+        field_id, column = place
+        if column not in self.table.schema.names:
+            return {}
+        rows = self._scan(ScanRequest(columns=("object_id", column)))
+        return value_properties(field_id, rows.filter(pc.equal(rows["object_id"], object_id))[column])
 
     def check_changeable(self, object_id: str | None = None) -> None:
         """Check that the table, and an object of it, may be changed by this program, and from here.

@@ -195,8 +195,23 @@ class NamespaceManifest:
 
     @property
     def members(self) -> pa.Table:
-        """The rows of member tables; other tables of the directory are below no spec version."""
-        return self._rows.members
+        """The rows of member tables; other tables of the directory are below no spec version.
+
+        Raises
+        ------
+        CorruptDataError
+            A row is not complete.
+        """
+        tables = self._rows.members
+        for name in ("location", "read_version"):
+            # rows that other programs make have no partition values either
+            if tables[name].null_count:
+                first = tables["object_id"].filter(pc.is_null(tables[name]))[0]
+                raise CorruptDataError(
+                    f"{self.table.uri}: the table {first} has no {name}: a program that does not know "
+                    "partitions has made or changed the row; repair the namespace"
+                )
+        return tables
 
     def changed(
         self, added: pa.Table, moved: Mapping[str, int], *, options: CommitOptions = STRICT

@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"errors", "storage", "format", "expr", "file", "table", "sql", "hashing", "udfs", "compute"},
         *{"namespace", "engine", "api"},
     },
-    "cli": {"errors", "storage", "format", "expr", "file", "table", "engine", "facade"},
+    "cli": {"errors", "storage", "format", "expr", "file", "table", "namespace", "api", "engine", "facade"},
 }
 
 # Libraries that only these rooms may import; numpy, pyarrow and numba are free.

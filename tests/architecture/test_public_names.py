@@ -7,7 +7,16 @@ import inspect
 import lance_df
 from lance_df import errors
 
-FUNCTIONS = {"batch_udf", "connect", "dataset", "enable", "register", "register_udfs", "write_dataset"}
+FUNCTIONS = {
+    "batch_udf",
+    "connect",
+    "dataset",
+    "enable",
+    "register",
+    "register_udfs",
+    "verify",
+    "write_dataset",
+}
 CLASSES = {
     *("DatasetBasePath", "FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment"),
     *("LanceOperation", "DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext"),

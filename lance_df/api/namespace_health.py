@@ -1,0 +1,157 @@
+"""Check, repair and describe a partitioned namespace."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from lance_df.api.directory_responses import DescribeNamespaceResponse, DescribeTableResponse
+from lance_df.errors import DatasetNotFoundError, NotFoundError
+from lance_df.namespace.directory_manifest import DirectoryManifest
+from lance_df.namespace.directory_names import folder_at, id_parts, joined
+from lance_df.namespace.json_arrow import schema_to_json
+from lance_df.namespace.member import open_member
+from lance_df.namespace.orphans import ORPHAN_AGE
+from lance_df.namespace.repair import RepairOptions, repair_namespace
+from lance_df.namespace.verify import verify_namespace
+from lance_df.storage import open_location
+
+if TYPE_CHECKING:
+    from lance_df.namespace.findings import VerifyReport
+    from lance_df.namespace.repair_report import RepairReport
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+
+
+class NamespaceHealth:
+    """What tells of a namespace, and mends it."""
+
+    _table: NamespaceSnapshot
+
+    def verify(self, *, deep: bool = False) -> VerifyReport:
+        """Check the newest version of the namespace. `lance_df.verify` takes roots that do not open.
+
+        Parameters
+        ----------
+        deep
+            Read all rows, and compare their partition values with those that queries are pruned by.
+        """
+        return verify_namespace(self._table.root, deep=deep)
+
+    @classmethod
+    def repair(
+        cls,
+        root: str | os.PathLike[str],
+        *,
+        dry_run: bool = False,
+        publish_newer: bool = False,
+        forget_missing: bool = False,
+        remove_orphans: bool = False,
+        older_than: dt.timedelta = ORPHAN_AGE,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> RepairReport:
+        """Repair a namespace, also one that does not open; one that is whole stays as it is.
+
+        Rows of ``__manifest`` are completed from its older versions, or else from what is in the tables. No
+        row of a table is lost: a table that cannot be a member is moved to the namespace ``set_aside``, where
+        `DirectoryNamespace` finds it.
+
+        Parameters
+        ----------
+        dry_run
+            Only tell what would be done.
+        publish_newer
+            Show what others committed to member tables, where the rows fit the partition.
+        forget_missing
+            Remove the rows of tables whose folders are gone.
+        remove_orphans
+            Remove folders of members that no version of the namespace names, and that nobody wrote to for
+            ``older_than``. Less than a week is right only while nobody writes.
+
+        Raises
+        ------
+        NotFoundError
+            There is no partitioned namespace.
+        CorruptDataError
+            No version of ``__manifest`` has what is needed.
+        ConflictError
+            Others were faster again and again.
+        CommitStateUnknownError
+            It is not known whether the repair was published. Repairing again does no harm.
+        """
+        options = RepairOptions(
+            dry_run=dry_run,
+            publish_newer=publish_newer,
+            forget_missing=forget_missing,
+            remove_orphans=remove_orphans,
+            older_than=older_than,
+        )
+        return repair_namespace(open_location(root, storage_options), options)
+
+    def describe(self, id: Any = ()) -> dict[str, dict[str, str]]:  # noqa: A002 - pylance's name
+        """Return ``{"properties": …}`` of a namespace in here, by default of the root.
+
+        The root has its specs and its schema, a spec version its ``partition_spec``, and a partition the
+        value of its own level, ``partition.<field_id>``, unless that is NULL.
+
+        Parameters
+        ----------
+        id
+            A list of names, or text such as ``"v1$k7m2n9p4q8r5s3t6"``.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such namespace.
+        """
+        return {"properties": dict(self.describe_namespace(id).properties or {})}
+
+    def describe_namespace(self, id: Any = ()) -> DescribeNamespaceResponse:  # noqa: A002
+        """Return the properties of a namespace, as `DirectoryNamespace` does; see `describe`."""
+        parts = id_parts(getattr(id, "id", id))
+        manifest = DirectoryManifest(self._table.manifest.table)
+        if not parts:
+            return DescribeNamespaceResponse(properties=manifest.root_properties)
+        entry = manifest.find(joined(parts))
+        if entry is None or not entry.is_namespace:
+            raise NotFoundError(f"{self._table.uri}: no namespace {joined(parts)!r}")
+        own = manifest.runtime_properties(entry.object_id)
+        return DescribeNamespaceResponse(properties={**(entry.properties or {}), **own})
+
+    def describe_table(
+        self,
+        id: Any,  # noqa: A002
+        *,
+        load_detailed_metadata: bool = False,
+    ) -> DescribeTableResponse:
+        """Return where a member is, and at which version it is read; see `DirectoryNamespace.describe_table`.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is no such table.
+        """
+        parts = id_parts(getattr(id, "id", id))
+        name = joined(parts)
+        entry = DirectoryManifest(self._table.manifest.table).find(name) if parts else None
+        if entry is None or not entry.is_table or entry.location is None:
+            raise DatasetNotFoundError(f"{self._table.uri}: no table {name!r}")
+        folder = folder_at(self._table.root, entry.location)
+        members = self._table.manifest.members
+        versions = members["read_version"].filter(pc.equal(members["object_id"], name)).to_pylist()
+        version = versions[0] if versions else None
+        table = None
+        if version is not None and (load_detailed_metadata or getattr(id, "load_detailed_metadata", False)):
+            table = open_member(folder, version)
+        return DescribeTableResponse(
+            table=parts[-1],
+            namespace=list(parts[:-1]),
+            location=folder.uri,
+            table_uri=folder.uri,
+            properties=entry.properties,
+            version=version,
+            var_schema=None if table is None else schema_to_json(table.arrow_schema),
+        )

@@ -1,0 +1,65 @@
+"""Repair a partitioned namespace, also one that does not open; one that is whole stays as it is.
+
+No row of a table is lost. What cannot be a member of the namespace is set aside, and stays a table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from lance_df.cli import session
+from lance_df.errors import InvalidInputError
+from lance_df.namespace.orphans import ORPHAN_AGE
+from lance_df.namespace.repair import RepairOptions, repair_namespace
+from lance_df.storage import open_location
+
+if TYPE_CHECKING:
+    import argparse
+
+SUMMARY = "repair a partitioned namespace"
+EXAMPLES = """examples:
+  lance-df repair --dry-run ./events
+  lance-df repair ./events
+  lance-df repair --remove-orphans --older-than-days 30 ./events
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of `lance-df repair`."""
+    command.add_argument("root", metavar="ROOT", help="the root of the namespace")
+    command.add_argument("--dry-run", action="store_true", help="only tell what would be done")
+    command.add_argument(
+        "--publish-newer", action="store_true", help="show what others committed to member tables"
+    )
+    command.add_argument(
+        "--forget-missing", action="store_true", help="remove the rows of tables whose folders are gone"
+    )
+    command.add_argument(
+        "--remove-orphans", action="store_true", help="remove folders that no version of the namespace names"
+    )
+    command.add_argument(
+        "--older-than-days",
+        type=float,
+        default=ORPHAN_AGE.days,
+        metavar="DAYS",
+        help=f"how long nobody wrote to such a folder (default: {ORPHAN_AGE.days}, which is safe)",
+    )
+    session.add_storage_option(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what was done."""
+    try:
+        age = dt.timedelta(days=options.older_than_days)
+    except (OverflowError, ValueError) as err:
+        raise InvalidInputError(f"--older-than-days: {err}") from err
+    chosen = RepairOptions(
+        dry_run=options.dry_run,
+        publish_newer=options.publish_newer,
+        forget_missing=options.forget_missing,
+        remove_orphans=options.remove_orphans,
+        older_than=age,
+    )
+    print(repair_namespace(open_location(options.root, session.storage_options(options)), chosen))
+    return 0

@@ -1,0 +1,139 @@
+"""What a check of a table or namespace found: what is wrong, what should be there, and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lance_df.errors import CorruptDataError
+
+_SHOWN: Final = 100
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Reads or writes fail, or give wrong rows."""
+    WARNING = "warning"
+    """Answers are right, but something is not as it should be."""
+    INFO = "info"
+    """Nothing is wrong."""
+
+
+class ProblemKind(StrEnum):
+    """What a finding is about."""
+
+    METADATA = "metadata"
+    COLUMNS = "columns"
+    ROW = "row"
+    NAME = "name"
+    DUPLICATE = "duplicate"
+    MISSING = "missing"
+    VERSION = "version"
+    UNPUBLISHED = "unpublished"
+    SCHEMA = "schema"
+    VALUES = "values"
+    DAMAGED = "damaged"
+    ORPHAN = "orphan"
+
+
+REPAIR: Final = "run repair"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A finding.
+
+    Attributes
+    ----------
+    subject
+        What it is about: the id of a member, a folder, a key of the metadata.
+    found, expected
+        What is there, and what should be.
+    advice
+        What to do about it.
+    """
+
+    severity: Severity
+    kind: ProblemKind
+    subject: str
+    found: str
+    expected: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.severity} {self.kind}: {self.subject}: {self.found}; {self.expected}. {self.advice}"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """The outcome of a check.
+
+    Attributes
+    ----------
+    uri, version
+        What was checked.
+    is_deep
+        Whether all rows were read, too.
+    num_members
+        Tables that were looked at.
+    problems
+        The worst first.
+    """
+
+    uri: str
+    version: int
+    is_deep: bool
+    num_members: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is neither an error nor a warning."""
+        return all(problem.severity is Severity.INFO for problem in self.problems)
+
+    def of_kind(self, kind: ProblemKind) -> tuple[Problem, ...]:
+        """Return the findings of a kind."""
+        return tuple(problem for problem in self.problems if problem.kind is kind)
+
+    def raise_for_errors(self) -> None:
+        """Raise `CorruptDataError` with all that was found, if there is an error among it."""
+        if any(problem.severity is Severity.ERROR for problem in self.problems):
+            raise CorruptDataError(str(self))
+
+    def __str__(self) -> str:
+        counts = Counter(problem.severity for problem in self.problems)
+        found = ", ".join(f"{counts[each]} {each}" for each in Severity if counts[each]) or "nothing found"
+        depth = "every row" if self.is_deep else "without reading rows"
+        head = f"{self.uri} version {self.version}: {_tables(self.num_members)}, {depth}: {found}"
+        lines = [str(problem) for problem in self.problems[:_SHOWN]]
+        more = len(self.problems) - len(lines)
+        return "\n".join([head, *lines, *([f"… and {more} more"] if more else [])])
+
+
+def error(kind: ProblemKind, subject: str, found: str, expected: str, advice: str) -> Problem:
+    """Return a finding that makes reads or writes fail or wrong."""
+    return Problem(Severity.ERROR, kind, subject, found, expected, advice)
+
+
+def warning(kind: ProblemKind, subject: str, found: str, expected: str, advice: str) -> Problem:
+    """Return a finding that leaves answers right."""
+    return Problem(Severity.WARNING, kind, subject, found, expected, advice)
+
+
+def info(kind: ProblemKind, subject: str, found: str, expected: str, advice: str) -> Problem:
+    """Return what is worth knowing."""
+    return Problem(Severity.INFO, kind, subject, found, expected, advice)
+
+
+def sorted_problems(problems: list[Problem]) -> tuple[Problem, ...]:
+    """Return findings, the worst first, otherwise in their order."""
+    order = list(Severity)
+    return tuple(sorted(problems, key=lambda problem: order.index(problem.severity)))
+
+
+def _tables(number: int) -> str:
+    return "1 table" if number == 1 else f"{number:,} tables"

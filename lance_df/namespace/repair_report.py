@@ -1,0 +1,68 @@
+"""What a repair did, or would do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_SHOWN: Final = 100
+
+
+class RepairKind(StrEnum):
+    """What was done."""
+
+    METADATA = "metadata taken from an older version"
+    COLUMNS = "columns made again"
+    RECALLED = "rows completed from an older version"
+    READ = "values computed from the rows of the table"
+    NAMESPACE = "row of a namespace made again"
+    BROUGHT_BACK = "row brought back"
+    SET_ASIDE = "set aside"
+    PUBLISHED = "newer version shown"
+    NOT_PUBLISHED = "newer version not shown"
+    FORGOTTEN = "row of a missing table removed"
+    REMOVED = "folder that nothing needs removed"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairAction:
+    """One thing that was done, to what, and why."""
+
+    kind: RepairKind
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.subject}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """The outcome of a repair.
+
+    Attributes
+    ----------
+    version
+        Of the namespace, now.
+    is_dry_run
+        Whether nothing was done yet.
+    """
+
+    uri: str
+    version: int
+    is_dry_run: bool
+    actions: tuple[RepairAction, ...]
+
+    def of_kind(self, kind: RepairKind) -> tuple[RepairAction, ...]:
+        """Return the actions of a kind."""
+        return tuple(action for action in self.actions if action.kind is kind)
+
+    def __str__(self) -> str:
+        if not self.actions:
+            return f"{self.uri} version {self.version}: nothing to repair"
+        head = "would be repaired so" if self.is_dry_run else "repaired"
+        lines = [str(action) for action in self.actions[:_SHOWN]]
+        more = len(self.actions) - len(lines)
+        more_lines = [f"… and {more} more"] if more else []
+        return "\n".join([f"{self.uri} version {self.version}: {head}", *lines, *more_lines])
