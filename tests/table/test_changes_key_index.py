@@ -91,6 +91,31 @@ def test_many_keys():
     assert positions.tolist() == list(range(3000))
 
 
+@pytest.mark.parametrize(
+    "data_type",
+    [pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint32(), pa.uint64(), pa.date32(), pa.float32()],
+)
+def test_many_keys_that_lie_together(data_type: pa.DataType):
+    """Many rows, most of them far from the keys, some just beside them; below and above zero."""
+    width = data_type.bit_width // 8
+    stored = {pa.date32(): pa.int32()}.get(data_type, data_type)
+    if pa.types.is_floating(stored):
+        low, high = -(2**20), 2**20
+    else:
+        limits = np.iinfo(stored.to_pandas_dtype())
+        low, high = int(limits.min), int(limits.max)
+    rng = np.random.default_rng(width)
+    middle = (low + high) // 2
+    for first in (low, max(low, middle - 40), high - 80):
+        source = range(first, first + 80, 3)
+        spread = [int(number) for number in rng.uniform(low, high, 70_000)]
+        target = [*spread, *range(max(low, first - 90), min(high, first + 170))]
+        ours, theirs = (pa.array(each, stored).cast(data_type) for each in (source, target))
+        rows, positions = KeyIndex([ours]).pairs([theirs])
+        assert ours.take(pa.array(rows)).equals(theirs.take(pa.array(positions)))
+        assert positions.tolist() == [place for place, number in enumerate(target) if number in source]
+
+
 def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(key_values, "_MULTIPLIER", np.uint64(0))
     source, target = pa.array([5, 6, 5, None]), pa.array([6, 7, 5])

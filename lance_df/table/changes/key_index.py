@@ -7,13 +7,15 @@ few mistakes; the exact search sees the rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.table.changes.key_values import comparable, hashes
+from lance_df.encodings import kernels
+from lance_df.encodings.gather import FEW
+from lance_df.table.changes.key_values import comparable, frozen, hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Numbers: TypeAlias = npt.NDArray[np.int64]
+    Words: TypeAlias = npt.NDArray[np.uint64]
 
 # Marks for each key: of the others, this fraction is taken for a key by mistake.
 _MARKS_PER_KEY = 32
 _MIN_MARK_BITS = 12
 _MAX_MARK_BITS = 27
+# Keys that are looked up at once: so many that what is computed of them stays in the processor's cache.
+_BLOCK_ROWS = 64 * 1024
 
 
 class KeyIndex:
@@ -54,9 +59,7 @@ class KeyIndex:
         self._hashes = hashed[self._order]
         self._are_distinct = not bool((self._hashes[1:] == self._hashes[:-1]).any())
         self._near = _RangeMarks.of(self.columns[0])
-        self._shift = np.uint64(64 - _mark_bits(len(rows)))
-        self._marks = np.zeros(1 << _mark_bits(len(rows)), np.bool_)
-        self._marks[hashed >> self._shift] = True
+        self._marks = _HashMarks.of(hashed)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -67,12 +70,7 @@ class KeyIndex:
         Pairs come in the order of the positions, and for each of these in that of the indexed rows.
         """
         keys = [comparable(column) for column in columns]
-        near = None if self._near is None else self._near.positions(keys[0])
-        if near is not None:
-            keys = [key.take(pa.array(near)) for key in keys]
-        hashed = hashes(keys)
-        positions = np.flatnonzero(self._marks.take((hashed >> self._shift).view(np.int64), mode="clip"))
-        hashed = hashed[positions]
+        positions, hashed = self._candidates(keys)
         first = np.searchsorted(self._hashes, hashed, side="left")
         found = self._hashes.take(first, mode="clip") == hashed if len(self) else np.zeros(len(first), bool)
         positions, hashed, first = positions[found], hashed[found], first[found]
@@ -82,8 +80,23 @@ class KeyIndex:
             first, positions = np.repeat(first, counts) + within, np.repeat(positions, counts)
         entries = self._order[first]
         same = self._are_same(entries, keys, positions)
-        positions = positions[same]
-        return self._rows[entries[same]], positions if near is None else near[positions]
+        return self._rows[entries[same]], positions[same]
+
+    def _candidates(self, keys: Sequence[pa.Array]) -> tuple[Numbers, Words]:
+        """Return the positions of what may be a key of the index, and their hashes."""
+        found: list[tuple[Numbers, Words]] = [(np.empty(0, np.int64), np.empty(0, np.uint64))]
+        for start in range(0, len(keys[0]), _BLOCK_ROWS):
+            block = [key.slice(start, _BLOCK_ROWS) for key in keys]
+            near = None if self._near is None else self._near.positions(block[0])
+            if near is not None and 2 * len(near) < len(block[0]):
+                block = [key.take(pa.array(near)) for key in block]
+            else:
+                near = None
+            hashed = hashes(block)
+            marked = self._marks.positions(hashed)
+            found.append((start + (marked if near is None else near[marked]), hashed[marked]))
+        positions, words = zip(*found, strict=True)
+        return np.concatenate(positions), np.concatenate(words)
 
     def _are_same(
         self, entries: Numbers, keys: Sequence[pa.Array], positions: Numbers
@@ -97,6 +110,32 @@ class KeyIndex:
                 equal = pc.or_kleene(equal, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
             same &= equal.fill_null(False).to_numpy(zero_copy_only=False)
         return same
+
+
+@dataclass(frozen=True, slots=True)
+class _HashMarks:
+    """A bit for each value that the upper bits of a hash may have: whether a key has it."""
+
+    shift: np.uint64
+    bits: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, hashed: Words) -> Self:
+        num_bits = _mark_bits(len(hashed))
+        shift = np.uint64(64 - num_bits)
+        marks = np.zeros(1 << num_bits, np.bool_)
+        marks[hashed >> shift] = True
+        return cls(shift, np.packbits(marks, bitorder="little"))
+
+    def positions(self, hashed: Words) -> Numbers:
+        """Return the positions of hashes that may be those of keys."""
+        if len(hashed) >= FEW:
+            found = np.empty(len(hashed), np.int64)
+            return found[: kernels.marked_positions(hashed, self.shift, frozen(self.bits), found)]
+        places = hashed >> self.shift
+        return np.flatnonzero(
+            self.bits[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8) & 1
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +153,9 @@ class _RangeMarks:
     @classmethod
     def of(cls, values: pa.Array) -> Self | None:
         """Return the marks of some values; None for types without an order of their bits."""
-        if not len(values) or (numbers := _ordered_words(values)) is None:
+        if not len(values) or (stored := _numbers(values)) is None:
             return None
+        numbers = _words(stored)
         # of signed numbers the sign decides, so the distances from the lowest are what counts
         lowest = numbers[np.argmin(numbers.view(np.int64))] if _is_signed(values.type) else numbers.min()
         distances = numbers - lowest
@@ -127,23 +167,33 @@ class _RangeMarks:
 
     def positions(self, values: pa.Array) -> Numbers:
         """Return the positions of values that lie in a stretch with a mark."""
-        numbers = _ordered_words(values)
+        numbers = _numbers(values)
         if numbers is None:
             return np.arange(len(values), dtype=np.int64)
-        places = (numbers - self.lowest) >> self.shift
         # beyond the marks is the last one, which is never set
+        if len(numbers) >= FEW:
+            found = np.empty(len(numbers), np.int64)
+            count = kernels.near_positions(
+                frozen(numbers), self.lowest, self.shift, frozen(self.marks), found
+            )
+            return found[:count]
+        places = (_words(numbers) - self.lowest) >> self.shift
         return np.flatnonzero(self.marks.take(places.view(np.int64), mode="clip"))
 
 
-def _ordered_words(values: pa.Array) -> npt.NDArray[np.uint64] | None:
-    """Return numbers and times as 64 bits, negative ones as their two's complement."""
+def _words(numbers: npt.NDArray[np.integer[Any]]) -> Words:
+    """Return numbers as 64 bits, negative ones as their two's complement."""
+    return numbers.astype(f"{numbers.dtype.kind}8", copy=False).view(np.uint64)
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]] | None:
+    """Return integers and times as numbers."""
     if not (pa.types.is_integer(values.type) or pa.types.is_temporal(values.type)):
         return None
     width = values.type.bit_width // 8
     kind = "i" if _is_signed(values.type) else "u"
     data = np.frombuffer(values.buffers()[1] or b"", np.uint8)
-    used = data[values.offset * width : (values.offset + len(values)) * width].view(f"<{kind}{width}")
-    return used.astype(f"{kind}8", copy=False).view(np.uint64)
+    return data[values.offset * width : (values.offset + len(values)) * width].view(f"<{kind}{width}")
 
 
 def _is_signed(data_type: pa.DataType) -> bool:

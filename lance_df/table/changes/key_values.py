@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings import kernels
 from lance_df.encodings.arrays import fixed_width_bits
+from lance_df.encodings.gather import FEW
 from lance_df.expr.literals import plain_array
 
 if TYPE_CHECKING:
@@ -67,18 +69,21 @@ def _mix_column(hashed: Words, column: pa.Array) -> None:
         _mix(hashed, words)
 
 
-def _mix(hashed: Words, words: Words) -> None:
+def _mix(hashed: Words, words: npt.NDArray[np.unsignedinteger[Any]]) -> None:
     """Mix one more word into each hash, in place."""
+    if len(hashed) >= FEW:
+        kernels.mix_words(hashed, frozen(words), _MULTIPLIER)
+        return
     np.bitwise_xor(hashed, hashed >> _HALF_WORD, out=hashed)
     np.bitwise_xor(hashed, words, out=hashed)
     np.multiply(hashed, _MULTIPLIER, out=hashed)
 
 
-def _fixed_width_words(values: pa.Array, width: int) -> Iterator[Words]:
+def _fixed_width_words(values: pa.Array, width: int) -> Iterator[npt.NDArray[np.unsignedinteger[Any]]]:
     data = np.frombuffer(values.buffers()[1], np.uint8)
     used = data[values.offset * width : (values.offset + len(values)) * width]
     if width in (1, 2, 4, 8):
-        yield used.view(f"<u{width}").astype(np.uint64, copy=False)
+        yield used.view(f"<u{width}")
         return
     rows = used.reshape(len(values), width)
     for start in range(0, width, _WORD_BYTES):
@@ -107,6 +112,13 @@ def _mix_texts(hashed: Words, values: pa.Array) -> None:
         hashed[left] = mixed
         done += _WORD_BYTES
         left = left[lengths[left] > done]
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view that may not be written to: kernels are compiled for that only."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _words_at_any_byte(buffer: pa.Buffer | None, size: int) -> Words:

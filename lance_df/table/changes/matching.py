@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # So few keys are looked up one by one in indices and statistics; of more, the smallest and largest are.
 _MAX_LISTED_KEYS = 1000
 _REMOTE_THREADS = 8
+_WINDOW_ROWS = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def find_matches(
             columns=names,
             hint=_hint(names, index) if use_statistics else None,
             with_row_address=True,
+            window_rows=_WINDOW_ROWS,
             use_statistics=use_statistics,
         )
         tasks = [_PairsTask(task, index) for task in plan_scan(table, request).tasks]
