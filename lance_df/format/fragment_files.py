@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lance_df.format.fragments import FragmentList
+    from lance_df.format.fragment_list import FragmentList
 
 _EXTENSIONS = ("arrow", "bin")
 

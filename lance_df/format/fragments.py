@@ -1,26 +1,16 @@
 """Fragments: horizontal slices of a table, their data files and their deletion file.
 
-A table may have a hundred thousand fragments, so :class:`FragmentList` keeps them as the protobuf message
-that the manifest was parsed from, answers questions about all of them with arrays, and makes a
-:class:`Fragment` only when one is asked for. Spec: table format, `DataFragment`, `DataFile`, `DeletionFile`.
+Spec: table format, `DataFragment`, `DataFile`, `DeletionFile`.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Self, TypeAlias, overload
-
-import numpy as np
+from typing import Self, TypeAlias
 
 from lance_df._pb import table_pb2
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 TOMBSTONE = -2
 ROW_ID_FIELD = -3
@@ -297,173 +287,3 @@ def _set_sequence(message: table_pb2.DataFragment, oneof: str, value: SequenceRe
         getattr(message, column).SetInParent()
     elif value is not None:
         setattr(message, inline, value)
-
-
-class FragmentList(Sequence[Fragment]):
-    """The fragments of one version, in table order. Immutable; items are made on access.
-
-    Tables of release 0.16 exist in which two fragments share an id. They can be read, but not changed.
-
-    The arrays are read-only and have one entry for each fragment:
-
-    - ``ids``: int64
-    - ``physical_rows``: int64, 0 where unknown
-    - ``has_deletions``: bool, whether there is a deletion file
-    - ``num_deleted``: int64, 0 where there is no deletion file or the manifest does not say
-    - ``num_files``: int64, data files
-    - ``file_bytes``: int64, bytes in the data files, as far as the manifest says
-
-    Raises
-    ------
-    CorruptDataError
-        An id or, when it is asked for, another number is impossible.
-    """
-
-    def __init__(self, messages: Sequence[table_pb2.DataFragment], *, source: str = "fragments") -> None:
-        self._messages = messages
-        self._source = source
-        self.ids = self._array([m.id for m in messages], limit=MAX_FRAGMENT_ID, what="a fragment id")
-
-    @classmethod
-    def of(cls, fragments: Iterable[Fragment], *, source: str = "fragments") -> Self:
-        """Make a list of fragments that were built in memory."""
-        return cls([fragment.to_proto() for fragment in fragments], source=source)
-
-    @cached_property
-    def physical_rows(self) -> npt.NDArray[np.int64]:
-        return self._array(
-            [m.physical_rows for m in self._messages], limit=MAX_ROWS, what="the row count of a fragment"
-        )
-
-    @cached_property
-    def has_deletions(self) -> npt.NDArray[np.bool_]:
-        found = np.array([m.HasField("deletion_file") for m in self._messages], dtype=np.bool_)
-        found.flags.writeable = False
-        return found
-
-    @cached_property
-    def num_deleted(self) -> npt.NDArray[np.int64]:
-        found = np.zeros(len(self), dtype=np.int64)
-        positions = np.flatnonzero(self.has_deletions)
-        found[positions] = self._array(
-            [self._messages[position].deletion_file.num_deleted_rows for position in positions.tolist()],
-            limit=MAX_ROWS,
-            what="the number of deleted rows of a fragment",
-        )
-        found.flags.writeable = False
-        return found
-
-    @cached_property
-    def num_files(self) -> npt.NDArray[np.int64]:
-        return self._array([len(m.files) for m in self._messages], limit=MAX_ROWS, what="a number of files")
-
-    @cached_property
-    def file_bytes(self) -> npt.NDArray[np.int64]:
-        return self._array(
-            [sum(file.file_size_bytes for file in m.files) for m in self._messages],
-            limit=2**62,
-            what="the size of the files of a fragment",
-        )
-
-    @cached_property
-    def _positions(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
-        order = np.argsort(self.ids, kind="stable")
-        return order, self.ids[order]
-
-    def position(self, fragment_id: int) -> int | None:
-        """Return the index of the (first) fragment with this id, or None."""
-        found = self.positions(np.array([fragment_id], dtype=np.int64))
-        return int(found[0]) if found[0] >= 0 else None
-
-    def positions(self, fragment_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-        """Return the index of each fragment id; -1 where there is no such fragment."""
-        order, ordered = self._positions
-        if not len(ordered):
-            return np.full(len(fragment_ids), -1, dtype=np.intp)
-        near = np.minimum(np.searchsorted(ordered, fragment_ids), len(ordered) - 1)
-        return np.where(ordered[near] == fragment_ids, order[near], -1)
-
-    def edited(
-        self,
-        *,
-        replaced: Mapping[int, Fragment] | None = None,
-        removed: Iterable[int] = (),
-        added: Iterable[Fragment] = (),
-    ) -> FragmentList:
-        """Return a list with some fragments replaced or removed by id, and others added, ascending by id.
-
-        Untouched fragments are not converted.
-
-        Raises
-        ------
-        CorruptDataError
-            Two fragments share an id.
-        """
-        if len(np.unique(self.ids)) != len(self.ids):
-            values, counts = np.unique(self.ids, return_counts=True)
-            raise CorruptDataError(f"{self._source}: two fragments have id {int(values[counts > 1][0])}")
-        gone = frozenset(removed)
-        new = {fragment_id: fragment.to_proto() for fragment_id, fragment in (replaced or {}).items()}
-        ids = self.ids.tolist()
-        kept = [
-            new.get(fragment_id, message)
-            for fragment_id, message in zip(ids, self._messages, strict=True)
-            if fragment_id not in gone
-        ]
-        kept += (fragment.to_proto() for fragment in added)
-        kept.sort(key=operator.attrgetter("id"))
-        return FragmentList(kept, source=self._source)
-
-    def with_bases(self, base_of: Callable[[int | None], int | None]) -> FragmentList:
-        """Return a list whose data and deletion files lie in other base paths, by their former ids."""
-        moved = []
-        for message in self._messages:
-            copy = table_pb2.DataFragment()
-            copy.CopyFrom(message)
-            files = [*copy.files, *([copy.deletion_file] if copy.HasField("deletion_file") else ())]
-            for file in files:
-                base_id = base_of(file.base_id if file.HasField("base_id") else None)
-                file.ClearField("base_id")
-                if base_id is not None:
-                    file.base_id = base_id
-            moved.append(copy)
-        return FragmentList(moved, source=self._source)
-
-    def to_proto(self) -> Sequence[table_pb2.DataFragment]:
-        """Return the messages, which belong to this list: copy before changing one."""
-        return self._messages
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    @overload
-    def __getitem__(self, index: int) -> Fragment: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Fragment, ...]: ...
-    def __getitem__(self, index: int | slice) -> Fragment | tuple[Fragment, ...]:
-        if isinstance(index, slice):
-            return tuple(self._fragment(message) for message in self._messages[index])
-        return self._fragment(self._messages[index])
-
-    def __iter__(self) -> Iterator[Fragment]:
-        return (self._fragment(message) for message in self._messages)
-
-    def __repr__(self) -> str:
-        return f"<FragmentList of {len(self)} fragments>"
-
-    def _fragment(self, message: table_pb2.DataFragment) -> Fragment:
-        try:
-            return Fragment.from_proto(message)
-        except UnsupportedFeatureError as err:
-            raise UnsupportedFeatureError(f"{self._source}: fragment {message.id}: {err}") from err
-
-    def _array(self, values: list[int], *, limit: int, what: str) -> npt.NDArray[np.int64]:
-        try:
-            array = np.array(values, dtype=np.uint64)
-        except OverflowError as err:  # a sum
-            raise CorruptDataError(f"{self._source}: {what} is {max(values)}, more than {limit}") from err
-        if len(array) and (largest := int(array.max())) > limit:
-            raise CorruptDataError(f"{self._source}: {what} is {largest}, more than {limit}")
-        converted = array.astype(np.int64)
-        converted.flags.writeable = False
-        return converted

@@ -5,6 +5,7 @@ Spec: table format, `Manifest`, `BasePath`, `IndexMetadata`.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import re
 from collections import Counter
@@ -15,7 +16,7 @@ from uuid import UUID
 
 from lance_df._pb import table_pb2
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.format.fragments import FragmentList
+from lance_df.format.fragment_list import FragmentList
 from lance_df.format.messages import parse_message
 from lance_df.format.roaring import read_roaring
 from lance_df.format.schema import Schema
@@ -224,7 +225,7 @@ class Manifest:
     branch
         ``None`` on the main branch.
     origin
-        The message it was read from; unknown fields survive in it.
+        The message it was read from, but its fragments; unknown fields survive in it.
     """
 
     version: int
@@ -281,12 +282,9 @@ class Manifest:
             It names a data format that this release does not know.
         """
         message = parse_message(table_pb2.Manifest, data, source=source, what="the manifest")
-        return cls.from_proto(message, source=source)
-
-    @classmethod
-    def from_proto(cls, message: table_pb2.Manifest, *, source: str) -> Self:
-        """Convert; ``source`` names the file in messages. See :meth:`parse`."""
         fragments = FragmentList(message.fragments, source=source)
+        # the list keeps them; what is left of the message is copied into every later version
+        message.ClearField("fragments")
         return cls(
             version=message.version,
             schema=_schema(message, source),
@@ -315,8 +313,15 @@ class Manifest:
             origin=message,
         )
 
-    def to_proto(self) -> table_pb2.Manifest:
-        """Return the message: what this model knows, and what ``origin`` holds beyond it."""
+    def serialized(self) -> tuple[bytes, Self]:
+        """Return the manifest block, and the manifest as it would be parsed from that."""
+        message = self._to_proto()
+        # parts of a message, one after the other, are the message
+        data = message.SerializeToString() + self.fragments.serialize()
+        return data, dataclasses.replace(self, origin=message)
+
+    def _to_proto(self) -> table_pb2.Manifest:
+        """Return the message without fragments: what this model knows, and what ``origin`` holds beyond."""
         message = table_pb2.Manifest()
         if self.origin is not None:
             message.CopyFrom(self.origin)
@@ -325,7 +330,6 @@ class Manifest:
         message.version = self.version
         message.fields.extend(_schema_to_proto(self.schema, self.origin.fields if self.origin else ()))
         message.schema_metadata.update(self.schema.metadata)
-        message.fragments.extend(self.fragments.to_proto())
         if self.timestamp_ns is not None:
             message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, _NANOS)
         message.reader_feature_flags = self.reader_feature_flags
@@ -355,7 +359,7 @@ _OPTIONAL: tuple[Any, ...] = (
 )
 _REPLACED: tuple[Any, ...] = (
     *_OPTIONAL,
-    *("transaction_section_deprecated", "fields", "fragments", "schema_metadata", "timestamp"),
+    *("transaction_section_deprecated", "fields", "schema_metadata", "timestamp"),
     *("config", "table_metadata", "base_paths", "data_format"),
 )
 

@@ -6,13 +6,13 @@ import ctypes
 import errno
 import os
 import sys
-import uuid
 from contextlib import suppress
 
 from lance_df.errors import CommitStateUnknownError, StorageError
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _AT_FDCWD = -100
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _RENAME_NOREPLACE = 1
 
 
@@ -43,16 +43,45 @@ def create_if_absent(path: str, data: bytes) -> bool:
 def replace(path: str, data: bytes, *, durable: bool = True) -> None:
     """Write a file, over one of the same name: readers see the old or the new one, whole.
 
-    Without ``durable`` a crash of the machine may leave it empty.
+    Without ``durable`` nothing waits for the disk: readers may see no file for a moment, and a crash of the
+    machine may leave an empty one.
     """
     temporary = _write_beside(path, data, durable=durable)
     try:
+        if not durable:
+            # file systems write a file to disk before it replaces another
+            with suppress(FileNotFoundError):
+                os.unlink(path)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
     if durable:
         sync_folder(os.path.dirname(path))
+
+
+def create(path: str) -> int:
+    """Create a file, and the folders above it, and return a descriptor to write it with.
+
+    Raises
+    ------
+    FileExistsError
+        There is one.
+    """
+    try:
+        return os.open(path, _CREATE, 0o666)
+    except FileNotFoundError:
+        make_folders(os.path.dirname(path))
+        return os.open(path, _CREATE, 0o666)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write all bytes, whatever the system takes at once."""
+    written = os.write(descriptor, data)
+    if written < len(data):
+        rest = memoryview(data)[written:]
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
 
 
 def make_folders(folder: str) -> None:
@@ -84,18 +113,17 @@ def sync_folder(folder: str) -> None:
 
 def _write_beside(path: str, data: bytes, *, durable: bool = True) -> str:
     """Write a temporary file next to a name and return its own, when it is durable (if it has to be)."""
-    folder = os.path.dirname(path)
-    make_folders(folder)
-    temporary = os.path.join(folder, f".tmp_{uuid.uuid4().hex}")
-    with open(temporary, "xb") as file:
-        try:
-            file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        except BaseException:
-            os.unlink(temporary)
-            raise
+    temporary = os.path.join(os.path.dirname(path), f".tmp_{os.urandom(16).hex()}")
+    descriptor = create(temporary)
+    try:
+        write_all(descriptor, data)
+        if durable:
+            os.fsync(descriptor)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(descriptor)
     return temporary
 
 

@@ -24,7 +24,7 @@ from lance_df.errors import (
 )
 from lance_df.storage.local_files import replace
 from lance_df.storage.options import filesystem_options
-from lance_df.storage.source import ByteSource, BytesSource, MappedSource, RemoteSource
+from lance_df.storage.source import ByteSource, BytesSource, MappedSource, RemoteSource, read_whole
 from lance_df.storage.translate import translate_errors as translate_errors
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Location:
 
     def open_whole(self) -> ByteSource:
         """Open a small file, which takes one request on remote stores: all of it is read at once."""
-        return MappedSource(self.path) if self.is_local else BytesSource(self.uri, self.read())
+        return read_whole(self.path) if self.is_local else BytesSource(self.uri, self.read())
 
     def read(self) -> bytes:
         """Return the whole content of a small file."""
@@ -171,6 +171,15 @@ class Location:
             return source.read_range(0, source.size).to_pybytes()
         with translate_errors(self.uri):
             data: bytes = self.fs.cat_file(self.path, **_one_request(self.fs))
+        return data
+
+    def read_start(self, num_bytes: int) -> bytes:
+        """Return the first ``num_bytes`` of a file, or all of a shorter one, in one request."""
+        with translate_errors(self.uri):
+            if self.is_local:
+                with open(self.path, "rb") as file:
+                    return file.read(num_bytes)
+            data: bytes = self.fs.cat_file(self.path, start=0, end=num_bytes)
         return data
 
     def exists(self) -> bool:
@@ -215,7 +224,8 @@ class Location:
     def put(self, data: bytes, *, durable: bool = True) -> None:
         """Write a file whole, replacing one that exists.
 
-        Without ``durable``, which local disks take time for, a crash of the machine may leave it empty.
+        Without ``durable``, which local disks take time for, there may be none for a moment, and a crash of
+        the machine may leave an empty one.
         """
         try:
             with translate_errors(self.uri):

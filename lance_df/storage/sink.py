@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import StorageError
-from lance_df.storage.local_files import make_folders, sync_folder
+from lance_df.storage.local_files import create, sync_folder
 from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ class ByteSink:
 
 def _create(path: str) -> Any:
     try:
-        make_folders(os.path.dirname(path))
-        return open(path, "xb")
+        return os.fdopen(create(path), "wb")
     except (FileNotFoundError, NotADirectoryError) as err:
         # of a file that is being made these say: the place is impossible
         raise StorageError(f"{os.path.dirname(path)}: no file can be created here") from err

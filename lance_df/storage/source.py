@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # One round trip to an object store costs about as much as streaming this many bytes.
 MAX_GAP_BYTES = 256 * 1024
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
+_MAX_READ_BYTES = 128 * 1024
 
 
 class ByteSource(ABC):
@@ -98,6 +99,31 @@ def _mapped(path: str) -> pa.Buffer:
         size = file.size()
         first = file.read_buffer(1)  # keeps the mapping; to read all would ask the system to fetch all
     return pa.foreign_buffer(first.address, size, base=first)
+
+
+def read_whole(path: str) -> ByteSource:
+    """Open a local file of which all bytes are needed: a small one is read, as a map would take longer.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file.
+    StorageError
+        It cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        try:
+            data = part = os.read(descriptor, _MAX_READ_BYTES)
+            while part and len(data) < _MAX_READ_BYTES:
+                data += (part := os.read(descriptor, _MAX_READ_BYTES))
+        finally:
+            os.close(descriptor)
+    except (FileNotFoundError, NotADirectoryError) as err:
+        raise NotFoundError(f"{path}: no such file") from err
+    except OSError as err:
+        raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
+    return MappedSource(path) if part else BytesSource(path, data)
 
 
 class BytesSource(ByteSource):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, NotFoundError, VersionNotFoundError
 from lance_df.table.external_store import StoredManifest, latest_stored, open_stored, stored
+from lance_df.table.manifest_cache import LATEST
 from lance_df.table.manifest_io import ManifestFile, read_manifest
 from lance_df.table.parallel import map_reads
 from lance_df.table.versions import (
@@ -79,7 +80,7 @@ class History:
         DatasetNotFoundError
             There is no version.
         """
-        return read_manifest(self.latest_source())
+        return LATEST.read(self.latest_source())
 
     def latest_source(self) -> ByteSource:
         """Open the file of the highest version without parsing it; see :meth:`open_latest`."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from pyroaring import BitMap
 
-    from lance_df.format.fragments import Fragment, FragmentList
+    from lance_df.format.fragment_list import FragmentList
+    from lance_df.format.fragments import Fragment
     from lance_df.format.row_ids import RunSequence
 
 Ids = npt.NDArray[np.uint64]

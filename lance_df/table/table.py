@@ -20,7 +20,8 @@ from lance_df.file.io import named_errors
 from lance_df.file.open import open_file
 from lance_df.file.tail import TAIL_BYTES
 from lance_df.format.feature_flags import FeatureFlag
-from lance_df.format.fragments import MAX_ROWS, Fragment, FragmentList
+from lance_df.format.fragment_list import FragmentList
+from lance_df.format.fragments import MAX_ROWS, Fragment
 from lance_df.format.row_ids import RunSequence
 from lance_df.format.schema import Schema
 from lance_df.format.transaction import Transaction
@@ -29,7 +30,7 @@ from lance_df.table.caches import LruCache
 from lance_df.table.deletions import read_deletion_vector
 from lance_df.table.history import History
 from lance_df.table.learned_bounds import LearnedBounds
-from lance_df.table.manifest_io import read_manifest
+from lance_df.table.manifest_cache import LATEST
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import (
     ResolvedRef,
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
 TRANSACTIONS_DIR = "_transactions"
 
 _MAX_OPEN_FILES = 256
+# Each holds some MiB of small files in memory.
+_MAX_JOINED_FILES = 16
 _MAX_DELETION_VECTORS = 4096
 
 
@@ -71,6 +74,7 @@ class Shared:
     root: Location
     external_store: ExternalManifestStore | None = None
     readers: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_OPEN_FILES), repr=False)
+    joined: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_JOINED_FILES), repr=False)
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
     deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
 
@@ -179,7 +183,7 @@ class Table:
         source = self.history.latest_source()
         if _is_same_file(source, self._file.source):
             return self
-        return Table(read_manifest(source), location=self.location, branch=self.branch, shared=self.shared)
+        return Table(LATEST.read(source), location=self.location, branch=self.branch, shared=self.shared)
 
     def followed_by(self, file: ManifestFile) -> Table:
         """Return a version of this branch that was just made; reads nothing."""

@@ -12,12 +12,12 @@ import pytest
 
 from lance_df._pb import table_pb2 as pb
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import (
     DataFile,
     DeletionFile,
     DeletionFileType,
     Fragment,
-    FragmentList,
     Spilled,
 )
 from lance_df.format.manifest import (
@@ -74,7 +74,7 @@ def test_a_rewrite_keeps_what_the_model_does_not_know():
     data = message.SerializeToString() + UNKNOWN
     parsed = Manifest.parse(data, source="file")
     changed = dataclasses.replace(parsed, version=2)
-    out = pb.Manifest.FromString(changed.to_proto().SerializeToString())
+    out = pb.Manifest.FromString(changed.serialized()[0])
     message.version = 2
     assert UNKNOWN in out.SerializeToString()
     out.DiscardUnknownFields()
@@ -90,7 +90,7 @@ def test_a_rewrite_keeps_unknown_fields_of_parts(member):
         message.base_paths.add(id=1, path="/x")
     part = getattr(message, member)[0]
     part.MergeFromString(UNKNOWN)
-    again = read(message).to_proto()
+    again = pb.Manifest.FromString(read(message).serialized()[0])
     assert UNKNOWN in getattr(again, member)[0].SerializeToString()
 
 

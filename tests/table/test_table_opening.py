@@ -20,7 +20,7 @@ from lance_df.format.operations import Append
 from lance_df.storage import Location, open_location
 from lance_df.table.commit.apply import TableState
 from lance_df.table.commit.loop import commit_change
-from lance_df.table.commit.manifest_bytes import serialize_manifest_file
+from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.history import History
 from lance_df.table.open import open_table
 from lance_df.table.versions import NamingScheme, find_latest
@@ -42,7 +42,7 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
     latest = dataclasses.replace(small.manifest, version=NUM_VERSIONS)
     return (
         (table / "_versions" / V2.file_name(2)).read_bytes(),
-        serialize_manifest_file(TableState(latest, ()), transaction),
+        make_manifest_file("m", TableState(latest, ()), transaction.serialize())[0],
     )
 
 

@@ -35,7 +35,7 @@ from lance_df.storage import Location, open_location
 from lance_df.table.commit import publish as publish_module
 from lance_df.table.commit.conflicts import RULES, check_conflict
 from lance_df.table.commit.loop import CommitOptions, commit, commit_change
-from lance_df.table.commit.manifest_bytes import serialize_manifest_file
+from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.state import TableState
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.open import open_table
@@ -277,7 +277,7 @@ def test_tables_that_need_more_of_a_writer(uri: str, tmp_path: Path) -> None:
     flagged = dataclasses.replace(table.manifest, version=3, writer_feature_flags=8 | 1 << 40)
     transaction = Transaction(read_version=2, uuid=str(uuid.uuid4()), operation=Append(()))
     name = tmp_path / f"t.lance/_versions/{2**64 - 1 - 3}.manifest"
-    name.write_bytes(serialize_manifest_file(TableState(flagged, ()), transaction))
+    name.write_bytes(make_manifest_file("m", TableState(flagged, ()), transaction.serialize())[0])
     before = data_files(tmp_path / "t.lance")
     with pytest.raises(UnsupportedFeatureError, match="needs a writer that knows"):
         lance_df.write_dataset(ROW, uri, mode="append")
@@ -362,7 +362,7 @@ def test_no_transaction_file_where_the_table_wants_none(uri: str, tmp_path: Path
     flagged = dataclasses.replace(table.manifest, version=2, writer_feature_flags=32)
     transaction = Transaction(read_version=1, uuid=str(uuid.uuid4()), operation=Append(()))
     name = tmp_path / f"t.lance/_versions/{2**64 - 1 - 2}.manifest"
-    name.write_bytes(serialize_manifest_file(TableState(flagged, ()), transaction))
+    name.write_bytes(make_manifest_file("m", TableState(flagged, ()), transaction.serialize())[0])
     before = data_files(tmp_path / "t.lance")
     made = commit_change(open_table(uri), Append(()))
     assert data_files(tmp_path / "t.lance") == before

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.feature_flags import FeatureFlag
-from lance_df.format.fragments import FragmentList
+from lance_df.format.fragment_list import FragmentList
 from lance_df.format.manifest import Manifest
 from lance_df.format.operations import (
     Append,

@@ -7,7 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
-from lance_df.format.fragments import TOMBSTONE, FragmentList
+from lance_df.format.fragment_list import FragmentList
+from lance_df.format.fragments import TOMBSTONE
 from lance_df.table.commit import lineage
 from lance_df.table.commit.index_upkeep import on_fields_of, without_coverage
 from lance_df.table.commit.numbering import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from lance_df.format.fragments import FragmentList
+from lance_df.format.fragment_list import FragmentList
 from lance_df.format.operations import UpdateMode
 from lance_df.format.roaring import read_roaring
 from lance_df.table.commit import lineage

@@ -21,16 +21,15 @@ from lance_df.errors import (
 from lance_df.format.feature_flags import FeatureFlag, check_writable
 from lance_df.format.operations import Operation, Overwrite, Restore
 from lance_df.format.transaction import Transaction
-from lance_df.storage.source import BytesSource
 from lance_df.table.commit.apply import apply
 from lance_df.table.commit.conflicts import check_conflict
-from lance_df.table.commit.manifest_bytes import serialize_manifest_file
+from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.old_tables import recounted, upgraded
 from lance_df.table.commit.publish import publish_manifest
 from lance_df.table.commit.rebase import Rebase
 from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.history import History
-from lance_df.table.manifest_io import read_manifest
+from lance_df.table.manifest_cache import LATEST
 from lance_df.table.parallel import map_reads
 from lance_df.table.table import Shared, Table
 from lance_df.table.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
@@ -123,11 +122,11 @@ class Committer:
             writer_version=library_version(),
             transaction_file=transaction.file_name if with_file else "",
         )
-        data = serialize_manifest_file(TableState(manifest, state.indices), transaction)
+        serialized = transaction.serialize()
         name = self.location / VERSIONS_DIR / scheme.file_name(manifest.version)
-        published = read_manifest(BytesSource(name.uri, data))
+        data, made = make_manifest_file(name.uri, TableState(manifest, state.indices), serialized)
         if with_file:
-            self._put_transaction(transaction)
+            self._put_transaction(transaction.file_name, serialized)
         is_attached = not manifest.version & DETACHED
         with _certain(f"{self.location.uri}: transaction {transaction.uuid}"):
             if not publish_manifest(
@@ -140,7 +139,9 @@ class Committer:
                 return None
             if is_attached:
                 self._write_hint(manifest.version)
-        return published
+        if is_attached and self._external_store is None:
+            LATEST.keep(made)
+        return made
 
     @contextmanager
     def tidied(self) -> Iterator[None]:
@@ -259,12 +260,11 @@ class Committer:
             operation = recounted(operation, state.manifest.fragments)
         return apply(state, operation, data_format=data_format, restored=restored)
 
-    def _put_transaction(self, transaction: Transaction) -> None:
-        data = transaction.serialize()
+    def _put_transaction(self, name: str, data: bytes) -> None:
         if data != self._transaction_file:
             self._transaction_file = data
             # the manifest holds it, too; the file is for releases that look for it there
-            (self.location / TRANSACTIONS_DIR / transaction.file_name).put(data, durable=False)
+            (self.location / TRANSACTIONS_DIR / name).put(data, durable=False)
 
     def _write_hint(self, version: int) -> None:
         # it saves slow listings, and may be missing or stale

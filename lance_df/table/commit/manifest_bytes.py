@@ -11,34 +11,47 @@ from typing import TYPE_CHECKING
 
 from lance_df.file.legacy_dictionary_writer import check_dictionaries, place_dictionaries
 from lance_df.format.manifest import serialize_indices
+from lance_df.storage.source import BytesSource
+from lance_df.table.manifest_io import ManifestFile
 
 if TYPE_CHECKING:
-    from lance_df.format.transaction import Transaction
     from lance_df.table.commit.state import TableState
 
 _FOOTER_VERSION = (0, 2)
 
 
-def serialize_manifest_file(state: TableState, transaction: Transaction) -> bytes:
-    """Return the bytes of the manifest file of a version, with the transaction that made it.
+def make_manifest_file(path: str, state: TableState, transaction: bytes) -> tuple[bytes, ManifestFile]:
+    """Return the bytes of the manifest file of a version, and that file as it would be read.
+
+    Parameters
+    ----------
+    path
+        What error messages call the file.
+    transaction
+        The one that made the version, serialized.
 
     Raises
     ------
     InvalidInputError
         A dictionary column of file version 0.1 without its values, which nobody could read.
     """
-    if state.manifest.data_format == "0.1":
-        check_dictionaries(state.manifest.schema)
-    content, fields = place_dictionaries(state.manifest.schema.fields, 0)
-    schema = dataclasses.replace(state.manifest.schema, fields=fields)
-    manifest = dataclasses.replace(state.manifest, schema=schema, index_section=None)
+    manifest = state.manifest
+    if manifest.data_format == "0.1":
+        check_dictionaries(manifest.schema)
+    content, fields = place_dictionaries(manifest.schema.fields, 0)
+    if content:
+        manifest = dataclasses.replace(manifest, schema=dataclasses.replace(manifest.schema, fields=fields))
+    index_section = None
     if state.indices:
-        manifest = dataclasses.replace(manifest, index_section=len(content))
+        index_section = len(content)
         content += _block(serialize_indices(state.indices))
-    manifest = dataclasses.replace(manifest, transaction_section=len(content))
-    content += _block(transaction.serialize())
+    block, manifest = dataclasses.replace(
+        manifest, index_section=index_section, transaction_section=len(content)
+    ).serialized()
+    content += _block(transaction)
     footer = struct.pack("<qHH4s", len(content), *_FOOTER_VERSION, b"LANC")
-    return content + _block(manifest.to_proto().SerializeToString()) + footer
+    data = content + _block(block) + footer
+    return data, ManifestFile(BytesSource(path, data), manifest)
 
 
 def _block(message: bytes) -> bytes:

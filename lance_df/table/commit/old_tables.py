@@ -17,7 +17,8 @@ from lance_df.table.commit.state import TableState
 from lance_df.table.parallel import map_reads
 
 if TYPE_CHECKING:
-    from lance_df.format.fragments import Fragment, FragmentList
+    from lance_df.format.fragment_list import FragmentList
+    from lance_df.format.fragments import Fragment
     from lance_df.format.manifest import IndexMetadata
     from lance_df.table.table import Table
 

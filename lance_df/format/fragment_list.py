@@ -1,0 +1,266 @@
+"""All fragments of a version.
+
+A table may have a hundred thousand fragments, so :class:`FragmentList` keeps them as the protobuf messages
+that the manifest was parsed from, answers questions about all of them with arrays, and makes a
+:class:`Fragment` only when one is asked for. A list that is made from another one takes over what that knows:
+the next version of a table costs what has changed in it. Spec: table format, `DataFragment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Self, TypeVar, overload
+
+import numpy as np
+
+from lance_df._pb import table_pb2
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.format.fragments import MAX_FRAGMENT_ID, MAX_ROWS, Fragment
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+T = TypeVar("T", bound=np.generic)
+
+# of `fragments` in `Manifest`, followed by a length
+_FIELD_TAG = b"\x12"
+_FACTS = ("physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes")
+
+
+class FragmentList(Sequence[Fragment]):
+    """The fragments of one version, in table order. Immutable; items are made on access.
+
+    Tables of release 0.16 exist in which two fragments share an id. They can be read, but not changed.
+
+    The arrays are read-only and have one entry for each fragment:
+
+    - ``ids``: int64
+    - ``physical_rows``: int64, 0 where unknown
+    - ``has_deletions``: bool, whether there is a deletion file
+    - ``num_deleted``: int64, 0 where there is no deletion file or the manifest does not say
+    - ``num_files``: int64, data files
+    - ``file_bytes``: int64, bytes in the data files, as far as the manifest says
+
+    Raises
+    ------
+    CorruptDataError
+        An id or, when it is asked for, another number is impossible.
+    """
+
+    def __init__(self, messages: Iterable[table_pb2.DataFragment], *, source: str = "fragments") -> None:
+        self._messages = list(messages)
+        self._source = source
+        self.ids = self._array([m.id for m in self._messages], limit=MAX_FRAGMENT_ID, what="a fragment id")
+
+    @classmethod
+    def of(cls, fragments: Iterable[Fragment], *, source: str = "fragments") -> Self:
+        """Make a list of fragments that were built in memory."""
+        return cls([fragment.to_proto() for fragment in fragments], source=source)
+
+    @cached_property
+    def physical_rows(self) -> npt.NDArray[np.int64]:
+        return self._array(
+            [m.physical_rows for m in self._messages], limit=MAX_ROWS, what="the row count of a fragment"
+        )
+
+    @cached_property
+    def has_deletions(self) -> npt.NDArray[np.bool_]:
+        return _frozen(np.array([m.HasField("deletion_file") for m in self._messages], dtype=np.bool_))
+
+    @cached_property
+    def num_deleted(self) -> npt.NDArray[np.int64]:
+        found = np.zeros(len(self), dtype=np.int64)
+        positions = np.flatnonzero(self.has_deletions)
+        found[positions] = self._array(
+            [self._messages[position].deletion_file.num_deleted_rows for position in positions.tolist()],
+            limit=MAX_ROWS,
+            what="the number of deleted rows of a fragment",
+        )
+        return _frozen(found)
+
+    @cached_property
+    def num_files(self) -> npt.NDArray[np.int64]:
+        return self._array([len(m.files) for m in self._messages], limit=MAX_ROWS, what="a number of files")
+
+    @cached_property
+    def file_bytes(self) -> npt.NDArray[np.int64]:
+        return self._array(
+            [sum(file.file_size_bytes for file in m.files) for m in self._messages],
+            limit=2**62,
+            what="the size of the files of a fragment",
+        )
+
+    @cached_property
+    def _is_ascending(self) -> bool:
+        return bool((self.ids[1:] > self.ids[:-1]).all())
+
+    @cached_property
+    def _positions(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+        order = np.argsort(self.ids, kind="stable")
+        return order, self.ids[order]
+
+    @cached_property
+    def _serialized(self) -> tuple[bytes, npt.NDArray[np.int64]]:
+        """The fragments as they stand in a manifest, and where each begins; the end is the last entry."""
+        parts = [_delimited(message.SerializeToString()) for message in self._messages]
+        return b"".join(parts), np.cumsum([0, *map(len, parts)], dtype=np.int64)
+
+    def position(self, fragment_id: int) -> int | None:
+        """Return the index of the (first) fragment with this id, or None."""
+        found = self.positions(np.array([fragment_id], dtype=np.int64))
+        return int(found[0]) if found[0] >= 0 else None
+
+    def positions(self, fragment_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+        """Return the index of each fragment id; -1 where there is no such fragment."""
+        order, ordered = self._positions
+        if not len(ordered):
+            return np.full(len(fragment_ids), -1, dtype=np.intp)
+        near = np.minimum(np.searchsorted(ordered, fragment_ids), len(ordered) - 1)
+        return np.where(ordered[near] == fragment_ids, order[near], -1)
+
+    def edited(
+        self,
+        *,
+        replaced: Mapping[int, Fragment] | None = None,
+        removed: Iterable[int] = (),
+        added: Iterable[Fragment] = (),
+    ) -> FragmentList:
+        """Return a list with some fragments replaced or removed by id, and others added, ascending by id.
+
+        Untouched fragments are not converted.
+
+        Raises
+        ------
+        CorruptDataError
+            Two fragments share an id.
+        """
+        if not self._is_ascending:
+            values, counts = np.unique(self.ids, return_counts=True)
+            if len(values) < len(self.ids):
+                raise CorruptDataError(f"{self._source}: two fragments have id {int(values[counts > 1][0])}")
+        gone = set(removed)
+        changed = {key: fragment for key, fragment in (replaced or {}).items() if key not in gone}
+        outdated = self.positions(np.fromiter((*gone, *changed), np.int64))
+        known = self.positions(np.fromiter(changed, np.int64)) >= 0
+        new = [fragment for fragment, is_known in zip(changed.values(), known, strict=True) if is_known]
+        return self._joined(outdated[outdated >= 0], FragmentList.of([*new, *added], source=self._source))
+
+    def _joined(self, outdated: npt.NDArray[np.intp], new: FragmentList) -> FragmentList:
+        """Return a list without the fragments at some positions and with others, ascending by id."""
+        order = None
+        if len(outdated):
+            order = np.delete(np.arange(len(self) + len(new)), outdated)
+        ids = np.concatenate([self.ids, new.ids])
+        chosen = ids if order is None else ids[order]
+        if not (chosen[1:] > chosen[:-1]).all():
+            by_id = np.argsort(chosen, kind="stable")
+            order = by_id if order is None else order[by_id]
+        return self._chosen(order, new)
+
+    def _chosen(self, order: npt.NDArray[np.intp] | None, new: FragmentList) -> FragmentList:
+        """Return some fragments of this and another list, one after the other; all of them without order."""
+        made = FragmentList.__new__(FragmentList)
+        messages = self._messages + new._messages
+        made._messages = messages if order is None else [messages[place] for place in order.tolist()]
+        made._source = self._source
+        for name in ("ids", *_FACTS):
+            if name in self.__dict__:
+                both = np.concatenate([getattr(self, name), getattr(new, name)])
+                made.__dict__[name] = _frozen(both if order is None else both[order])
+        if "_serialized" in self.__dict__:
+            made.__dict__["_serialized"] = _spliced(self._serialized, new._serialized, order)
+        return made
+
+    def with_bases(self, base_of: Callable[[int | None], int | None]) -> FragmentList:
+        """Return a list whose data and deletion files lie in other base paths, by their former ids."""
+        moved = []
+        for message in self._messages:
+            copy = table_pb2.DataFragment()
+            copy.CopyFrom(message)
+            files = [*copy.files, *([copy.deletion_file] if copy.HasField("deletion_file") else ())]
+            for file in files:
+                base_id = base_of(file.base_id if file.HasField("base_id") else None)
+                file.ClearField("base_id")
+                if base_id is not None:
+                    file.base_id = base_id
+            moved.append(copy)
+        return FragmentList(moved, source=self._source)
+
+    def to_proto(self) -> Sequence[table_pb2.DataFragment]:
+        """Return the messages, which belong to this list: copy before changing one."""
+        return self._messages
+
+    def serialize(self) -> bytes:
+        """Return the part of a serialized manifest that the fragments are."""
+        return self._serialized[0]
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> Fragment: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Fragment, ...]: ...
+    def __getitem__(self, index: int | slice) -> Fragment | tuple[Fragment, ...]:
+        if isinstance(index, slice):
+            return tuple(self._fragment(message) for message in self._messages[index])
+        return self._fragment(self._messages[index])
+
+    def __iter__(self) -> Iterator[Fragment]:
+        return (self._fragment(message) for message in self._messages)
+
+    def __repr__(self) -> str:
+        return f"<FragmentList of {len(self)} fragments>"
+
+    def _fragment(self, message: table_pb2.DataFragment) -> Fragment:
+        try:
+            return Fragment.from_proto(message)
+        except UnsupportedFeatureError as err:
+            raise UnsupportedFeatureError(f"{self._source}: fragment {message.id}: {err}") from err
+
+    def _array(self, values: list[int], *, limit: int, what: str) -> npt.NDArray[np.int64]:
+        try:
+            array = np.array(values, dtype=np.uint64)
+        except OverflowError as err:  # a sum
+            raise CorruptDataError(f"{self._source}: {what} is {max(values)}, more than {limit}") from err
+        if len(array) and (largest := int(array.max())) > limit:
+            raise CorruptDataError(f"{self._source}: {what} is {largest}, more than {limit}")
+        return _frozen(array.astype(np.int64))
+
+
+def _frozen(array: npt.NDArray[T]) -> npt.NDArray[T]:
+    array.flags.writeable = False
+    return array
+
+
+def _delimited(message: bytes) -> bytes:
+    """Return an entry of a repeated field: tag, length, message."""
+    length = len(message)
+    varint = bytearray()
+    while length > 0x7F:
+        varint.append(length & 0x7F | 0x80)
+        length >>= 7
+    varint.append(length)
+    return _FIELD_TAG + varint + message
+
+
+def _spliced(
+    first: tuple[bytes, npt.NDArray[np.int64]],
+    second: tuple[bytes, npt.NDArray[np.int64]],
+    order: npt.NDArray[np.intp] | None,
+) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """Return chosen entries of two serialized lists, copied in runs."""
+    data = first[0] + second[0]
+    offsets = np.concatenate([first[1], second[1][1:] + len(first[0])])
+    if order is None:
+        return data, _frozen(offsets)
+    starts, stops = offsets[order], offsets[order + 1]
+    breaks = np.flatnonzero(starts[1:] != stops[:-1]) + 1
+    runs = (
+        zip(starts[[0, *breaks]].tolist(), stops[[*(breaks - 1), -1]].tolist(), strict=True)
+        if len(order)
+        else ()
+    )
+    joined = b"".join(data[start:stop] for start, stop in runs)
+    return joined, np.concatenate([[0], np.cumsum(stops - starts)])
