@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.container import Container
+    from lance_df.file.joined import JoinedContainer
     from lance_df.file.v2_0_columns import Column
     from lance_df.format.schema import Field, Schema
 
@@ -43,7 +44,9 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
 
     version = "2.0"
 
-    def __init__(self, container: Container, column_of: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self, container: Container | JoinedContainer, column_of: Mapping[int, int] | None = None
+    ) -> None:
         self.path = container.path
         self.num_rows = container.num_rows
         self._container = container

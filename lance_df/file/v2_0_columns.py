@@ -20,14 +20,18 @@ from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import rows_of_spans, split_rows
 from lance_df.encodings.v2_0.build import build_decoder, build_end_positions
 from lance_df.encodings.v2_0.ends import Spans
+from lance_df.encodings.v2_0.flat import select
+from lance_df.encodings.v2_0.page_run import StoredPage, kind_of, read_run
 from lance_df.errors import CorruptDataError
-from lance_df.file.io import named
+from lance_df.file.io import named, named_errors
+from lance_df.file.page_groups import SMALL_BYTES, grouped, in_order, rows_of_run
 from lance_df.format.encodings_v2_0 import AllNulls, ListOffsets
 
 if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.encodings.v2_0.decoder import Decoder
     from lance_df.encodings.v2_0.ends import EndPositions
+    from lance_df.file.page_groups import Part
     from lance_df.file.v2_0_pages import ColumnPages
 
 
@@ -63,19 +67,38 @@ class LeafColumn:
         return self.pages.num_rows
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
-        parts = yield from together(
-            [
-                named(self.pages.page_place(number), self._read_page(number, within))
-                for number, within in split_rows(rows, self.pages.starts)
-            ]
-        )
-        return concat_arrays(parts, self.data_type)
+        parts = list(split_rows(rows, self.pages.starts))
+        groups = grouped(parts, self._kind_of)
+        found = yield from together([self._read_group([parts[part] for part in group]) for group in groups])
+        return in_order(concat_arrays(found, self.data_type), parts, groups)
 
     def page_starts(self) -> npt.NDArray[np.int64]:
         return self.pages.starts[:-1]
 
     def page_bytes(self) -> list[tuple[int, int]]:
         return self.pages.stored_bytes()
+
+    def _kind_of(self, number: int) -> object | None:
+        """Return what a small page has in common with others; None if it is to be decoded by itself."""
+        page = self.pages.page(number)
+        if sum(buffer.num_bytes for buffer in page.buffers) > SMALL_BYTES:
+            return None
+        return kind_of(self.pages.encoding(number))
+
+    def _read_group(self, parts: Sequence[Part]) -> IoPlan[pa.Array]:
+        (number, rows), *others = parts
+        if not others:
+            with named_errors(self.pages.page_place(number)):
+                return (yield from self._read_page(number, rows))
+        with named_errors(f"{self.pages.page_place(number)} to {others[-1][0]}"):
+            pages = [
+                StoredPage(
+                    self.pages.encoding(number), self.pages.page(number).num_rows, self.pages.buffers(number)
+                )
+                for number, _ in parts
+            ]
+            values = yield from read_run(pages, self.data_type)
+            return select(values, rows_of_run(parts, [page.num_values for page in pages]))
 
     def _read_page(self, number: int, rows: Rows) -> IoPlan[pa.Array]:
         if number not in self._decoders:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.file.container import Container
+    from lance_df.file.joined import JoinedContainer
     from lance_df.format.encodings_v2_0 import ColumnEncoding, Encoding
     from lance_df.format.file_metadata import PageInfo
 
@@ -32,7 +33,7 @@ class ColumnPages:
         The file and the column, for error messages.
     """
 
-    def __init__(self, container: Container, index: int, name: str) -> None:
+    def __init__(self, container: Container | JoinedContainer, index: int, name: str) -> None:
         self.place = f"{container.path}: column {index} ({name})"
         self._container = container
         self._info = container.column(index)

@@ -19,7 +19,7 @@ from lance_df.format.schema import Schema
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Self
 
     import pyarrow as pa
@@ -30,6 +30,11 @@ ALIGNMENT_BYTES = 64
 COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
 ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
+
+# Pages of one column mostly have the same short encoding, and so have the columns of many small files.
+_COMMON_BYTES = 256
+_MAX_ENCODINGS = 1024
+_encodings: dict[bytes, tuple[str, bytes]] = {}
 
 _ENDING = struct.Struct("<HH4s")
 _FOOTER = struct.Struct("<QQQIIHH4s")
@@ -220,6 +225,44 @@ class ColumnInfo:
         )
 
 
+def join_columns(
+    messages: Iterable[bytes | pa.Buffer], spans: Iterable[tuple[int, int]], *, source: str, column: int
+) -> ColumnInfo:
+    """Return a column of several files as if their pages were those of one.
+
+    Parameters
+    ----------
+    messages
+        The serialized `ColumnMetadata` of each file.
+    spans
+        Where each file starts and stops in what holds them all. Offsets of buffers count from the start of
+        their own file; those of the result from that of the whole.
+    source, column
+        What the files are called together, and the number of the column, for error messages.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedFeatureError
+        As :meth:`ColumnInfo.from_proto`.
+    UnsupportedFeatureError
+        The column itself has buffers, or is encoded in different ways.
+    """
+    place = f"{source}: column {column}"
+    encodings: set[bytes] = set()
+    pages: list[PageInfo] = []
+    for data, (start, stop) in zip(messages, spans, strict=True):
+        message = parse_message(file_pb2.ColumnMetadata, data, source=place, what="the metadata")
+        encodings.add(message.encoding.SerializeToString())
+        if message.buffer_offsets or message.buffer_sizes or len(encodings) > 1:
+            raise UnsupportedFeatureError(f"{place}: not to be joined with that of other files")
+        pages += [_page(page, place, stop, start) for page in message.pages]
+    encoding_url, encoding = "", b""
+    for data in encodings:
+        wrapped = file_pb2.Encoding.FromString(data)
+        encoding_url, encoding = _direct_encoding(wrapped, place, required=False)
+    return ColumnInfo(tuple(pages), encoding_url, encoding, ())
+
+
 def parse_descriptor(data: bytes | pa.Buffer, *, source: str) -> tuple[Schema, int]:
     """Return the schema and the number of rows that global buffer 0 of a 2.x file holds.
 
@@ -232,10 +275,10 @@ def parse_descriptor(data: bytes | pa.Buffer, *, source: str) -> tuple[Schema, i
     return Schema.from_proto(message.schema.fields, message.schema.metadata, source=source), message.length
 
 
-def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int) -> PageInfo:
+def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int, start: int = 0) -> PageInfo:
     url, encoding = _direct_encoding(message.encoding, place, required=True)
     return PageInfo(
-        buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place),
+        buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place, start),
         num_rows=message.length,
         priority=message.priority,
         encoding_url=url,
@@ -244,27 +287,40 @@ def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int) -> 
 
 
 def _buffers(
-    offsets: Sequence[int], sizes: Sequence[int], file_size: int, place: str
+    offsets: Sequence[int], sizes: Sequence[int], stop: int, place: str, start: int = 0
 ) -> tuple[ByteRange, ...]:
+    """Return the buffers of a file that lies between ``start`` and ``stop`` (exclusive)."""
     if len(offsets) != len(sizes):
         raise CorruptDataError(f"{place}: {len(offsets)} buffer offsets, but {len(sizes)} buffer sizes")
-    buffers = tuple(ByteRange(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True))
-    for number, buffer in enumerate(buffers):
-        if buffer.stop > file_size:
+    buffers: list[ByteRange] = []
+    for offset, size in zip(offsets, sizes, strict=True):
+        if (end := start + offset + size) > stop:
             raise CorruptDataError(
-                f"{place}: buffer {number} takes bytes {buffer.start} to {buffer.stop}, "
-                f"but the file has {file_size} bytes"
+                f"{place}: buffer {len(buffers)} takes bytes {offset} to {offset + size}, "
+                f"but the file has {stop - start} bytes"
             )
-    return buffers
+        buffers.append(ByteRange(start + offset, end))
+    return tuple(buffers)
 
 
 def _direct_encoding(message: file_pb2.Encoding, place: str, *, required: bool) -> tuple[str, bytes]:
     location = message.WhichOneof("location")
     if location == "direct":
-        wrapped = parse_message(Any, message.direct.encoding, source=place, what="the encoding")
-        return wrapped.type_url, wrapped.value
+        return _unwrapped(message.direct.encoding, place)
     if required or location == "indirect":
         raise UnsupportedFeatureError(
             f"{place}: the encoding is not stored in the metadata ({location or 'absent'}), expected it there"
         )
     return "", b""
+
+
+def _unwrapped(data: bytes, place: str) -> tuple[str, bytes]:
+    if len(data) <= _COMMON_BYTES and (known := _encodings.get(data)) is not None:
+        return known
+    wrapped = parse_message(Any, data, source=place, what="the encoding")
+    found = wrapped.type_url, wrapped.value
+    if len(data) <= _COMMON_BYTES:
+        if len(_encodings) >= _MAX_ENCODINGS:
+            _encodings.clear()
+        _encodings[data] = found
+    return found

@@ -19,6 +19,7 @@ from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_prune import Pruning, plan_pruning
 from lance_df.table.scan_report import make_report
 from lance_df.table.scan_task import CountTask, FragmentTask, Scan
+from lance_df.table.small_fragments import MAX_FILE_BYTES, SmallFragmentsTask
 
 if TYPE_CHECKING:
     from typing import Self
@@ -37,6 +38,10 @@ _TASKS = 24
 _MIN_TASK_ROWS = 64 * 1024
 _MAX_TASK_ROWS = 1024 * 1024
 _TASK_ALIGNMENT = 1024
+# What small fragments that are read as one have in all; no more than a window.
+_MAX_JOINED = 128
+_MAX_JOINED_ROWS = 64 * 1024
+_MAX_JOINED_BYTES = 4 * 1024 * 1024
 
 
 def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
@@ -150,13 +155,18 @@ def _plan_count(scan: Scan, places: Places, limit: int | None) -> ScanPlan:
 
 
 class _Tasks(Sequence["ScanTask"]):
-    """The tasks of a scan, made when they are asked for: a table may have a hundred thousand fragments."""
+    """The tasks of a scan, made when they are asked for: a table may have a hundred thousand fragments.
 
-    def __init__(self, scan: Scan, places: Places, starts: Bounds, stops: Bounds) -> None:
+    A task is a stretch of a fragment, or several stretches that are small fragments. ``firsts`` has the
+    number of the first stretch of each task, and that of all stretches.
+    """
+
+    def __init__(self, scan: Scan, places: Places, starts: Bounds, stops: Bounds, firsts: Bounds) -> None:
         self._scan = scan
         self._places = places
         self._starts = starts
         self._stops = stops
+        self._firsts = firsts
 
     @classmethod
     def cut(cls, scan: Scan, places: Places) -> Self:
@@ -168,7 +178,8 @@ class _Tasks(Sequence["ScanTask"]):
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         places, rows, counts = (np.repeat(each, counts) for each in (places, rows, counts))
         stops = np.where(number + 1 == counts, rows, _aligned(rows * (number + 1) // counts))
-        return cls(scan, places, _aligned(rows * number // counts), stops)
+        firsts = _first_stretches(scan, places, np.where(counts == 1, rows, size))
+        return cls(scan, places, _aligned(rows * number // counts), stops, firsts)
 
     def first(self, num_rows: int) -> _Tasks:
         """Return the tasks that give the first ``num_rows``, of a scan that returns every live row."""
@@ -176,10 +187,11 @@ class _Tasks(Sequence["ScanTask"]):
         if not self._scan.include_deleted_rows:
             least[self._scan.table.fragments.has_deletions[self._places]] = 0
         kept = np.cumsum(least) - least < num_rows
-        return _Tasks(self._scan, self._places[kept], self._starts[kept], self._stops[kept])
+        firsts = np.arange(int(kept.sum()) + 1)
+        return _Tasks(self._scan, self._places[kept], self._starts[kept], self._stops[kept], firsts)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._firsts) - 1
 
     @overload
     def __getitem__(self, index: int) -> ScanTask: ...
@@ -188,8 +200,34 @@ class _Tasks(Sequence["ScanTask"]):
     def __getitem__(self, index: int | slice) -> ScanTask | Sequence[ScanTask]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
-        place, start, stop = (int(each[index]) for each in (self._places, self._starts, self._stops))
-        return FragmentTask(self._scan, place, start, stop)
+        number = range(len(self))[index]
+        first, stop = self._firsts[number : number + 2].tolist()
+        if stop - first > 1:
+            return SmallFragmentsTask(self._scan, tuple(self._places[first:stop].tolist()))
+        place, begin, end = (int(each[first]) for each in (self._places, self._starts, self._stops))
+        return FragmentTask(self._scan, place, begin, end)
+
+
+def _first_stretches(scan: Scan, places: Places, rows: Bounds) -> Bounds:
+    """Return the first stretch of each task, and the number of all: small fragments share a task.
+
+    Parameters
+    ----------
+    rows
+        Of each stretch; that of a part of a fragment is no small number.
+    """
+    fields = scan.fields()
+    sizes = scan.table.fragments.file_bytes[places]
+    small = (rows < _MAX_JOINED_ROWS // 2) & (sizes > 0) & (sizes <= MAX_FILE_BYTES)
+    if scan.limit is not None or not fields or any(node.is_blob for each in fields for node in each.walk()):
+        small[:] = False
+    begins = np.ones(len(places), np.bool_)
+    follows = small[1:] & small[:-1]
+    for amount, most in ((rows, _MAX_JOINED_ROWS), (sizes, _MAX_JOINED_BYTES), (small, _MAX_JOINED)):
+        filled = np.cumsum(amount) // most
+        follows &= filled[1:] == filled[:-1]
+    begins[1:] = ~follows
+    return np.append(np.flatnonzero(begins), len(places))
 
 
 def _aligned(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

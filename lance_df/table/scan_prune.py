@@ -57,13 +57,20 @@ class Pruning:
 
     def rows(self, reader: FragmentReader) -> RowRanges | None:
         """Return the physical rows of a fragment that may match; ``None`` for all of them."""
-        selected: RowRanges | None = None
-        found = [result.rows(reader.fragment.id) for result in self.by_index]
-        found += [matching_pages(reader, self.schema, condition) for condition in self.conditions]
-        for rows in found:
-            if rows is not None:
-                selected = rows if selected is None else selected.intersect(rows)
-        return selected
+        found = [matching_pages(reader, self.schema, condition) for condition in self.conditions]
+        return _intersection([self.rows_by_index(reader.fragment.id), *found])
+
+    def rows_by_index(self, fragment_id: int) -> RowRanges | None:
+        """Return what indices alone leave of a fragment; ``None`` for all of it."""
+        return _intersection([result.rows(fragment_id) for result in self.by_index])
+
+
+def _intersection(found: Sequence[RowRanges | None]) -> RowRanges | None:
+    selected: RowRanges | None = None
+    for rows in found:
+        if rows is not None:
+            selected = rows if selected is None else selected.intersect(rows)
+    return selected
 
 
 def plan_pruning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -104,8 +104,8 @@ class FragmentTask:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of the scan's schema, in row order. See `ScanTask`."""
-        batches = _Stretch(self.scan, self.place).read(self.start, self.stop)
-        return _sliced(batches, self.scan.batch_rows, self.scan.limit)
+        batches = Stretch(self.scan, FragmentRows(self.scan.table, self.place)).read(self.start, self.stop)
+        return sliced(batches, self.scan.batch_rows, self.scan.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +150,59 @@ class _Match:
         return self.rows[chosen] if not isinstance(self.rows, RowRange) else chosen + self.rows.start
 
 
-class _Stretch:
-    """Reads rows of one fragment for one scan."""
+class RowSource(Protocol):
+    """Physical rows that a scan reads.
 
-    def __init__(self, scan: Scan, place: int) -> None:
-        self._scan = scan
+    Attributes
+    ----------
+    reader
+        Reads stored columns.
+    deleted
+        Which of the rows are deleted, ascending.
+    """
+
+    @property
+    def reader(self) -> FragmentReader: ...
+
+    @property
+    def deleted(self) -> npt.NDArray[np.int64]: ...
+
+    def system_values(self, name: str, rows: Rows) -> pa.Array:
+        """Return the values of a system column."""
+        ...
+
+
+class FragmentRows:
+    """The rows of the fragment at a place of the table's list. A `RowSource`."""
+
+    def __init__(self, table: Table, place: int) -> None:
+        self._table = table
         self._place = place
-        fragment = scan.table.fragments[place]
-        self._reader = FragmentReader(scan.table, fragment)
-        vector = scan.table.deletion_vector(fragment)
-        self._deleted = np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
+        fragment = table.fragments[place]
+        self.reader = FragmentReader(table, fragment)
+        vector = table.deletion_vector(fragment)
+        self.deleted = np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
+
+    def system_values(self, name: str, rows: Rows) -> pa.Array:
+        """Return the values of a system column."""
+        return system_column(self._table, self._place, name, rows)
+
+
+class Stretch:
+    """Reads rows for one scan."""
+
+    def __init__(self, scan: Scan, source: RowSource) -> None:
+        self._scan = scan
+        self._source = source
+        self._reader = source.reader
+        self._deleted = source.deleted
+
+    def read_whole(self, num_rows: int) -> pa.RecordBatch:
+        """Return what is wanted of the first ``num_rows`` rows, read at once."""
+        result = self._process(RowRange(0, num_rows))
+        if result is None:
+            return pa.RecordBatch.from_pylist([], self._scan.schema)
+        return self._gather([result]) if isinstance(result, _Match) else result
 
     def read(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         scan = self._scan
@@ -266,7 +309,7 @@ class _Stretch:
         return values
 
     def _system_values(self, name: str, rows: Rows) -> pa.Array:
-        values = system_column(self._scan.table, self._place, name, rows)
+        values = self._source.system_values(name, rows)
         if name != ROW_ID or not self._scan.include_deleted_rows or (live := self._live(rows)) is None:
             return values
         return pa.array(values.to_numpy(), mask=~live)
@@ -324,7 +367,7 @@ def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
         raise CorruptDataError(f"{name}: holds values of type {array.type}, expected {data_type}") from err
 
 
-def _sliced(
+def sliced(
     batches: Iterator[pa.RecordBatch], batch_rows: int | None, limit: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the first ``limit`` rows, in batches of at most ``batch_rows``."""

@@ -27,14 +27,14 @@ MAX_WINDOW_BYTES = 48 * 1024 * 1024
 
 def window_rows(reader: FragmentReader, fields: Sequence[Field], *, wanted: int | None = None) -> int:
     """Return how many rows of the fields to read at once, so that they take a bounded amount of memory."""
-    width = max(reader.bytes_per_row(fields), sum(_bytes_in_memory(field) for field in fields))
+    width = max(reader.bytes_per_row(fields), sum(bytes_in_memory(field) for field in fields))
     return int(min(wanted or MAX_WINDOW_ROWS, max(1, MAX_WINDOW_BYTES // max(width, 1))))
 
 
-def _bytes_in_memory(field: Field) -> float:
+def bytes_in_memory(field: Field) -> float:
     """Return the bytes that a value of any content takes; a list counts as one item."""
     if field.children:
-        return sum(_bytes_in_memory(child) for child in field.children)
+        return sum(bytes_in_memory(child) for child in field.children)
     return (fixed_width_bits(field.arrow_type()) or 64) / 8
 
 

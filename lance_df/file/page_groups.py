@@ -1,0 +1,64 @@
+"""Small pages of a column that are decoded together, as calls cost more than the work in each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.plan import RowRange, Rows
+from lance_df.encodings.rows import as_positions, rows_of_spans, shift_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+# What larger pages take is work rather than calls.
+SMALL_BYTES = 16 * 1024
+# Fewer pages are not worth the search for what they have in common.
+_MANY = 4
+
+Part: TypeAlias = tuple[int, Rows]
+"""A page, and rows counted from its first one."""
+
+
+def grouped(parts: Sequence[Part], kind_of: Callable[[int], object | None] | None) -> list[list[int]]:
+    """Return positions in ``parts`` group by group.
+
+    Parameters
+    ----------
+    kind_of
+        Says what a page has in common with others of its group; None for a page that is one by itself.
+        Without it each page is.
+    """
+    if kind_of is None or len(parts) < _MANY:
+        return [[part] for part in range(len(parts))]
+    groups: dict[object, list[int]] = {}
+    for part, (number, _) in enumerate(parts):
+        kind = kind_of(number)
+        groups.setdefault(number if kind is None else (kind,), []).append(part)
+    return list(groups.values())
+
+
+def rows_of_run(parts: Sequence[Part], num_rows: Sequence[int]) -> Rows:
+    """Return the rows of several pages, counted from the first row of the first of them."""
+    counts = np.array(num_rows, np.int64)
+    starts = (np.cumsum(counts) - counts).tolist()
+    shifted = [shift_rows(rows, start) for (_, rows), start in zip(parts, starts, strict=True)]
+    bounds = np.array([(rows.start, len(rows)) for rows in shifted if isinstance(rows, RowRange)], np.int64)
+    if len(bounds) == len(shifted):
+        return rows_of_spans(bounds[:, 0], bounds[:, 1])
+    return np.concatenate([as_positions(rows) for rows in shifted])
+
+
+def in_order(values: pa.Array, parts: Sequence[Part], groups: Sequence[Sequence[int]]) -> pa.Array:
+    """Put values, which follow each other as the groups do, in the order of the parts."""
+    if len(groups) in (1, len(parts)):
+        return values
+    lengths = np.fromiter((len(rows) for _, rows in parts), np.int64, len(parts))
+    ordered = np.concatenate(groups)
+    starts = np.empty(len(parts), np.int64)
+    starts[ordered] = np.cumsum(lengths[ordered]) - lengths[ordered]
+    ends = np.cumsum(lengths)
+    places = np.repeat(starts - (ends - lengths), lengths) + np.arange(int(ends[-1]))
+    return values.take(pa.array(places))

@@ -1,0 +1,106 @@
+"""The pages of one column of a 2.1 or 2.2 file, read as one sequence of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.plan import together
+from lance_df.encodings.rows import item_rows, split_rows
+from lance_df.encodings.v2_1.nested import empty_path_array, path_array
+from lance_df.encodings.v2_1.page import open_page
+from lance_df.encodings.v2_1.page_run import StoredPage, common_layout, decode_run
+from lance_df.errors import CorruptDataError
+from lance_df.file.io import named_errors
+from lance_df.file.page_groups import SMALL_BYTES, grouped, in_order, rows_of_run
+from lance_df.format.encodings_v2_1 import parse_page_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.v2_1.page import PageDecoder
+    from lance_df.encodings.v2_1.shape import Leaf
+    from lance_df.file.container import Container
+    from lance_df.file.joined import JoinedContainer
+    from lance_df.file.page_groups import Part
+    from lance_df.format.encodings_v2_1 import PageLayout
+
+
+class Column:
+    """The pages of one column; each is opened when a row of it is first asked for.
+
+    Attributes
+    ----------
+    row_starts
+        The first row of each page, and the number of all rows; items of fixed-size lists of structs are rows
+        here.
+    page_bytes
+        Stored bytes of each page.
+    """
+
+    def __init__(self, container: Container | JoinedContainer, leaf: Leaf) -> None:
+        self._info = container.column(leaf.column)
+        self._place = f"{container.path}: column {leaf.name!r}"
+        self._stored_type = leaf.stored_type
+        self._mapped = container.source.is_memory_mapped
+        self._pages: dict[int, PageDecoder] = {}
+        self._common: dict[tuple[bytes, int, int], PageLayout | None] = {}
+        counts = [0, *(page.num_rows for page in self._info.pages)]
+        expected = container.num_rows * leaf.page_rows_per_row
+        if sum(counts) != expected and not leaf.is_empty_struct:
+            raise CorruptDataError(f"{self._place}: {sum(counts)} rows, the file has {expected}")
+        self.row_starts: npt.NDArray[np.int64] = np.cumsum(np.array(counts, np.int64))
+        self.page_bytes = [sum(buffer.num_bytes for buffer in page.buffers) for page in self._info.pages]
+
+    def read(self, leaf: Leaf, rows: Rows) -> IoPlan[pa.Array]:
+        """Plan the values of ``rows``, with all that lies above them."""
+        parts = list(split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts))
+        if not parts:
+            return empty_path_array(leaf.stored_type, leaf.ancestors)
+        groups = grouped(parts, self._common_layout if leaf.page_rows_per_row == 1 else None)
+        found = yield from together([self._plan([parts[part] for part in group], leaf) for group in groups])
+        with named_errors(self._place):
+            values = concat_arrays(found, found[0].type)
+            return in_order(values, parts, groups)
+
+    def _common_layout(self, number: int) -> PageLayout | None:
+        """Return what a small page has in common with others; None if it is to be decoded by itself."""
+        if self.page_bytes[number] > SMALL_BYTES:
+            return None
+        page = self._info.pages[number]
+        key = (page.encoding, len(page.buffers), page.num_rows)
+        if key not in self._common:
+            with named_errors(f"{self._place}, page {number}"):
+                layout = parse_page_layout(page.encoding_url, page.encoding, source="its encoding")
+            self._common[key] = common_layout(layout, len(page.buffers), page.num_rows)
+        return self._common[key]
+
+    def _plan(self, parts: Sequence[Part], leaf: Leaf) -> IoPlan[pa.Array]:
+        (number, rows), *others = parts
+        layout = self._common_layout(number) if others else None
+        if layout is None:
+            with named_errors(f"{self._place}, page {number}"):
+                slots = yield from self._open(number).decode(rows)
+                return path_array(slots, leaf.ancestors)
+        with named_errors(f"{self._place}, pages {number} to {others[-1][0]}"):
+            infos = [self._info.pages[number] for number, _ in parts]
+            pages = [StoredPage(info.buffers, info.num_rows) for info in infos]
+            slots = yield from decode_run(
+                layout, pages, rows_of_run(parts, [page.num_rows for page in pages]), self._stored_type
+            )
+            return path_array(slots, leaf.ancestors)
+
+    def _open(self, number: int) -> PageDecoder:
+        page = self._pages.get(number)
+        if page is None:
+            info = self._info.pages[number]
+            layout = parse_page_layout(info.encoding_url, info.encoding, source="its encoding")
+            page = open_page(layout, info.buffers, info.num_rows, self._stored_type, mapped=self._mapped)
+            self._pages[number] = page
+        return page

@@ -1,0 +1,157 @@
+"""Read small neighbouring fragments as one: what a fragment costs is mostly what a call costs.
+
+That works where each fragment is one small 2.x file and all files have the same columns. Where they are not
+alike after all, or one is damaged, the fragments are read one by one, which also tells what is wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.rows import as_positions, split_rows
+from lance_df.errors import LanceError
+from lance_df.file.joined import open_joined
+from lance_df.table.deletions import deleted_offsets
+from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.parallel import map_reads
+from lance_df.table.scan_task import FragmentTask, Stretch, sliced
+from lance_df.table.scan_windows import MAX_WINDOW_BYTES, bytes_in_memory
+from lance_df.table.system_columns import system_column
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.file.reader import FileReader
+    from lance_df.format.fragments import Fragment
+    from lance_df.table.scan_task import Scan
+    from lance_df.table.table import Table
+
+# A store answers a request for so many bytes about as fast as one for a few of them.
+MAX_FILE_BYTES = 256 * 1024
+_VERSIONS = ("2.0", "2.1", "2.2")
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFragmentsTask:
+    """All rows of fragments at some places of the table's list. A `ScanTask`."""
+
+    scan: Scan = field(repr=False)
+    places: tuple[int, ...]
+
+    @property
+    def num_rows(self) -> int:
+        return sum(task.num_rows for task in self._tasks())
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(task.num_bytes for task in self._tasks())
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield batches of the scan's schema, in row order. See `ScanTask`."""
+        try:
+            batch = self._joined()
+        except LanceError:
+            batch = None  # it is raised again, if it is an error
+        if batch is not None:
+            yield from sliced((each for each in (batch,)), self.scan.batch_rows, None)
+            return
+        for task in self._tasks():
+            yield from task.read()
+
+    def _tasks(self) -> Iterator[FragmentTask]:
+        rows = self.scan.table.fragments.physical_rows
+        return (FragmentTask(self.scan, place, 0, int(rows[place])) for place in self.places)
+
+    def _joined(self) -> pa.RecordBatch | None:
+        """Return all rows that are wanted; None where fragments are not alike, or only parts are needed."""
+        scan = self.scan
+        fragments = [scan.table.fragments[place] for place in self.places]
+        num_rows = sum(fragment.physical_rows for fragment in fragments)
+        width = sum(bytes_in_memory(each) for each in scan.fields())
+        if (
+            not _are_alike(fragments)
+            or width * num_rows > MAX_WINDOW_BYTES
+            or any(scan.pruning.rows_by_index(fragment.id) is not None for fragment in fragments)
+        ):
+            return None
+        rows = JoinedRows(scan.table, self.places, fragments)
+        # what is learned is kept by data file
+        return Stretch(dataclasses.replace(scan, learns_bounds=False), rows).read_whole(num_rows)
+
+
+class JoinedRows:
+    """The physical rows of several fragments, one after the other. See `FragmentRows`."""
+
+    def __init__(self, table: Table, places: Sequence[int], fragments: Sequence[Fragment]) -> None:
+        self._table = table
+        self._places = places
+        counts = np.fromiter((fragment.physical_rows for fragment in fragments), np.int64, len(fragments))
+        self._starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+        self.deleted = self._deleted(fragments)
+        self.reader: FragmentReader = _JoinedReader(table, fragments, self.deleted)
+
+    def system_values(self, name: str, rows: Rows) -> pa.Array:
+        """Return the values of a system column."""
+        parts = [
+            system_column(self._table, self._places[number], name, within)
+            for number, within in split_rows(rows, self._starts)
+        ]
+        return pa.concat_arrays(parts) if parts else pa.array([], pa.uint64())
+
+    def _deleted(self, fragments: Sequence[Fragment]) -> npt.NDArray[np.int64]:
+        parts = [np.empty(0, np.int64)]
+        for fragment, start in zip(fragments, self._starts.tolist(), strict=False):
+            vector = self._table.deletion_vector(fragment)
+            if vector is not None:
+                parts.append(deleted_offsets(vector) + start)
+        return np.concatenate(parts)
+
+
+class _JoinedReader(FragmentReader):
+    """The columns of several fragments of one data file each."""
+
+    def __init__(self, table: Table, fragments: Sequence[Fragment], deleted: npt.NDArray[np.int64]) -> None:
+        super().__init__(table, fragments[0])
+        self.num_rows = sum(fragment.physical_rows for fragment in fragments)
+        self._all_deleted = deleted
+        self._last_id = fragments[-1].id
+        files = [fragment.files[0] for fragment in fragments]
+        locations = [table.data_file_location(file) for file in files]
+        key = tuple((where.uri, file.size_bytes) for where, file in zip(locations, files, strict=True))
+
+        def opened() -> FileReader:
+            pairs = zip(locations, files, strict=True)
+            contents = map_reads(
+                lambda pair: pair[0].read_start(pair[1].size_bytes), pairs, where=table.location
+            )
+            counts = [fragment.physical_rows for fragment in fragments]
+            return open_joined(self.name, contents, counts, files[0].column_of())
+
+        self._readers[0] = table.shared.joined.get((key, files[0].fields, files[0].column_indices), opened)
+
+    @property
+    def name(self) -> str:
+        return f"{self._table.uri}: fragments {self.fragment.id} to {self._last_id}"
+
+    def _has_live_nulls(self, array: pa.Array, rows: Rows) -> bool:
+        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        return not np.isin(as_positions(rows)[nulls], self._all_deleted).all()
+
+
+def _are_alike(fragments: Sequence[Fragment]) -> bool:
+    kinds = set()
+    for fragment in fragments:
+        if len(fragment.files) != 1 or not fragment.physical_rows:
+            return False
+        (file,) = fragment.files
+        if not 0 < file.size_bytes <= MAX_FILE_BYTES:
+            return False
+        kinds.add((file.fields, file.column_indices, file.version))
+    return len(kinds) == 1 and kinds.pop()[2] in _VERSIONS
