@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.api.namespace_changes import NamespaceChanges
+from lance_df.api.namespace_columns import NamespaceColumns
 from lance_df.api.namespace_health import NamespaceHealth
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import AlreadyExistsError, InvalidInputError
@@ -23,7 +24,7 @@ from lance_df.storage import open_location
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 
 
-class PartitionedNamespace(NamespaceChanges, NamespaceHealth):
+class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceHealth):
     """A partitioned namespace, at one version. Made by `create` or `open`.
 
     Changes move this object on to the version that they made; other objects stay where they are.

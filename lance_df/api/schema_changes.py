@@ -78,7 +78,7 @@ class SchemaChanges(DatasetBase):
         ConflictError
             Another commit forbids this one.
         """
-        schema = _as_schema(transforms)
+        schema = as_schema(transforms)
         if schema is not None:
             self._commit(null_columns(self._table, schema))
             return
@@ -126,7 +126,7 @@ class SchemaChanges(DatasetBase):
         UnsupportedFeatureError
             A cast to another kind of type, or of a column with an index.
         """
-        with columns_altered(self._table, [_alteration(each) for each in alterations]) as operation:
+        with columns_altered(self._table, [as_alteration(each) for each in alterations]) as operation:
             self._commit(operation)
 
     def merge(
@@ -216,14 +216,16 @@ def joined(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Iterat
         yield lookup.take(found.slice(start, _BATCH_ROWS))
 
 
-def _alteration(given: Any) -> Alteration:
+def as_alteration(given: Any) -> Alteration:
+    """Return what a dict as of `AlterColumn` says."""
     known = AlterColumn.__annotations__.keys()
     if not isinstance(given, Mapping) or "path" not in given or not given.keys() <= known:
         raise InvalidInputError(f"an alteration is a dict of {', '.join(known)}, not {given!r:.80}")
     return Alteration(**given)
 
 
-def _as_schema(transforms: Any) -> pa.Schema | None:
+def as_schema(transforms: Any) -> pa.Schema | None:
+    """Return the new columns if they are given by fields or a schema."""
     if isinstance(transforms, pa.Field):
         return pa.schema([transforms])
     if isinstance(transforms, list) and transforms and all(isinstance(each, pa.Field) for each in transforms):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -114,53 +114,9 @@ class NamespaceSchema:
             raise ColumnNotFoundError(f"no column {path!r}; the columns are {names}")
         return found
 
-    def with_added(self, fields: Iterable[pa.Field]) -> NamespaceSchema:
-        """Return the schema with more columns, under new ids.
-
-        Raises
-        ------
-        AlreadyExistsError
-            There is a column of that name.
-        """
-        new = schema_from_arrow(pa.schema(list(fields)), first_id=self.max_field_id + 1)
-        _check_names((*self.columns.fields, *new.fields))
-        return self._with((*self.columns.fields, *new.fields), max(self.max_field_id, new.max_field_id))
-
-    def without(self, names: Sequence[str]) -> NamespaceSchema:
-        """Return the schema without some columns; their ids stay taken.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        InvalidInputError
-            No column would be left.
-        """
-        gone = {self.columns.field(name).id for name in names}
-        kept = tuple(field for field in self.columns.fields if field.id not in gone)
-        if not kept:
-            raise InvalidInputError("a namespace needs at least one column; not all can be dropped")
-        return self._with(kept, self.max_field_id)
-
-    def renamed(self, names: Mapping[str, str]) -> NamespaceSchema:
-        """Return the schema with other names for some columns; the ids stay.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        AlreadyExistsError
-            Two columns would have one name.
-        """
-        new = {self.columns.field(name).id: to for name, to in names.items()}
-        fields = tuple(
-            dataclasses.replace(field, name=new.get(field.id, field.name)) for field in self.columns.fields
-        )
-        _check_names(fields)
-        return self._with(fields, self.max_field_id)
-
-    def _with(self, fields: tuple[Field, ...], max_field_id: int) -> NamespaceSchema:
-        return NamespaceSchema(dataclasses.replace(self.columns, fields=fields), max_field_id)
+    def with_columns(self, columns: Schema) -> NamespaceSchema:
+        """Return the schema with other columns; the ids of those that are gone stay taken."""
+        return NamespaceSchema(columns, max(self.max_field_id, columns.max_field_id))
 
 
 def _check_names(fields: Sequence[Field]) -> None:
