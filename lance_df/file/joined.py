@@ -86,6 +86,8 @@ class JoinedContainer:
         footers = _gathered(data, starts + sizes - Footer.NUM_BYTES, Footer.NUM_BYTES).view(_FOOTER)[:, 0]
         if (footers["ending"] != footers["ending"][0]).any() or len(np.unique(footers["num_columns"])) > 1:
             raise UnsupportedFeatureError(f"{path}: the files are not of one kind")
+        if (footers["columns_start"] > (sizes - Footer.NUM_BYTES).astype(np.uint64)).any():
+            raise CorruptDataError(f"{path}: column metadata starts after its file")
         self._spans = list(zip(starts.tolist(), (starts + sizes).tolist(), strict=True))
         self._metadata = self._table(data, footers["column_table"], self.num_columns, starts, sizes)
         self._columns: dict[int, ColumnInfo] = {}

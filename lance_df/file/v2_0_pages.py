@@ -37,7 +37,7 @@ class ColumnPages:
         self.place = f"{container.path}: column {index} ({name})"
         self._container = container
         self._info = container.column(index)
-        self._encodings: dict[int, Encoding] = {}
+        self._encodings: dict[tuple[str, bytes], Encoding] = {}
         total = sum(page.num_rows for page in self._info.pages)
         if total > _MAX_ROWS:
             raise CorruptDataError(f"{self.place}: the pages claim to have {total} rows")
@@ -69,11 +69,12 @@ class ColumnPages:
 
     def encoding(self, number: int) -> Encoding:
         """Return the encoding of a page. Raises what `parse_array_encoding` does, with the place."""
-        if number not in self._encodings:
-            page = self.page(number)
+        page = self.page(number)
+        key = page.encoding_url, page.encoding
+        if (known := self._encodings.get(key)) is None:
             with named_errors(self.page_place(number)):
-                self._encodings[number] = parse_array_encoding(page.encoding_url, page.encoding)
-        return self._encodings[number]
+                known = self._encodings[key] = parse_array_encoding(*key)
+        return known
 
     def buffers(self, number: int) -> BufferTable:
         """Return what the encoding of a page can refer to."""
