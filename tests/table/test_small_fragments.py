@@ -1,6 +1,6 @@
 """Small fragments that are read as one give what they give one by one."""
 
-import datetime
+import datetime as dt
 import shutil
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def _rows() -> pa.Table:
             "wide": pa.array([text.encode() for text in texts], pa.large_binary()),
             "same": pa.array(["x"] * _ROWS),
             "none": pa.nulls(_ROWS, pa.int32()),
-            "day": pa.array([datetime.date(2020, 1, 1) + datetime.timedelta(int(n)) for n in number]),
+            "day": pa.array([dt.date(2020, 1, 1) + dt.timedelta(int(n)) for n in number]),
             "vector": pa.array(rng.random((_ROWS, 3)).tolist(), pa.list_(pa.float32(), 3)),
             "list": pa.array([list(range(int(n) % 4)) for n in number], pa.list_(pa.int32())),
             "struct": pa.array([{"a": int(n), "b": None if n % 3 else str(n)} for n in number]),
