@@ -300,7 +300,8 @@ class _TermTranslator(_Translator):
         condition = Unknown(plain_name(expr.canonical_name()), term)
         if isinstance(found, Unknown):
             return condition
-        return found if _is_plain(term) else And((found, condition))
+        # without a text: what has been found says it to people
+        return found if _is_plain(term) else And((found, Unknown("", term)))
 
 
 def _is_junction(expr: Any) -> bool:

@@ -53,13 +53,22 @@ def _lines(table: TableReport) -> Iterable[str]:
     yield f"{table.table} (version {table.version})"
     if table.partitions is not None:
         yield f"  partitions {_of(table.partitions)}"
+    for spec in table.specs:
+        yield f"    {spec.spec}: {_of(spec.partitions)}"
+        yield f"      __manifest: {spec.predicate}"
+        for reason in spec.reasons:
+            yield f"      no help: {reason.conjunct}: {reason.effect}"
     yield f"  fragments {_of(table.fragments)}, pages {_of(table.pages)}, bytes {_bytes_of(table.bytes)}"
     for reason in table.reasons:
         yield f"  {reason.conjunct}: {reason.effect}"
 
 
 def _row(table: TableReport) -> str:
-    why = "<br>".join(html.escape(f"{reason.conjunct}: {reason.effect}") for reason in table.reasons)
+    lines = [f"{reason.conjunct}: {reason.effect}" for reason in table.reasons]
+    for spec in table.specs:
+        lines += [f"{spec.spec}: {_of(spec.partitions)}: {spec.predicate}"]
+        lines += [f"no help in {spec.spec}: {reason.conjunct}: {reason.effect}" for reason in spec.reasons]
+    why = "<br>".join(map(html.escape, lines))
     cells = (
         html.escape(table.table),
         str(table.version),

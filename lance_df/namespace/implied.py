@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError
+from lance_df.expr.floats import float_values
 from lance_df.expr.literals import bind_literals, compare, integer_limits, is_in
 from lance_df.expr.nodes import (
     And,
@@ -211,6 +211,7 @@ def calendar_fields(fields: Sequence[SourcedField]) -> dict[TransformKind, Parti
 
 def _with_both_zeros(values: pa.Array) -> pa.Array:
     """Return the values, and where a zero is among them that of the other sign: they are equal."""
-    if not pa.types.is_floating(values.type) or not pc.any(pc.equal(values, 0)).as_py():
+    if not pa.types.is_floating(values.type):
         return values
-    return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)])
+    is_zero = float_values(values) == 0
+    return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)]) if is_zero.any() else values

@@ -57,7 +57,7 @@ class NumberedMembers(NamespaceSnapshot):
                 for number, plan in enumerate(plans)
                 for task in plan.tasks
             ]
-        return ScanPlan(schema, tasks, lambda: self._report(plans, len(self._tables)))
+        return ScanPlan(schema, tasks, lambda: self._report(plans, len(self._tables), ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,9 +140,10 @@ class Projector:
         """Return what it implies that a column has one of some values."""
         found = [(field, field.values([values])) for field in self._single.get(path, ())]
         known = [(field, column) for field, column in found if column is not None]
-        for field, column in known:
-            self._observe(field, [values], field.equals_any(column))
-        return _among_tuples(known)
+        apart = [field.equals_any(column) for field, column in known]
+        for (field, _), implied in zip(known, apart, strict=True):
+            self._observe(field, [values], implied)
+        return both([*apart, _among_tuples(known)])
 
     def _of_conjunction(self, operands: Sequence[Predicate]) -> Predicate:
         parts = [self._project(operand) for operand in operands]
@@ -236,18 +237,14 @@ def _combined(columns: Sequence[pa.Array]) -> list[pa.Array]:
 
 
 def _among_tuples(known: Sequence[tuple[SourcedField, pa.Array]]) -> Predicate:
-    """Return that the fields have the values of some row together."""
-    apart = both([field.equals_any(values) for field, values in known])
-    codes = np.stack(
-        [_codes(values) for _, values in known] or [np.zeros(1, np.int64)],
-        axis=1,
-    )
+    """Return that the fields have the values of some row together, where that says more than each alone."""
+    if len(known) < 2:
+        return NOTHING
+    codes = np.stack([_codes(values) for _, values in known], axis=1)
     distinct = np.unique(codes, axis=0)
     if len(distinct) == np.prod([len(np.unique(column)) for column in codes.T]):
-        return apart
-    if len(distinct) > _MAX_TUPLES:
-        return apart
-    return both([apart, _grouped(known)])
+        return NOTHING
+    return NOTHING if len(distinct) > _MAX_TUPLES else _grouped(known)
 
 
 def _grouped(known: Sequence[tuple[SourcedField, pa.Array]]) -> Predicate:

@@ -14,18 +14,20 @@ from lance_df.namespace.member import open_member
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.partition_spec import KEY_PREFIX
 from lance_df.namespace.pruning import KeptMembers, kept_members
+from lance_df.namespace.pruning_report import manifest_query, spec_reports
 from lance_df.table.caches import LruCache
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns
-from lance_df.table.scan_plan import Count, ScanPlan, ScanTask, TableReport
+from lance_df.table.scan_plan import Count, ScanPlan, ScanTask, SpecReport, TableReport
 from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
+    from lance_df.expr.nodes import Predicate
     from lance_df.storage import Location
     from lance_df.table.scan_plan import ScanRequest
     from lance_df.table.table import Table
@@ -106,7 +108,15 @@ class NamespaceSnapshot:
         ]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         arrow = pa.schema([column.output for column in output], schema.arrow_metadata)
-        return ScanPlan(arrow, tasks, lambda: self._report(plans, len(self.manifest.members)))
+        return ScanPlan(
+            arrow, tasks, lambda: self._report(plans, len(self.manifest.members), self._specs(request, kept))
+        )
+
+    def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
+        """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""
+        kept = self.kept(request)
+        for table, choice in zip(self._open(kept.places), kept.choices.tolist(), strict=True):
+            yield table, kept.residuals[choice]
 
     def count_rows(self) -> int:
         """Return the number of rows, without reading any."""
@@ -131,7 +141,12 @@ class NamespaceSnapshot:
 
         return map_reads(opened, wanted, where=self.root)
 
-    def _report(self, plans: Sequence[ScanPlan], num_partitions: int) -> TableReport:
+    def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
+        return spec_reports(self.manifest, request.predicate, request.hint, kept.places)
+
+    def _report(
+        self, plans: Sequence[ScanPlan], num_partitions: int, specs: Sequence[SpecReport]
+    ) -> TableReport:
         reports = [plan.report for plan in plans]
 
         def total(counts: Iterable[Count]) -> Count:
@@ -142,6 +157,8 @@ class NamespaceSnapshot:
             table=self.uri,
             version=self.version,
             partitions=Count(len(plans), num_partitions),
+            specs=tuple(specs),
+            manifest_query=manifest_query(specs) if specs else None,
             fragments=total(report.fragments for report in reports),
             pages=total(report.pages for report in reports),
             bytes=total(report.bytes for report in reports),

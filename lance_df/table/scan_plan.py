@@ -28,10 +28,31 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class SpecReport:
+    """What a scan of a namespace makes of the partitions of one version of its spec.
+
+    Attributes
+    ----------
+    spec
+        The version and its fields, as text.
+    predicate
+        What is asked of ``__manifest`` for this version, as SQL.
+    reasons
+        The conjuncts that did not help, and why.
+    """
+
+    spec: str
+    partitions: Count
+    predicate: str
+    reasons: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableReport:
     """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns.
 
-    ``partitions`` are those of a namespace; its other counts are those of the partitions that are kept.
+    ``partitions`` are those of a namespace, ``specs`` the same by spec version, ``manifest_query`` the query
+    that finds them in ``__manifest``; its other counts are those of the partitions that are kept.
     """
 
     table: str
@@ -41,6 +62,8 @@ class TableReport:
     bytes: Count
     reasons: tuple[Reason, ...] = ()
     partitions: Count | None = None
+    specs: tuple[SpecReport, ...] = ()
+    manifest_query: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
