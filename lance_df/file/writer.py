@@ -8,7 +8,7 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -118,9 +118,9 @@ class FileWriter:
                 f"got the lengths {[len(array) for array in arrays]}"
             )
         for column, array in enumerate(self._without_blobs(arrays)):
-            for piece in _pieces(array, self._page_bytes):
+            for piece, num_bytes in _pieces(array, self._page_bytes):
                 pending = self._pending[column]
-                pending.add(piece)
+                pending.add(piece, num_bytes)
                 if pending.num_bytes >= self._page_bytes:
                     self._flush(column)
         self.num_rows += len(arrays[0]) if arrays else 0
@@ -257,11 +257,15 @@ class _FullPage:
     encode: Callable[[], EncodedRows]
 
 
+@cache
+def _num_threads() -> int:
+    return min(os.cpu_count() or 1, _MAX_THREADS)
+
+
 class _EncoderPool:
     """Encodes a few pages at once, and gives them back in the order in which they came."""
 
     def __init__(self) -> None:
-        self._num_threads = min(os.cpu_count() or 1, _MAX_THREADS)
         self._waiting: deque[tuple[_FullPage, Future[EncodedRows] | None]] = deque()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -272,13 +276,13 @@ class _EncoderPool:
     @property
     def is_full(self) -> bool:
         """Whether as many pages wait as can be worked on at once."""
-        return len(self._waiting) > self._num_threads
+        return len(self._waiting) > _num_threads()
 
     def add(self, page: _FullPage) -> None:
         future = None
         if page.num_bytes >= _MIN_THREAD_BYTES:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._num_threads, "lance-df-encode")
+                self._threads = ThreadPoolExecutor(_num_threads(), "lance-df-encode")
             future = self._threads.submit(page.encode)
         self._waiting.append((page, future))
 
@@ -304,10 +308,10 @@ class _PendingColumn:
         self.first_row = 0
         self._arrays: list[pa.Array] = []
 
-    def add(self, array: pa.Array) -> None:
+    def add(self, array: pa.Array, num_bytes: int) -> None:
         if len(array):
             self._arrays.append(array)
-            self.num_bytes += array.nbytes
+            self.num_bytes += num_bytes
             self.num_rows += len(array)
 
     def take(self) -> list[pa.Array]:
@@ -340,9 +344,11 @@ def _stored_field(field: Field) -> Field:
     return field.with_children(_stored_field(child) for child in field.children)
 
 
-def _pieces(array: pa.Array, page_bytes: int) -> list[pa.Array]:
+def _pieces(array: pa.Array, page_bytes: int) -> list[tuple[pa.Array, int]]:
+    """Cut an array into pieces of about a page at most; return them with their bytes."""
     num_bytes = array.nbytes
     if num_bytes <= page_bytes or len(array) < 2:
-        return [array]
+        return [(array, num_bytes)]
     rows = max(1, len(array) * page_bytes // num_bytes)
-    return [array.slice(start, rows) for start in range(0, len(array), rows)]
+    pieces = [array.slice(start, rows) for start in range(0, len(array), rows)]
+    return [(piece, piece.nbytes) for piece in pieces]

@@ -31,15 +31,15 @@ class FeatureFlag(IntFlag):
 
 
 # Bits that pylance 14 refuses as corrupt when only one of the two words has them.
-PAIRED = (
+#
+# Plain numbers from here on: the complement of an `IntFlag` holds its own members only.
+PAIRED = int(
     FeatureFlag.MIXED_FILE_VERSIONS
     | FeatureFlag.FRAGMENT_REUSE_INDEX
     | FeatureFlag.MANAGED_BLOBS
     | FeatureFlag.ZONE_WRITE_SEEDS
 )
 
-# Plain numbers: the complement of an `IntFlag` holds its own members only.
-#
 # Data files are read by the version that each of them names, covering fields concern the use of an index
 # only, and indices with a reuse index are not used; so none of these changes what a scan returns.
 READABLE = int(

@@ -36,11 +36,8 @@ def serialize_descriptor(schema: Schema, num_rows: int) -> bytes:
 
 def serialize_column(pages: Sequence[PageInfo], *, is_blob: bool = False) -> bytes:
     """Return the metadata of a column of plain values, or of descriptions of blobs as 2.0 files have them."""
-    values = encodings_v2_0_pb2.ColumnEncoding(values=Empty())
-    if is_blob:
-        values = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.ColumnEncoding.Blob(inner=values))
     message = file_pb2.ColumnMetadata(
-        encoding=_direct(COLUMN_ENCODING_URL, values.SerializeToString()),
+        encoding=_BLOBS if is_blob else _VALUES,
         pages=[
             file_pb2.ColumnMetadata.Page(
                 buffer_offsets=[buffer.start for buffer in page.buffers],
@@ -90,3 +87,9 @@ def serialize_tables_and_footer(
 def _direct(type_url: str, encoding: bytes) -> file_pb2.Encoding:
     wrapped = Any(type_url=type_url, value=encoding).SerializeToString()
     return file_pb2.Encoding(direct=file_pb2.DirectEncoding(encoding=wrapped))
+
+
+_values = encodings_v2_0_pb2.ColumnEncoding(values=Empty())
+_blobs = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.ColumnEncoding.Blob(inner=_values))
+_VALUES = _direct(COLUMN_ENCODING_URL, _values.SerializeToString())
+_BLOBS = _direct(COLUMN_ENCODING_URL, _blobs.SerializeToString())

@@ -25,6 +25,7 @@ T = TypeVar("T", bound=np.generic)
 
 # of `fragments` in `Manifest`, followed by a length
 _FIELD_TAG = b"\x12"
+_NOWHERE = np.array([], dtype=np.intp)
 _FACTS = ("physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes")
 
 
@@ -140,6 +141,8 @@ class FragmentList(Sequence[Fragment]):
             if len(values) < len(self.ids):
                 raise CorruptDataError(f"{self._source}: two fragments have id {int(values[counts > 1][0])}")
         gone = set(removed)
+        if not gone and not replaced:
+            return self._joined(_NOWHERE, FragmentList.of(added, source=self._source))
         changed = {key: fragment for key, fragment in (replaced or {}).items() if key not in gone}
         outdated = self.positions(np.fromiter((*gone, *changed), np.int64))
         known = self.positions(np.fromiter(changed, np.int64)) >= 0

@@ -129,7 +129,8 @@ class Field:
 
     def with_children(self, children: Iterable[Field]) -> Field:
         """Return the field with other children; the id stays."""
-        return dataclasses.replace(self, children=tuple(children))
+        changed = tuple(children)
+        return dataclasses.replace(self, children=changed) if changed or self.children else self
 
     def only(self, ids: frozenset[int] | set[int]) -> Field | None:
         """Return the field reduced to the leaves whose ids are given, or None when none is left."""

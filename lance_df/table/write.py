@@ -26,10 +26,10 @@ from lance_df.format.transaction import Transaction
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.base_paths_write import checked_bases, choose_targets, numbered_bases
 from lance_df.table.commit.loop import TRANSACTIONS_DIR, commit, create_table
-from lance_df.table.conform import schema_to_write
+from lance_df.table.fitting_schema import FITTING_SCHEMAS
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.history import History
-from lance_df.table.schema_rules import check_complete, check_schema, resolve_version
+from lance_df.table.schema_rules import check_schema, resolve_version
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 from lance_df.table.zone_map_writer import ZoneMapBuilder
 
@@ -258,10 +258,7 @@ def _plan_append(
     table: Location, latest: ManifestFile, data_schema: pa.Schema, options: WriteOptions
 ) -> _Plan:
     version = _version_to_append(table, latest.manifest, options)
-    schema = schema_to_write(data_schema, latest.manifest.schema)
-    check_schema(schema, version)
-    check_complete(schema, latest.manifest.schema, version)
-
+    schema = FITTING_SCHEMAS.get(data_schema, latest.manifest.schema, version)
     targets = _targets(table, latest.manifest.base_paths, options)
     return _Plan(schema, version, targets, latest, Append)
 

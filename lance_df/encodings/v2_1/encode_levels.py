@@ -134,8 +134,25 @@ def leaf_columns(field: Field, array: pa.Array) -> Iterator[LeafColumn]:
     InvalidInputError
         A null where the schema allows none.
     """
+    if not (field.children or array.null_count or pa.types.is_dictionary(array.type)):
+        yield _flat_leaf(field, array)
+        return
     slots = _Slots(kinds=(), num_slots=len(array), num_rows=len(array))
     yield from _walk(field, field.name, array, slots)
+
+
+def _flat_leaf(field: Field, array: pa.Array) -> LeafColumn:
+    """Return a column that is its values and nothing else."""
+    return LeafColumn(
+        field=field,
+        path=field.name,
+        values=array,
+        layers=(RepDefLayer.ALL_VALID_ITEM,),
+        repetition=None,
+        definition=None,
+        max_visible=0,
+        num_rows=len(array),
+    )
 
 
 def _walk(field: Field, path: str, array: pa.Array, slots: _Slots) -> Iterator[LeafColumn]:

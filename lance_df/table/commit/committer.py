@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -269,8 +268,7 @@ class Committer:
     def _write_hint(self, version: int) -> None:
         # it saves slow listings, and may be missing or stale
         with suppress(LanceError):
-            hint = json.dumps({"version": version}, separators=(",", ":")).encode()
-            (self.location / VERSIONS_DIR / _HINT).put(hint, durable=False)
+            (self.location / VERSIONS_DIR / _HINT).put(b'{"version":%d}' % version, durable=False)
 
 
 @contextmanager

@@ -91,6 +91,6 @@ def _format_of(table: Table) -> str:
 
 def _covering(table: Table) -> tuple[IndexMetadata, ...]:
     indices = table.manifest_file.read_indices()
-    if table.manifest.trusts_index_coverage:
+    if not indices or table.manifest.trusts_index_coverage:
         return indices
     return tuple(dataclasses.replace(index, fragment_bitmap=None) for index in indices)
