@@ -7,27 +7,24 @@ version.
 from __future__ import annotations
 
 import contextvars
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset
 
 from lance_df.compute.compat import CatalogProvider, NameList, Schema, SchemaProvider, Table
+from lance_df.engine.folders import MemberTables, TableFolder, Tables, spelt_like, tables_of_schema
+from lance_df.engine.parts import PartSource, metadata_names
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
 from lance_df.errors import InvalidInputError, LanceError
-from lance_df.namespace.snapshot import holds_namespace
-from lance_df.storage import Location
-from lance_df.table.parallel import map_reads
-from lance_df.table.versions import VERSIONS_DIR
+from lance_df.namespace.names import SEPARATOR
 
 T = TypeVar("T")
-
-SUFFIX = ".lance"
 
 
 def outside_runtime(function: Callable[[], T]) -> T:
@@ -35,84 +32,6 @@ def outside_runtime(function: Callable[[], T]) -> T:
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(context.run, function).result()
-
-
-class TableFolder:
-    """The tables of one folder, live: ``x`` is sub-folder ``x.lance``, or ``x`` when it holds a table."""
-
-    def __init__(self, location: Location, storage_options: Mapping[str, Any] | None) -> None:
-        self.location = location
-        self._storage_options = storage_options
-        self._sources: dict[str, TableSource] = {}
-        self._bare_tables: set[str] = set()
-        self._lock = threading.Lock()
-
-    def names(self) -> list[str]:
-        """Return the names of the tables that are there now."""
-        marked, others = self._folders()
-        return [*marked, *self._tables_among([name for name in others if name not in marked])]
-
-    def subfolders(self) -> list[str]:
-        """Return the names of the folders that are no tables: they are schemas."""
-        _, others = self._folders()
-        tables = set(self._tables_among(others))
-        return [name for name in others if name not in tables]
-
-    def source(self, name: str) -> TableSource | None:
-        """Return the table called ``name``, or the one that differs only in case when SQL lower-cased it.
-
-        Raises
-        ------
-        InvalidInputError
-            Several tables differ only in case, and none is spelt like ``name``.
-        """
-        marked, others = self._folders()
-        alike = [other for other in others if other not in marked and other.lower() == name.lower()]
-        found = spelt_like(name, [*marked, *self._tables_among(alike)])
-        if found is None:
-            return None
-        folder = found + SUFFIX if found in marked else found
-        with self._lock:
-            if folder not in self._sources:
-                place = (self.location / folder).uri
-                self._sources[folder] = TableSource(place, storage_options=self._storage_options)
-            return self._sources[folder]
-
-    def subfolder(self, name: str) -> TableFolder | None:
-        """Return the folder ``name``, found as tables are."""
-        found = spelt_like(name, self._folders()[1])
-        return None if found is None else TableFolder(self.location / found, self._storage_options)
-
-    def _folders(self) -> tuple[list[str], list[str]]:
-        """Return the names of what is marked as a table by its suffix, and the other folders."""
-        folders = [entry.name for entry in self.location.list() if entry.is_directory]
-        marked = [name.removesuffix(SUFFIX) for name in folders if name.endswith(SUFFIX)]
-        return marked, [name for name in folders if not name.endswith(SUFFIX) and name[0] not in "._"]
-
-    def _tables_among(self, folders: list[str]) -> list[str]:
-        unknown = [name for name in folders if name not in self._bare_tables]
-        answers = map_reads(lambda name: holds_table(self.location / name), unknown, where=self.location)
-        self._bare_tables.update(name for name, is_table in zip(unknown, answers, strict=True) if is_table)
-        return [name for name in folders if name in self._bare_tables]
-
-
-def holds_table(folder: Location) -> bool:
-    """Whether a folder is a Lance table, or a partitioned namespace, which is one table in SQL."""
-    return (folder / VERSIONS_DIR).exists() or holds_namespace(folder)
-
-
-def spelt_like(name: str, names: list[str]) -> str | None:
-    """Return the one of ``names`` that SQL's ``name`` means; SQL lower-cases what is not quoted."""
-    if name in names:
-        return name
-    if name != name.lower():
-        return None
-    alike = [other for other in names if other.lower() == name]
-    if len(alike) > 1:
-        raise InvalidInputError(
-            f"{name} may be any of {', '.join(map(repr, alike))}; quote the one that is meant"
-        )
-    return alike[0] if alike else None
 
 
 def _noted(error: LanceError) -> LanceError:
@@ -139,19 +58,21 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
     """
 
     def __init__(
-        self, name: str, inner: Schema, *, folder: TableFolder | None = None, lenient: bool = False
+        self, name: str, inner: Schema, *, folder: Tables | None = None, lenient: bool = False
     ) -> None:
         self.name = name
         self.lenient = lenient
         self._inner = inner
-        self._folder = folder
+        self.folder = folder
         self._registered: dict[str, TableSource] = {}
         self._views: dict[str, Callable[[], Any]] = {}
 
     @property
     def table_names(self) -> NameList:
-        found = [] if self._folder is None else self._folder.names()
-        return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *found]))
+        found = [] if self.folder is None else self.folder.names()
+        whole = [*self.namespaces(), *([] if self.folder is None else self.folder.namespaces())]
+        about = [each for name in whole for each in metadata_names(name)]
+        return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *found, *about]))
 
     @property
     def owner_name(self) -> None:  # DataFusion reads an attribute
@@ -166,7 +87,14 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
             raise
 
     def table_exist(self, name: str) -> bool:
-        return name in self._registered or name in self._inner.table_names() or self._in_folder(name)
+        if name in self._registered or name in self._inner.table_names() or self._in_folder(name):
+            return True
+        source = self._about(name)
+        return source is not None and source.parent.is_namespace
+
+    def namespaces(self) -> dict[str, TableSource]:
+        """Return the partitioned namespaces that were given a name."""
+        return {name: source for name, source in self._registered.items() if source.is_namespace}
 
     def add(self, name: str, source: TableSource) -> None:
         """Give ``name`` to a Lance table, taking it from whatever had it."""
@@ -197,39 +125,59 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         source = self._registered.get(name)
         if source is None and name in self._inner.table_names():
             return outside_runtime(self._views.get(name) or (lambda: self._inner.table(name)))
-        if source is None and self._folder is not None:
-            source = self._folder.source(name)
-        return None if source is None else self._provider(source, name)
+        found = source or self._from_folder(name) or self._about(name)
+        return None if found is None else self._provider(found, name)
+
+    def _from_folder(self, name: str) -> TableSource | PartSource | None:
+        return None if self.folder is None else self.folder.source(name)
+
+    def _about(self, name: str) -> PartSource | None:
+        """Return the table about a namespace that ``events$partitions`` means."""
+        owner, separator, kind = name.rpartition(SEPARATOR)
+        if not separator:
+            return None
+        source = self._registered.get(owner) or self._from_folder(owner)
+        return source.parts.table(kind) if isinstance(source, TableSource) else None
 
     def _in_folder(self, name: str) -> bool:
-        return self._folder is not None and spelt_like(name, self._folder.names()) is not None
+        return self.folder is not None and spelt_like(name, self.folder.names()) is not None
 
-    def _provider(self, source: TableSource, name: str) -> Any:
+    def _provider(self, source: TableSource | PartSource, name: str) -> Any:
         statement = current_statement()
         if statement is not None:
             return statement.resolve(source, self.name, name)
-        if not self.lenient:
-            return LanceTableProvider(source.current())
+        return ListedTable(source) if self.lenient else LanceTableProvider(source.current())
+
+
+class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """Stands in listings for a table, which is opened when its columns are asked for.
+
+    One that does not open is shown without columns.
+    """
+
+    def __init__(self, source: TableSource | PartSource) -> None:
+        self._source = source
+
+    @cached_property
+    def schema(self) -> pa.Schema:
         try:
-            return LanceTableProvider(source.current())
-        except LanceError as err:
-            return UnreadableTable(err)
+            return self._source.listed_schema()
+        except LanceError:
+            return pa.schema([])
 
+    def scanner(self, columns: list[str] | None = None, **options: Any) -> Any:
+        return self._opened.scanner(columns, **options)
 
-class UnreadableTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """Stands in listings for a table that does not open."""
+    def get_fragments(self, filter: Any = None) -> Any:  # noqa: A002 - DataFusion's name
+        return self._opened.get_fragments(filter)
 
-    schema = pa.schema([])
-
-    def __init__(self, error: LanceError) -> None:
-        self._error = error
-
-    def scanner(self, **_: Any) -> Any:
-        raise self._error
+    @cached_property
+    def _opened(self) -> LanceTableProvider:
+        return LanceTableProvider(self._source.current())
 
 
 class FolderCatalog(CatalogProvider):  # type: ignore[misc]
-    """A catalog whose default schema is a folder; the folders in it are the other schemas."""
+    """A catalog whose default schema is a folder; see `tables_of_schema` for the others."""
 
     def __init__(self, inner: Any, default: LanceSchema, folder: TableFolder) -> None:
         self._inner = inner
@@ -239,19 +187,25 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
 
     @property
     def schema_names(self) -> NameList:
-        return NameList({*self._inner.schema_names(), *self._folder.subfolders(), self._default.name})
+        folder = self._folder
+        found = {*folder.subfolders(), *folder.directory.namespaces(), *folder.namespaces()}
+        found.update(self._default.namespaces())
+        return NameList(found | {*self._inner.schema_names(), self._default.name})
 
     def schema(self, name: str) -> LanceSchema | None:
         if name == self._default.name:
             return self._default
         if name in self._inner.schema_names():
             return self._inner.schema(name)
-        folder = self._folder.subfolder(name)
-        if folder is None:
+        whole = self._default.namespaces().get(name)
+        tables = tables_of_schema(self._folder, name) if whole is None else MemberTables(whole)
+        if tables is None:
             return None
-        return self._schemas.setdefault(
-            folder.location.name, LanceSchema(name, Schema.memory_schema(), folder=folder, lenient=True)
-        )
+        # what is there now, beside what was registered there before
+        new = LanceSchema(name, Schema.memory_schema(), folder=tables, lenient=True)
+        known = self._schemas.setdefault(name, new)
+        known.folder = tables
+        return known
 
     def register_schema(self, name: str, schema: Any) -> None:
         if not isinstance(schema, LanceSchema):

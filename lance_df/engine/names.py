@@ -5,7 +5,8 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from lance_df.compute.compat import Catalog, PlainSessionContext, Schema, default_place
-from lance_df.engine.catalog import FolderCatalog, LanceSchema, TableFolder
+from lance_df.engine.catalog import FolderCatalog, LanceSchema
+from lance_df.engine.folders import TableFolder
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
 
 

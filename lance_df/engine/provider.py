@@ -14,7 +14,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,11 +32,14 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_run import run_tasks
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from lance_df.engine.plan_walk import LogicalScan
+    from lance_df.namespace.metadata_tables import MetadataTable
     from lance_df.table.scan_plan import ScanTask
-    from lance_df.table.table import Table
+
+    Scanned: TypeAlias = Table | NamespaceSnapshot | MetadataTable
 
 _MAX_CACHED_PLANS = 16
 _COUNT_BATCH_ROWS = 1 << 20
@@ -100,7 +103,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        table: Table | NamespaceSnapshot,
+        table: Scanned,
         *,
         num_partitions: int | None = None,
         extra_columns: tuple[str, ...] = (),
@@ -231,11 +234,11 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             yield task
 
 
-def _planned(table: Table | NamespaceSnapshot, request: ScanRequest) -> ScanPlan:
-    return table.plan_scan(request) if isinstance(table, NamespaceSnapshot) else plan_scan(table, request)
+def _planned(table: Scanned, request: ScanRequest) -> ScanPlan:
+    return plan_scan(table, request) if isinstance(table, Table) else table.plan_scan(request)
 
 
-def _schema_of(table: Table | NamespaceSnapshot, columns: tuple[str, ...]) -> pa.Schema:
+def _schema_of(table: Scanned, columns: tuple[str, ...]) -> pa.Schema:
     nothing = ScanRequest(columns=columns, predicate=Literal(False))
     return _planned(table, nothing).schema
 

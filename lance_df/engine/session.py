@@ -19,9 +19,9 @@ from lance_df.compute.compat import (
     default_place,
 )
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_udfs
-from lance_df.engine.catalog import SUFFIX, TableFolder, holds_table
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
+from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.names import names_of
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
 from lance_df.engine.report import ScanReport

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
+from lance_df.engine.parts import NamespaceParts
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.storage import open_location
@@ -52,6 +56,20 @@ class TableSource:
         if isinstance(place, Scannable):
             self._opened = place if version is None else place.checkout(version)
             self._is_pinned = self._is_pinned or place.latest_version() != place.version
+
+    @property
+    def is_namespace(self) -> bool:
+        """Whether it is a partitioned namespace; it is opened unless it was."""
+        return isinstance(self._opened or self.current(), NamespaceSnapshot)
+
+    def listed_schema(self) -> pa.Schema:
+        """Return the columns; for lists."""
+        return self.current().arrow_schema
+
+    @cached_property
+    def parts(self) -> NamespaceParts:
+        """The tables about a partitioned namespace, and its members."""
+        return NamespaceParts(self)
 
     def current(self) -> Scannable:
         """Return the pinned version, or the newest one."""

@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lance_df.engine.parts import PartSource
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.errors import LanceError
+
+if TYPE_CHECKING:
+    from lance_df.engine.provider import Scanned
 
 
 @dataclass(slots=True)
@@ -41,19 +45,31 @@ class Statement:
     tables: dict[int, ResolvedTable] = field(default_factory=dict)
     stand_ins: dict[int, Any] = field(default_factory=dict)
     errors: list[LanceError] = field(default_factory=list)
-    _sources: list[TableSource] = field(default_factory=list)
+    _sources: list[TableSource | PartSource] = field(default_factory=list)
+    _versions: dict[int, Scanned] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def resolve(self, source: TableSource, schema: str | None, name: str) -> Any:
-        """Return the table object for ``source``: for the whole statement the same one, of one version."""
+    def resolve(self, source: TableSource | PartSource, schema: str | None, name: str) -> Any:
+        """Return the table object for ``source``: for the whole statement the same one, of one version.
+
+        The parts of a namespace are those of the version that the statement sees of it.
+        """
         with self._lock:
             key = id(source)
             if (known := self.tables.get(key)) is None:
-                provider = LanceTableProvider(source.current())
+                provider = LanceTableProvider(self._seen(source))
                 self._sources.append(source)  # keeps the key unique
                 known = self.tables[key] = ResolvedTable(provider, set())
             known.names.add((schema, name))
             return self.stand_ins.get(key, known.provider)
+
+    def _seen(self, source: TableSource | PartSource) -> Scanned:
+        if isinstance(source, PartSource):
+            return source.of(self._seen(source.parent))
+        if id(source) not in self._versions:
+            self._versions[id(source)] = source.current()
+            self._sources.append(source)
+        return self._versions[id(source)]
 
     def all_errors(self) -> list[LanceError]:
         """Return the errors of the statement and of its scans so far."""

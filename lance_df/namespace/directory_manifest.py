@@ -180,12 +180,16 @@ class DirectoryManifest:
         """
         if flags := self._flags(_WRITER_FLAGS):
             raise UnsupportedFeatureError(f"{self.table.uri}: unknown feature flags for writers: {flags}")
-        if object_id is None or not _SPEC_NAME.fullmatch(object_id.split(SEPARATOR, 1)[0]):
-            return
-        if any(key.startswith(KEY_PREFIX) for key in self.table.manifest.table_metadata):
+        if object_id is not None and self.is_of_partitions(object_id):
             raise InvalidInputError(
                 f"{object_id!r} belongs to a partitioned namespace, which is changed as a whole only"
             )
+
+    def is_of_partitions(self, object_id: str) -> bool:
+        """Whether an id is that of a spec version or below one."""
+        if not _SPEC_NAME.fullmatch(object_id.split(SEPARATOR, 1)[0]):
+            return False
+        return any(key.startswith(KEY_PREFIX) for key in self.table.manifest.table_metadata)
 
     def find(self, object_id: str) -> Entry | None:
         """Return the namespace or table of an id.

@@ -36,6 +36,11 @@ ORPHAN_AGE: Final = UNVERIFIED_AGE
 _MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_v[0-9]+\$.*\${MEMBER_NAME}", re.ASCII | re.DOTALL)
 
 
+def is_member_folder(name: str) -> bool:
+    """Whether a folder is named as those of members are."""
+    return _MEMBER_FOLDER.fullmatch(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class OrphanFolder:
     """A folder named like that of a member, which no version of ``__manifest`` names.

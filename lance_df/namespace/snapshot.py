@@ -126,6 +126,10 @@ class NamespaceSnapshot:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""
         return kept_members(self.manifest, request.predicate, request.hint)
 
+    def open_members(self, places: Iterable[int] | npt.NDArray[Any]) -> list[Table]:
+        """Return the tables of some rows of ``manifest.members``, by the places of these."""
+        return self._open(places)
+
     def _open(self, places: Iterable[int] | npt.NDArray[Any]) -> list[Table]:
         rows = self.manifest.members.select(["object_id", "location", "read_version"])
         wanted = rows.take(pa.array(list(places), pa.int64())).to_pylist()

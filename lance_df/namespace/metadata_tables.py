@@ -1,0 +1,139 @@
+"""Tables about a namespace: its partitions, specs, data files and versions, each in one version of it.
+
+Columns that take reading more than ``__manifest`` are made only where a query needs them, and only for the
+rows that the other columns leave.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import ColumnNotFoundError
+from lance_df.expr.evaluate import evaluate, gather_columns
+from lance_df.expr.walk import columns as columns_of
+from lance_df.expr.walk import conjuncts
+from lance_df.table.scan_plan import Count, ScanPlan, TableReport
+
+if TYPE_CHECKING:
+    from lance_df.expr.nodes import Predicate
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.table.scan_plan import ScanRequest
+
+_BATCH_ROWS: Final = 64 * 1024
+
+
+class MetadataTable(ABC):
+    """A table about one version of a namespace. Scanned as tables are; immutable.
+
+    Attributes
+    ----------
+    kind
+        What its name ends with, after a ``$``.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, snapshot: NamespaceSnapshot) -> None:
+        self.snapshot = snapshot
+        self.uri = f"{snapshot.uri}${self.kind}"
+        self.version = snapshot.version
+        self.arrow_schema = self.columns()
+
+    @abstractmethod
+    def columns(self) -> pa.Schema:
+        """Return the columns."""
+
+    @abstractmethod
+    def known(self) -> pa.Table:
+        """Return rows with the columns that are known already. There may be other columns beside."""
+
+    def completed(self, rows: pa.Table, names: frozenset[str]) -> pa.Table:  # noqa: ARG002 - for subclasses
+        """Return rows with these columns as well; each may become several, or none."""
+        return rows
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `known` has every row, and no other."""
+        return True
+
+    def plan_scan(self, request: ScanRequest) -> ScanPlan:
+        """Plan a scan; see `lance_df.table.scan.plan_scan`. Hints are not needed.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        """
+        names = tuple(self.arrow_schema.names) if request.columns is None else request.columns
+        for name in names:
+            if name not in self.arrow_schema.names:
+                raise ColumnNotFoundError(f"{self.uri}: no column {name!r}")
+        schema = pa.schema([self.arrow_schema.field(name) for name in names])
+        task = MetadataTask(self, schema, request.predicate)
+        nothing = Count(0, 0)
+        report = TableReport(self.uri, self.version, fragments=nothing, pages=nothing, bytes=nothing)
+        return ScanPlan(schema, [task], lambda: report)
+
+    def rows(self, names: frozenset[str], predicate: Predicate | None) -> pa.Table:
+        """Return the rows for which a predicate is true, with at least these columns."""
+        rows = self.known()
+        wanted = names | {path[0] for path in columns_of(predicate)} if predicate is not None else names
+        late = wanted.difference(rows.column_names)
+        parts = () if predicate is None else conjuncts(predicate)
+        first = [part for part in parts if not _roots(part) & late]
+        rows = _filtered(rows, first)
+        if late or not self.is_complete:
+            rows = self.completed(rows, wanted)
+        return _filtered(rows, [part for part in parts if part not in first])
+
+
+class MetadataTask:
+    """All rows of a table about a namespace."""
+
+    def __init__(self, table: MetadataTable, schema: pa.Schema, predicate: Predicate | None) -> None:
+        self._table = table
+        self._schema = schema
+        self._predicate = predicate
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows; with a predicate they are read for it."""
+        return len(self._table.rows(frozenset(), self._predicate))
+
+    @property
+    def num_bytes(self) -> int:
+        """Nothing of what is read is a column of a data file."""
+        return 0
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows."""
+        rows = self._table.rows(frozenset(self._schema.names), self._predicate)
+        columns = [_cast(rows[field.name], field.type) for field in self._schema]
+        if not columns:
+            yield from _counted(len(rows))
+            return
+        yield from pa.table(columns, schema=self._schema).to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def _roots(predicate: Predicate) -> set[str]:
+    return {path[0] for path in columns_of(predicate)}
+
+
+def _filtered(rows: pa.Table, parts: list[Predicate]) -> pa.Table:
+    for part in parts:
+        kept = evaluate(part, gather_columns(rows, columns_of(part)), len(rows))
+        rows = rows.filter(pc.fill_null(kept, False))
+    return rows
+
+
+def _cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == data_type else column.cast(data_type)
+
+
+def _counted(num_rows: int) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch([pa.nulls(num_rows)], ["rows"]).select([])
