@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
+from lance_df.api.blob_reading import BlobReading
 from lance_df.api.clones import Clones
 from lance_df.api.commits import Commits
 from lance_df.api.maintenance import Maintenance
@@ -122,6 +123,7 @@ def dataset(
 
 class LanceDataset(
     Reading,
+    BlobReading,
     RowChanges,
     SchemaChanges,
     Commits,

@@ -81,14 +81,18 @@ class BasePaths:
     def _folder(self, base_id: int | None, name: str) -> Location:
         if base_id is None:
             return self._own / name
+        location = self.base(base_id)
+        return location / name if self._bases[base_id].is_dataset_root else location
+
+    def base(self, base_id: int) -> Location:
+        """Return a base path. Raises CorruptDataError if there is none of this id."""
         base = self._bases.get(base_id)
         if base is None:
             known = ", ".join(map(str, sorted(self._bases))) or "none"
             raise CorruptDataError(
                 f"{self._source}: a file refers to base path {base_id}; the base paths are: {known}"
             )
-        location = self._open(base)
-        return location / name if base.is_dataset_root else location
+        return self._open(base)
 
     def _open(self, base: BasePath) -> Location:
         with self._lock:

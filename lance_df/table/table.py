@@ -320,6 +320,10 @@ class Table:
         """Return where a data file is."""
         return self._bases.data_file(file)
 
+    def base_location(self, base_id: int) -> Location:
+        """Return a base path."""
+        return self._bases.base(base_id)
+
     def deletion_file_location(self, file: DeletionFile, fragment_id: int) -> Location:
         """Return where the deletion file of a fragment is."""
         return self._bases.deletion_file(file, fragment_id)

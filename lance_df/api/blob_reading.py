@@ -1,0 +1,136 @@
+"""Read blobs: as files, as bytes, or some of their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from lance_df.api.base import DatasetBase
+from lance_df.api.reading import integer
+from lance_df.errors import InvalidInputError
+from lance_df.table.blobs import find_blobs, read_places
+from lance_df.table.take import take_addresses, take_offsets, take_row_ids
+
+if TYPE_CHECKING:
+    from lance_df.blob import BlobFile
+    from lance_df.table.blobs import BlobPlace
+
+Numbers: TypeAlias = "Sequence[int] | pa.Array"
+
+_TAKES: dict[str, Callable[..., pa.Table]] = {
+    "ids": take_row_ids,
+    "addresses": take_addresses,
+    "indices": take_offsets,
+}
+
+
+class BlobReading(DatasetBase):
+    """Blobs of chosen rows."""
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Numbers | None = None,
+        addresses: Numbers | None = None,
+        indices: Numbers | None = None,
+        *,
+        buffer_size: int = 512 * 1024,
+    ) -> list[BlobFile | None]:
+        """Return blobs as files; None for NULL. No bytes of theirs are read yet.
+
+        Parameters
+        ----------
+        ids, addresses, indices
+            One of them: row ids, row addresses, or numbers in a scan of the whole table.
+        buffer_size
+            No effect.
+
+        Raises
+        ------
+        InvalidInputError
+            The column has no blobs, a row is deleted or was never there, or not one selection is given.
+        """
+        from lance_df.blob import BlobFile
+
+        if integer(buffer_size, "buffer_size") < 0:
+            raise InvalidInputError(f"buffer_size is {buffer_size}, expected a number of bytes")
+        _, places = self._find(blob_column, ids, addresses, indices)
+        return [None if place is None else BlobFile(place) for place in places]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Numbers | None = None,
+        addresses: Numbers | None = None,
+        indices: Numbers | None = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Return (row address, bytes) of each row, in the order asked for; None for NULL.
+
+        Takes and raises what :meth:`take_blobs` does; the other arguments have no effect.
+        """
+        del io_buffer_size, preserve_order
+        found, places = self._find(blob_column, ids, addresses, indices)
+        return list(zip(found, read_places(self._table, [(place, None) for place in places]), strict=True))
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: str,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Return (number of the request, row address, bytes) of parts of blobs, in the order asked for.
+
+        Parameters
+        ----------
+        requests
+            (row, offset, length); a row may be there several times.
+        selector
+            What rows are: ``"ids"``, ``"addresses"`` or ``"indices"``.
+        io_buffer_size, preserve_order
+            No effect.
+
+        Raises
+        ------
+        InvalidInputError
+            As :meth:`take_blobs`; or a range ends after its blob.
+        """
+        del io_buffer_size, preserve_order
+        if selector not in _TAKES:
+            raise InvalidInputError(f"selector is {selector!r:.60}, expected one of {', '.join(_TAKES)}")
+        rows = [row for row, _, _ in requests]
+        found, places = self._find(blob_column, **{selector: rows})
+        parts = [(offset, length) for _, offset, length in requests]
+        values = read_places(self._table, list(zip(places, parts, strict=True)))
+        return [(number, *pair) for number, pair in enumerate(zip(found, values, strict=True))]
+
+    def _find(
+        self,
+        column: str,
+        ids: Numbers | None = None,
+        addresses: Numbers | None = None,
+        indices: Numbers | None = None,
+    ) -> tuple[list[int], list[BlobPlace | None]]:
+        given = {"ids": ids, "addresses": addresses, "indices": indices}
+        chosen = {kind: rows for kind, rows in given.items() if rows is not None}
+        if len(chosen) != 1:
+            raise InvalidInputError("exactly one of ids, indices or addresses is needed")
+        ((kind, rows),) = chosen.items()
+
+        def take(columns: Sequence[str]) -> pa.Table:
+            found = _TAKES[kind](self._table, rows, columns=columns)
+            if found.num_rows != len(rows):
+                raise InvalidInputError(
+                    f"{self._table.uri}: {len(rows)} rows are asked for by {kind}, "
+                    f"{len(rows) - found.num_rows} of them are deleted"
+                )
+            return found
+
+        return find_blobs(self._table, column, take)

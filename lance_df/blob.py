@@ -1,0 +1,227 @@
+"""Blobs with pylance's names: large values that are read like files, and columns of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from lance_df.errors import InvalidInputError
+from lance_df.storage import ByteRange
+
+if TYPE_CHECKING:
+    from lance_df.storage import ByteSource
+    from lance_df.table.blobs import BlobPlace
+
+__all__ = ["Blob", "BlobFile", "blob_array", "blob_field"]
+
+_STORAGE = pa.struct(
+    [
+        pa.field("data", pa.large_binary()),
+        pa.field("uri", pa.string()),
+        pa.field("position", pa.uint64()),
+        pa.field("size", pa.uint64()),
+    ]
+)
+_THRESHOLDS = {
+    "inline_size_threshold": "lance-encoding:blob-inline-size-threshold",
+    "dedicated_size_threshold": "lance-encoding:blob-dedicated-size-threshold",
+    "pack_file_size_threshold": "lance-encoding:blob-pack-file-size-threshold",
+}
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A value of a blob column: bytes, or a reference to some; ``position`` and ``size`` cut a part out.
+
+    Raises
+    ------
+    InvalidInputError
+        It is both or neither, or a part of bytes, or half of a range, or an empty one.
+    """
+
+    data: bytes | None = None
+    uri: str | None = None
+    position: int | None = None
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.data is None) == (self.uri is None):
+            raise InvalidInputError("a blob is either bytes or a URI; None is a null one")
+        if self.uri == "":
+            raise InvalidInputError("the URI of a blob is empty")
+        if (self.position is None) != (self.size is None) or (self.uri is None and self.size is not None):
+            raise InvalidInputError("position and size are given together, for a URI")
+        if self.size == 0:
+            raise InvalidInputError("a range of a URI is not empty")
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
+        """Return a blob of these bytes."""
+        return cls(data=bytes(data))
+
+    @classmethod
+    def from_uri(cls, uri: str, position: int | None = None, size: int | None = None) -> Self:
+        """Return a reference to a file, or to a part of it."""
+        return cls(uri=uri, position=position, size=size)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return a blob of no bytes."""
+        return cls(data=b"")
+
+
+def blob_array(values: Sequence[Any]) -> pa.StructArray:
+    """Return values for a :func:`blob_field`: bytes, URIs as text, `Blob`, or None.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is none of these.
+    """
+    return pa.array([_as_struct(value) for value in values], _STORAGE)
+
+
+def _as_struct(value: object) -> dict[str, object] | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes | bytearray | memoryview):
+        value = Blob.from_bytes(value)
+    elif isinstance(value, str):
+        value = Blob.from_uri(value)
+    if not isinstance(value, Blob):
+        raise InvalidInputError(f"a blob is bytes, a URI, a Blob or None, not {type(value).__name__}")
+    return {"data": value.data, "uri": value.uri, "position": value.position, "size": value.size}
+
+
+def blob_field(
+    name: str,
+    *,
+    nullable: bool = True,
+    inline_size_threshold: int | None = None,
+    dedicated_size_threshold: int | None = None,
+    pack_file_size_threshold: int | None = None,
+) -> pa.Field:
+    """Return the field of a blob column of a 2.2 table.
+
+    Parameters
+    ----------
+    inline_size_threshold, dedicated_size_threshold, pack_file_size_threshold
+        Up to which size blobs lie in the data file, from which on in files of their own, and how large the
+        files for those between get. Recorded for writers that keep blobs apart.
+
+    Raises
+    ------
+    InvalidInputError
+        A threshold is no integer, or too small.
+    """
+    metadata = {b"ARROW:extension:name": b"lance.blob.v2", b"ARROW:extension:metadata": b""}
+    given = (inline_size_threshold, dedicated_size_threshold, pack_file_size_threshold)
+    for (argument, key), value in zip(_THRESHOLDS.items(), given, strict=True):
+        if value is None:
+            continue
+        least = 0 if argument.startswith("inline") else 1
+        if type(value) is not int or value < least:
+            raise InvalidInputError(f"{argument} is {value!r:.60}, expected an integer from {least} on")
+        metadata[key.encode()] = str(value).encode()
+    return pa.field(name, _STORAGE, nullable, metadata)
+
+
+class BlobFile(io.RawIOBase):
+    """A blob as a file that is read only; bytes are fetched when they are asked for."""
+
+    def __init__(self, place: BlobPlace) -> None:
+        super().__init__()
+        self._place = place
+        self._opened: tuple[ByteSource, int, int] | None = None
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def size(self) -> int:
+        """Return the size of the blob in bytes."""
+        if self._place.size is not None:
+            return self._place.size
+        _, start, stop = self._open()
+        return stop - start
+
+    def tell(self) -> int:
+        """Return the position of the next read."""
+        self._check_open()
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position, and return it."""
+        self._check_open()
+        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
+        if whence not in bases:
+            raise InvalidInputError(f"whence is {whence!r}")
+        position = bases[whence] + offset
+        if position < 0:
+            raise InvalidInputError(f"seek to {position}, before the start")
+        self._position = position
+        return position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next bytes, all that are left by default."""
+        self._check_open()
+        left = max(0, self.size() - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        data = self.read_range(self._position, length) if length else b""
+        self._position += length
+        return data
+
+    def readall(self) -> bytes:
+        """Return the bytes that are left."""
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as there are bytes, and return how many these are."""
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """Return ``length`` bytes from ``offset`` on; the position stays."""
+        return self.read_ranges([(offset, length)])[0]
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return the bytes of several (offset, length); the position stays.
+
+        Raises
+        ------
+        InvalidInputError
+            A range ends after the blob.
+        """
+        self._check_open()
+        source, start, stop = self._open()
+        wanted = []
+        for offset, length in ranges:
+            if offset < 0 or length < 0 or offset + length > stop - start:
+                raise InvalidInputError(
+                    f"bytes {offset} to {offset + length} are asked for, the blob has {stop - start}"
+                )
+            wanted.append(ByteRange(start + offset, start + offset + length))
+        return [buffer.to_pybytes() for buffer in source.read_ranges(wanted)]
+
+    def __repr__(self) -> str:
+        return f"<BlobFile size={self.size()}>"
+
+    def _open(self) -> tuple[ByteSource, int, int]:
+        if self._opened is None:
+            self._opened = self._place.open()
+        return self._opened
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise InvalidInputError("the blob is closed")
