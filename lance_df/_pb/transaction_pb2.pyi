@@ -165,10 +165,30 @@ class Transaction(_message.Message):
         values: _containers.RepeatedScalarFieldContainer[int]
         def __init__(self, values: _Optional[_Iterable[int]] = ...) -> None: ...
     class KeyExistenceFilter(_message.Message):
-        __slots__ = ("field_ids",)
+        __slots__ = ("field_ids", "exact", "bloom")
+        class KeyHashes(_message.Message):
+            __slots__ = ("key_hashes",)
+            KEY_HASHES_FIELD_NUMBER: _ClassVar[int]
+            key_hashes: _containers.RepeatedScalarFieldContainer[int]
+            def __init__(self, key_hashes: _Optional[_Iterable[int]] = ...) -> None: ...
+        class BloomFilter(_message.Message):
+            __slots__ = ("bitmap", "num_bits", "number_of_items", "probability")
+            BITMAP_FIELD_NUMBER: _ClassVar[int]
+            NUM_BITS_FIELD_NUMBER: _ClassVar[int]
+            NUMBER_OF_ITEMS_FIELD_NUMBER: _ClassVar[int]
+            PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+            bitmap: bytes
+            num_bits: int
+            number_of_items: int
+            probability: float
+            def __init__(self, bitmap: _Optional[bytes] = ..., num_bits: _Optional[int] = ..., number_of_items: _Optional[int] = ..., probability: _Optional[float] = ...) -> None: ...
         FIELD_IDS_FIELD_NUMBER: _ClassVar[int]
+        EXACT_FIELD_NUMBER: _ClassVar[int]
+        BLOOM_FIELD_NUMBER: _ClassVar[int]
         field_ids: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, field_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+        exact: Transaction.KeyExistenceFilter.KeyHashes
+        bloom: Transaction.KeyExistenceFilter.BloomFilter
+        def __init__(self, field_ids: _Optional[_Iterable[int]] = ..., exact: _Optional[_Union[Transaction.KeyExistenceFilter.KeyHashes, _Mapping]] = ..., bloom: _Optional[_Union[Transaction.KeyExistenceFilter.BloomFilter, _Mapping]] = ...) -> None: ...
     class Project(_message.Message):
         __slots__ = ("schema", "preserves_nullability")
         SCHEMA_FIELD_NUMBER: _ClassVar[int]

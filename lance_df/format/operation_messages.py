@@ -225,7 +225,14 @@ def _update(message: _T.Update, source: str) -> ops.Update:
         tuple(message.fields_for_preserving_frag_bitmap),
         ops.UpdateMode(mode),
         _updated_offsets(message),
+        _inserted_keys(message.inserted_rows) if message.HasField("inserted_rows") else None,
     )
+
+
+def _inserted_keys(message: _T.KeyExistenceFilter) -> ops.InsertedKeys:
+    bloom = message.bloom
+    blocks = bloom.bitmap if message.HasField("bloom") else None
+    return ops.InsertedKeys(tuple(message.field_ids), blocks, bloom.number_of_items, bloom.probability)
 
 
 def _updated_offsets(message: _T.Update) -> dict[int, bytes]:
@@ -245,6 +252,12 @@ def _set_update(operation: ops.Update, message: _T.Update) -> None:
     message.fields_for_preserving_frag_bitmap.extend(operation.fields_for_preserving_frag_bitmap)
     message.update_mode = operation.mode.value  # type: ignore[assignment]
     message.updated_fragment_offset_bitmaps.update(operation.updated_offsets)
+    if (keys := operation.inserted_keys) is not None:
+        message.inserted_rows.field_ids.extend(keys.field_ids)
+        if keys.blocks is not None:
+            bloom = message.inserted_rows.bloom
+            bloom.bitmap, bloom.num_bits = keys.blocks, 8 * len(keys.blocks)
+            bloom.number_of_items, bloom.probability = keys.number_of_items, keys.probability
 
 
 def _update_config(message: _T.UpdateConfig) -> ops.UpdateConfig:

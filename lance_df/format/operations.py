@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.manifest import BasePath, IndexMetadata
 from lance_df.format.schema import Schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,35 @@ class UpdateMode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class InsertedKeys:
+    """A split block Bloom filter of the keys that a merge inserted, for writers at the same time to look at.
+
+    Attributes
+    ----------
+    field_ids
+        Of the key columns, in the order of the merge.
+    blocks
+        The filter: whole blocks of 32 bytes; ``None`` where keys are told in another way.
+    number_of_items, probability
+        What the filter was made for.
+    is_primary
+        Whether they are the primary key of the table, which rows that are appended must not repeat either.
+    is_common
+        Whether all writers put keys of these types into their filters.
+    hashes
+        Of the keys themselves (uint64), as long as the merge is in memory.
+    """
+
+    field_ids: tuple[int, ...]
+    blocks: bytes | None
+    number_of_items: int = 8192
+    probability: float = 0.00057
+    is_primary: bool = field(default=True, compare=False)
+    is_common: bool = field(default=True, compare=False)
+    hashes: npt.NDArray[np.uint64] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """Rows with new values, of an update or a merge-insert.
 
@@ -118,7 +151,7 @@ class Update:
     Where columns are rewritten, `last_updated_at` of an updated fragment says which rows changed: those of
     which it names another version than before (pylance writes the read version plus one); the commit puts its
     own number there. Or `updated_offsets` says so: serialized Roaring sets of offsets by fragment id. When
-    neither does, all rows of the fragment count as updated.
+    neither does, all rows of the fragment count as updated. Merges say which keys they inserted.
     """
 
     removed_fragment_ids: tuple[int, ...]
@@ -128,6 +161,7 @@ class Update:
     fields_for_preserving_frag_bitmap: tuple[int, ...] = ()
     mode: UpdateMode = UpdateMode.REWRITE_ROWS
     updated_offsets: Mapping[int, bytes] = field(default_factory=dict)
+    inserted_keys: InsertedKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,12 @@ class Schema:
         )
 
     @property
+    def primary_key(self) -> tuple[int, ...]:
+        """The ids of the fields by which rows are meant to be unique, in the order of the key."""
+        keys = [(field.primary_key_position, field.id) for field in self.walk()]
+        return tuple(id_ for position, id_ in sorted(key for key in keys if key[0] is not None))
+
+    @property
     def max_field_id(self) -> int:
         """The highest id in use; -1 for an empty schema."""
         return max((field.id for field in self.walk()), default=-1)

@@ -33,6 +33,7 @@ _MODULES = {
     "count_fsst": "fsst_encode",
     "pack_blocks": "pack",
     "split_byte_streams": "byte_streams",
+    "xxhash64_spans": "xxhash",
     "parse_fixed_records": "full_zip",
     "parse_variable_records": "full_zip",
     "parse_packed_rows": "full_zip",

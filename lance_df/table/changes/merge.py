@@ -29,12 +29,14 @@ from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
+from lance_df.table.commit.inserted_keys import inserted_keys
 from lance_df.table.take import take_addresses
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.format.fragments import Fragment
+    from lance_df.format.operations import InsertedKeys
     from lance_df.table.base_paths import DataTarget
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
@@ -198,6 +200,7 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
             removal.updated_fragments,
             fragments,
             fields_for_preserving_frag_bitmap=tuple(sorted(table.schema.by_id())),
+            inserted_keys=_new_keys(table, clauses.on, keys, inserted),
         )
         num_deleted = removal.num_rows - len(updated)
         yield Change(operation, MergeStatistics(len(inserted), len(updated), num_deleted))
@@ -263,6 +266,15 @@ def _without_match(source: Source, matches: Matches) -> npt.NDArray[np.int64]:
     unmatched = np.ones(source.rows.num_rows, np.bool_)
     unmatched[matches.rows] = False
     return np.flatnonzero(unmatched)
+
+
+def _new_keys(
+    table: Table, on: tuple[str, ...], keys: list[pa.Array], inserted: npt.NDArray[np.int64]
+) -> InsertedKeys:
+    """Return the filter of the keys that are inserted, which says as well that there are none."""
+    taken = [key.take(pa.array(inserted)) for key in keys]
+    ids = tuple(table.schema.field(name).id for name in on)
+    return inserted_keys(ids, taken, is_primary=ids == table.schema.primary_key)
 
 
 def _unmatched(table: Table, matches: Matches, clauses: MergeClauses) -> RowSet:

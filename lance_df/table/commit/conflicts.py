@@ -33,6 +33,7 @@ from lance_df.format.operations import (
     UpdateConfig,
     UpdateMode,
 )
+from lance_df.table.commit.inserted_keys import may_repeat_keys
 
 
 class Rule(Enum):
@@ -129,6 +130,10 @@ def _rows_under_new_schema(mine: Append | Update, theirs: Merge | Project) -> Ru
         if not needed <= written or (isinstance(theirs, Merge) and not written <= fields.keys()):
             return _RETRY
     return _OK
+
+
+def _same_new_keys(mine: Update, theirs: Append | Update) -> Rule:
+    return _RETRY if may_repeat_keys(mine, theirs) else _OK
 
 
 def _projected_fields(mine: DataReplacement, theirs: Project) -> Rule:
@@ -250,6 +255,8 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
     ),
     **_rules(
         Update,
+        Append=_same_new_keys,
+        Update=_same_new_keys,
         UpdateBases=_files_in_moved_bases,
         Rewrite=_same_fragments,
         DataReplacement=_same_fragments,

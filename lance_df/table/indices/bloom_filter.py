@@ -15,13 +15,9 @@ from lance_df.errors import CorruptDataError
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate
 from lance_df.table.indices.answer import Answer, FragmentIds
 from lance_df.table.indices.index_file import IndexFile
-from lance_df.table.indices.xxhash64 import xxhash64
+from lance_df.table.indices.xxhash64 import SALTS, xxhash64
 from lance_df.table.indices.zone_map import Zones, exact_nulls
 
-_SALTS = np.array(
-    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31],
-    dtype=np.uint32,
-)
 _BLOCK_BYTES = 32
 # Each value passes by chance in some zones, and costs a probe of every zone.
 _MAX_VALUES = 256
@@ -97,7 +93,7 @@ def _probe(
 ) -> _Flags:
     """Return which filters have all eight bits of one hash."""
     blocks = (np.uint64(hashed >> 32) * num_blocks.astype(np.uint64)) >> np.uint64(32)
-    bits = (np.uint32(hashed & 0xFFFFFFFF) * _SALTS) >> np.uint32(27)
+    bits = (np.uint32(hashed & 0xFFFFFFFF) * SALTS) >> np.uint32(27)
     # bit b of word j is bit b % 8 of the block's byte 4 j + b / 8
     in_block = np.arange(8) * 4 + (bits >> np.uint32(3)).astype(np.int64)
     positions = (starts + blocks.astype(np.int64) * _BLOCK_BYTES)[:, None] + in_block

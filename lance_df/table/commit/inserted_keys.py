@@ -1,0 +1,180 @@
+"""Which keys a merge inserted: so that of two merges at once, one sees that the other had the same new key.
+
+A transaction of a merge holds a split block Bloom filter of these keys. A block has eight little-endian u32;
+the upper half of a hash picks the block, the lower half one bit of each word. Observed with pylance 14: it
+writes such a filter, of 1024 blocks, where the keys are the unenforced primary key of the table, in its
+order, and hashes by xxHash64 with seed 0: 32 and 64-bit integers as eight bytes, strings and binary as they
+are, and the parts of a key of several columns with a zero byte after each. Keys of other types it leaves out:
+it does not find out about them. Ours are brought to one of these forms. It conflicts with filters that have a
+key in common with its own, with appends, and with updates that have no filter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.encodings import kernels
+from lance_df.encodings.arrays import fixed_width_bits
+from lance_df.expr.literals import plain_array, without_views
+from lance_df.format.operations import Append, InsertedKeys
+from lance_df.table.indices.xxhash64 import SALTS, xxhash64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_df.format.operations import Update
+
+    Hashes: TypeAlias = npt.NDArray[np.uint64]
+    Blocks: TypeAlias = npt.NDArray[np.uint32]
+
+_BLOCK_BYTES: Final = 32
+# Of a primary key: what pylance writes, and can compare. Filters of other keys may be smaller.
+_NUM_BLOCKS: Final = 1024
+_MIN_BLOCKS: Final = 8
+_KEYS_PER_BLOCK: Final = 4
+_FEW: Final = 1024
+_HALF: Final = np.uint64(32)
+
+
+def inserted_keys(field_ids: Sequence[int], columns: Sequence[pa.Array], *, is_primary: bool) -> InsertedKeys:
+    """Return the filter of some keys.
+
+    Parameters
+    ----------
+    columns
+        The parts of the keys. Those with a null match nothing, and are left out.
+    is_primary
+        Whether they are the primary key of the table.
+    """
+    hashes = _hashes(columns)
+    num_blocks = _NUM_BLOCKS
+    if not is_primary:
+        wanted = 1 << max(len(hashes) // _KEYS_PER_BLOCK, 1).bit_length()
+        num_blocks = min(max(wanted, _MIN_BLOCKS), _NUM_BLOCKS)
+    words = np.zeros((num_blocks, 8), np.uint32)
+    blocks, bits = _places(hashes, num_blocks)
+    np.bitwise_or.at(words, blocks, bits)
+    return InsertedKeys(
+        tuple(field_ids),
+        words.astype("<u4").tobytes(),
+        number_of_items=8 * num_blocks,
+        is_primary=is_primary,
+        is_common=all(_is_common(column.type) for column in columns),
+        hashes=hashes,
+    )
+
+
+def may_repeat_keys(mine: Update, theirs: Append | Update) -> bool:
+    """Return whether a merge may have inserted a key that rows of another commit have, as far as is known."""
+    keys = mine.inserted_keys
+    if keys is None or _is_empty(keys):
+        return False
+    if isinstance(theirs, Append):
+        return keys.is_primary and bool(theirs.fragments)
+    if not theirs.new_fragments:
+        return False
+    if theirs.inserted_keys is not None:
+        return _may_share_keys(keys, theirs.inserted_keys)
+    # an update names the columns that it assigns; a merge names all that it writes
+    assigned = set(theirs.fields_for_preserving_frag_bitmap)
+    return not assigned or not assigned.isdisjoint(keys.field_ids)
+
+
+def _may_share_keys(mine: InsertedKeys, theirs: InsertedKeys) -> bool:
+    our_words, their_words = _words(mine), _words(theirs)
+    if mine.field_ids != theirs.field_ids or our_words is None or their_words is None:
+        return True
+    if not mine.is_common and _is_empty(theirs):
+        return True
+    if mine.hashes is not None:
+        blocks, bits = _places(mine.hashes, len(their_words))
+        return bool(((their_words[blocks] & bits) != 0).all(axis=1).any())
+    num_blocks = min(len(our_words), len(their_words))
+    common = _folded(our_words, num_blocks) & _folded(their_words, num_blocks)
+    return bool((common != 0).all(axis=1).any())
+
+
+def _is_empty(keys: InsertedKeys) -> bool:
+    return keys.blocks is not None and not any(keys.blocks)
+
+
+def _is_common(data_type: pa.DataType) -> bool:
+    """Whether pylance puts keys of this type into its filters."""
+    types = pa.types
+    if types.is_integer(data_type):
+        return int(data_type.bit_width) >= 32
+    return any(
+        fits(data_type)
+        for fits in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    )
+
+
+def _words(keys: InsertedKeys) -> Blocks | None:
+    """Return the blocks of a filter; None for what is none, or cannot be compared with another one."""
+    num_blocks, rest = divmod(len(keys.blocks or b""), _BLOCK_BYTES)
+    if keys.blocks is None or rest or num_blocks.bit_count() != 1:
+        return None
+    return np.frombuffer(keys.blocks, "<u4").reshape(num_blocks, 8)
+
+
+def _folded(words: Blocks, num_blocks: int) -> Blocks:
+    """Return the filter as if it had been made with fewer blocks."""
+    return np.bitwise_or.reduce(words.reshape(num_blocks, -1, 8), axis=1)
+
+
+def _places(hashes: Hashes, num_blocks: int) -> tuple[npt.NDArray[np.int64], Blocks]:
+    """Return for each hash its block, and the bit that it has in each word of that."""
+    blocks = ((hashes >> _HALF) * np.uint64(num_blocks)) >> _HALF
+    bits = (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)
+    return blocks.astype(np.int64), np.uint32(1) << bits
+
+
+def _hashes(columns: Sequence[pa.Array]) -> Hashes:
+    parts = [_bytes_of(column) for column in columns]
+    keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, *_ends(len(parts[0])))
+    keys = keys.drop_null()
+    if len(keys) < _FEW:
+        return np.array([xxhash64(key) for key in keys.to_pylist()], np.uint64)
+    offsets = np.frombuffer(keys.buffers()[1], np.int64)[keys.offset : keys.offset + len(keys) + 1]
+    data = np.zeros(int(offsets[-1]) + 8, np.uint8)  # eight bytes may be read at any of them
+    data[:-8] = np.frombuffer(keys.buffers()[2] or b"", np.uint8)[: len(data) - 8]
+    hashes = np.empty(len(keys), np.uint64)
+    kernels.xxhash64_spans(data, offsets[:-1], offsets[1:], hashes)
+    return hashes
+
+
+def _ends(num_keys: int) -> tuple[pa.Array, pa.Scalar]:
+    """Return an empty last part, and the byte between parts: there is one after the last part too."""
+    kind = pa.large_binary()
+    return pa.repeat(pa.scalar(b"", kind), num_keys), pa.scalar(b"\0", kind)
+
+
+def _bytes_of(column: pa.Array) -> pa.Array:
+    """Return one part of the keys as the bytes that are hashed."""
+    values, types = without_views(plain_array(column)), pa.types
+    if types.is_null(values.type):
+        return values.cast(pa.large_binary())
+    if types.is_boolean(values.type):
+        values = values.cast(pa.int64())
+    elif types.is_floating(values.type):
+        values = _one_form(values)
+    elif types.is_temporal(values.type):
+        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    if types.is_integer(values.type):
+        values = values.cast(pa.int64() if types.is_signed_integer(values.type) else pa.uint64())
+    bits = fixed_width_bits(values.type)
+    if bits is not None:
+        values = values.view(pa.binary(bits // 8))
+    return values.cast(pa.large_binary())
+
+
+def _one_form(values: pa.Array) -> pa.Array:
+    """Return floats as numbers that are equal where merges take them for equal: all NaNs, and both zeros."""
+    numbers = values.cast(pa.float64())
+    whole = pc.if_else(pc.is_nan(numbers), pa.scalar(float("nan")), pc.add(numbers, pa.scalar(0.0)))
+    return whole.view(pa.int64())
