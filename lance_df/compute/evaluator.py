@@ -44,11 +44,12 @@ class ExpressionEvaluator:
         self._ctx = PlainSessionContext(config)
         register_udfs(self._ctx)
         self._typed = TypedFunctions(self._ctx)
-        self._functions = _deterministic_functions(self._ctx)
         self._texts: dict[tuple[str, tuple[pa.DataType, ...]], str] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
+        # a thread that runs DataFusion's tasks, as when it plans a scan, may not wait for others of them
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="lance_df-evaluate")
+        self._functions = self._threads.submit(_deterministic_functions, self._ctx).result()
 
     def check(self, expression: str) -> None:
         """Check that an expression depends on nothing but its row.
@@ -97,7 +98,6 @@ class ExpressionEvaluator:
         InvalidInputError
             It cannot be planned for these types, or fails for a row.
         """
-        # a thread that runs DataFusion's tasks, as when it plans a scan, may not wait for others of them
         return self._threads.submit(self._evaluate, expression, columns).result()
 
     def _evaluate(self, expression: str, columns: Sequence[pa.Array]) -> pa.Array:

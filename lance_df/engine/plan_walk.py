@@ -6,11 +6,14 @@ it, already resolved through views, aliases, CTEs and joins; this module finds t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from lance_df.compute.compat import variant
+
+_SCAN: Final = "TableScan: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,14 @@ class LogicalScan:
         return len(self.pushed) > 1 and any(scoped.expr.variant_name() == "Literal" for scoped in self.pushed)
 
 
-def logical_scans(plan: Any) -> list[LogicalScan] | None:
-    """Return all scans of an optimized plan; None when some are out of sight.
+def logical_scans(plan: Any) -> list[LogicalScan]:
+    """Return the scans of an optimized plan, but those of tables of which some scan may be out of sight.
 
     A scan in an uncorrelated scalar subquery stays inside an expression. It shares its provider with other
     scans of the same table, so what is known of those must not prune it.
     """
     scans: list[LogicalScan] = []
+    seen: Counter[str] = Counter()
     pending: list[tuple[Any, tuple[ScopedExpr, ...]]] = [(plan, ())]
     while pending:
         node, above = pending.pop()
@@ -60,11 +64,21 @@ def logical_scans(plan: Any) -> list[LogicalScan] | None:
             _, schema, name = detail.fqn()
             pushed = tuple(ScopedExpr(expr) for expr in detail.filters())
             scans.append(LogicalScan((schema, name), pushed, above))
+            seen.update(_scanned(node.display()))
             continue
         below = _below(kind, detail, above)
         pending += [(child, below) for child in node.inputs()]
-    hidden = plan.display_indent().count("TableScan: ") != len(scans)
-    return None if hidden else scans
+    hidden = Counter(_scanned(plan.display_indent())) - seen
+    return [scan for scan in scans if not any(_may_be(name, scan.table[1]) for name in hidden)]
+
+
+def _may_be(scanned: str, table: str) -> bool:
+    return table in scanned or table.replace('"', '""') in scanned
+
+
+def _scanned(text: str) -> list[str]:
+    """Return what plans say of the tables that they scan: names, and perhaps more."""
+    return [found.partition("\n")[0].partition(" projection=[")[0] for found in text.split(_SCAN)[1:]]
 
 
 def _joins_literals(expr: Any) -> bool:

@@ -208,9 +208,8 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
     plan = ctx.sql(text).optimized_logical_plan()
     _check_rowwise(plan)
     scans = logical_scans(plan)
-    if scans is not None:
-        provider.hint = provider.hint_of(scans)
-    if any(scan.is_blocked for scan in scans or ()):
+    provider.hint = provider.hint_of(scans)
+    if any(scan.is_blocked for scan in scans):
         view = ctx.read_table(Table(provider)).limit(_NO_LIMIT).into_view()
         ctx.deregister_table(_TABLE)
         ctx.register_table(_TABLE, view)
