@@ -78,6 +78,10 @@ class ExpressionEvaluator:
             for name in functions
         )
 
+    def replaces(self, functions: Collection[str]) -> bool:
+        """Whether functions of these names take the place of some that are known here."""
+        return not self._functions.isdisjoint(functions)
+
     def term(self, expression: str, types: Sequence[pa.DataType]) -> Term | None:
         """Return what an expression computes, over ``col0``, ``col1`` …; None where terms do not cover it.
 

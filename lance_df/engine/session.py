@@ -18,6 +18,7 @@ from lance_df.compute.compat import (
     col,
     default_place,
 )
+from lance_df.compute.evaluator import evaluator
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_udfs
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
@@ -50,6 +51,7 @@ class LanceSession:
 
     _typed_functions: TypedFunctions
     _storage_options: Mapping[str, Any] | None
+    _registered: set[str]
 
     def sql(
         self,
@@ -95,6 +97,15 @@ class LanceSession:
                 raise NotFoundError(f"no table {name!r}") from err
         return LanceDataFrame(frame.df, (statement,))
 
+    def register_udf(self, udf: Any) -> None:
+        """Register a scalar function, as `datafusion.SessionContext.register_udf`.
+
+        One that has the name of a function of DataFusion replaces it, and what the other would give proves
+        nothing any more: from then on only what DataFusion pushes into scans prunes.
+        """
+        PlainSessionContext.register_udf(self, udf)
+        self._registered.add(str(udf).partition("(")[2].removesuffix(")"))
+
     def explain_scan(self, query: str, param_values: dict[str, Any] | None = None) -> ScanReport:
         """Plan a query, and report what its scans would read and why. No data is read.
 
@@ -113,8 +124,10 @@ class LanceSession:
 
     def _set_up(self, storage_options: Mapping[str, Any] | None) -> None:
         self._storage_options = storage_options
+        self._registered = set()
         self._typed_functions = TypedFunctions(self)
         register_udfs(self)
+        self._registered.clear()
         register_scan_function(self, storage_options)
         names = names_of(self)
         names.lenient = True
@@ -134,7 +147,8 @@ class LanceSession:
 
         frame = plan()
         if statement.tables and (scans := logical_scans(frame.optimized_logical_plan())):
-            _attach_hints(statement, scans)
+            if not (self._registered and evaluator().replaces(self._registered)):
+                _attach_hints(statement, scans)
             if any(scan.is_blocked for scan in scans):
                 self._stand_in(statement, scans)
                 frame = plan()
