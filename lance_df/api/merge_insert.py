@@ -55,7 +55,7 @@ class MergeInsertBuilder:
 
     def __init__(self, dataset: DatasetBase, on: str | Iterable[str] | None) -> None:
         self._dataset = dataset
-        self._clauses = MergeClauses(on=_keys(dataset._table.schema, on))
+        self._clauses = MergeClauses(on=key_columns(dataset._table.schema, on))
         self._retry = RetryOptions()
         self._condition: str | None = None
         self._unmatched: str | None = None
@@ -249,7 +249,16 @@ class _NotWantedError(Exception):
     """Ends a merge that is computed for its numbers only."""
 
 
-def _keys(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ...]:
+def key_columns(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return the key columns of a merge: those that are given, or the unenforced primary key.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidInputError
+        None are given, and the schema has no key.
+    """
     if on is None or not (names := [on] if isinstance(on, str) else list(on)):
         keyed = [field for field in schema.fields if field.primary_key_position is not None]
         names = [

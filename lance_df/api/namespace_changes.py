@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lance_df.api.merge_insert import key_columns
+from lance_df.api.row_changes import checked_updates, updatable
 from lance_df.api.row_filters import check_addressable
 from lance_df.engine.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.changes import PendingChanges
 from lance_df.namespace.evolution import with_new_spec
+from lance_df.namespace.keyed_rows import Duplicates
 from lance_df.namespace.numbered_members import MEMBER, NumberedMembers
 from lance_df.sources import to_batches
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
-    from lance_df.api.row_changes import DeleteResult
+    import pyarrow as pa
+
+    from lance_df.api.merge_insert import MergeResult
+    from lance_df.api.row_changes import DeleteResult, UpdateResult
+    from lance_df.namespace.changes import Upsert
     from lance_df.namespace.delete import Deletion
     from lance_df.namespace.partition_by import PartitionBy
     from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.namespace.update import RowUpdate
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
@@ -56,6 +64,37 @@ class NamespaceTransaction:
         return self._open().delete(
             condition, lambda tables: _matching_rows(self._snapshot, tables, predicate), text=predicate
         )
+
+    def upsert(self, data: Any, on: str | Iterable[str] | None = None, *, duplicates: str = "error") -> None:
+        """Replace rows by their keys and add new ones; see `PartitionedNamespace.upsert`."""
+        self._upsert(data, on, duplicates=duplicates)
+
+    def _upsert(self, data: Any, on: str | Iterable[str] | None, *, duplicates: str) -> Upsert:
+        if duplicates not in list(Duplicates):
+            known = ", ".join(repr(each.value) for each in Duplicates)
+            raise InvalidInputError(f"duplicates is {duplicates!r}; use {known}")
+        names = key_columns(self._snapshot.manifest.schema.columns, on)
+        schema, batches = to_batches(data, None)
+        return self._open().upsert(schema, batches, on=names, duplicates=Duplicates(duplicates))
+
+    def update(self, updates: Mapping[str, str], where: str | None = None) -> None:
+        """Give rows other values, those added here too; see `PartitionedNamespace.update`."""
+        self._update(updates, where)
+
+    def _update(self, updates: Mapping[str, str], where: str | None) -> RowUpdate:
+        expressions = checked_updates(updates)
+        schema = self._snapshot.manifest.schema.columns
+        types = {name: updatable(schema, name).arrow_type() for name in expressions}
+        if where is not None and not isinstance(where, str):
+            raise InvalidInputError(f"where is an SQL expression, not {where!r:.60}")
+        condition = None if where is None else pushed_condition(self._snapshot, where)
+
+        def values(tables: Sequence[Table]) -> Iterator[tuple[int, pa.RecordBatch]]:
+            return _rows_by_member(self._snapshot, tables, expressions, where, types)
+
+        # wrong expressions are an error at once, and where there are no rows, too
+        next(values(()), None)
+        return self._open().update(list(expressions), condition, values, text=f"update {where or ''}")
 
     def _open(self) -> PendingChanges:
         if self._pending is None:
@@ -160,6 +199,79 @@ class NamespaceChanges:
             deletion = transaction._delete(predicate)
         return {"num_deleted_rows": deletion.num_rows}
 
+    def upsert(
+        self, data: Any, on: str | Iterable[str] | None = None, *, duplicates: str = "error"
+    ) -> MergeResult:
+        """Replace the rows that have the keys of new ones, and add the other new ones: all at once.
+
+        Rows are found wherever they are: in other partitions, if partition columns are no part of the key,
+        and in those of earlier specs. Keys are compared as `LanceDataset.merge_insert` does: a key with a
+        null in it is equal to none, so that its row is added; NaN equals NaN, and -0.0 is 0.0.
+
+        Parameters
+        ----------
+        data
+            As for `append`, with all columns. Held in memory.
+        on
+            The key columns; by default the unenforced primary key of the schema.
+        duplicates
+            What to do when several rows of the data have one key: ``"error"``, or take the ``"first"`` or
+            the ``"last"`` of them.
+
+        Returns
+        -------
+        ``{"num_inserted_rows": …, "num_updated_rows": …, "num_deleted_rows": …}``: new rows that replaced
+        none, new rows that replaced some, and replaced rows beyond the first of each key.
+
+        Raises
+        ------
+        InvalidInputError
+            There is neither a key here nor in the schema, rows do not fit or share a key.
+        ColumnNotFoundError
+            There is no such key column.
+        UnsupportedFeatureError
+            Keys of nested types.
+        ConflictError, CommitStateUnknownError
+            See `append`.
+        """
+        with self.transaction() as transaction:
+            change = transaction._upsert(data, on, duplicates=duplicates)
+        return {
+            "num_inserted_rows": change.num_inserted,
+            "num_updated_rows": change.num_updated,
+            "num_deleted_rows": change.num_deleted,
+        }
+
+    def update(self, updates: Mapping[str, str], where: str | None = None) -> UpdateResult:
+        """Give the rows for which an SQL expression is true other values; they go where they belong then.
+
+        Updated rows are partitioned by the current spec.
+
+        Parameters
+        ----------
+        updates
+            Top-level columns and the SQL expressions of their new values, which see the old values of all
+            columns, and are cast to the column's type.
+        where
+            An SQL expression; None for all rows.
+
+        Returns
+        -------
+        ``{"num_rows_updated": …}``.
+
+        Raises
+        ------
+        InvalidInputError, ColumnNotFoundError
+            An expression is wrong, a value cannot be cast, or is null where the column allows none.
+        UnsupportedFeatureError
+            A field of a struct is to be updated.
+        ConflictError, CommitStateUnknownError
+            See `append`.
+        """
+        with self.transaction() as transaction:
+            change = transaction._update(updates, where)
+        return {"num_rows_updated": change.num_rows}
+
     def update_partition_spec(self, partition_by: Sequence[PartitionBy | str]) -> None:
         """Partition rows that are appended from now on in another way.
 
@@ -181,12 +293,26 @@ def _matching_rows(
     snapshot: NamespaceSnapshot, tables: Sequence[Table], where: str
 ) -> Iterator[tuple[int, Addresses]]:
     """Yield positions of tables, and addresses of rows there for which an SQL expression is true."""
+    for number, rows in _rows_by_member(snapshot, tables, {}, where, {}):
+        yield number, rows.column(ROW_ADDRESS).to_numpy()
+
+
+def _rows_by_member(
+    snapshot: NamespaceSnapshot,
+    tables: Sequence[Table],
+    columns: Mapping[str, str],
+    where: str | None,
+    types: Mapping[str, pa.DataType],
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield positions of tables, and columns of rows there for which a condition holds, with ``_rowaddr``."""
     for table in tables:
         check_addressable(table)
+    asked = {**columns, MEMBER.name: MEMBER.name, ROW_ADDRESS: ROW_ADDRESS}
     members = NumberedMembers(snapshot, tables)
-    with scan_with_sql(members, columns=[MEMBER.name, ROW_ADDRESS], filter=where) as reader:
+    with scan_with_sql(members, columns=asked, filter=where, types=types) as reader:
         for batch in reader:
-            numbers, addresses = (column.to_numpy() for column in batch.columns)
+            numbers = batch.column(MEMBER.name).to_numpy()
+            rows = batch.select([*columns, ROW_ADDRESS])
             starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
             for start, stop in itertools.pairwise([*starts, len(numbers)]):
-                yield int(numbers[start]), addresses[start:stop]
+                yield int(numbers[start]), rows.slice(start, stop - start)

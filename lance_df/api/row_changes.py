@@ -122,7 +122,7 @@ class RowChanges(DatasetBase):
         ConflictError
             Other writers changed the table in a way that forbids this.
         """
-        expressions = _checked_updates(updates)
+        expressions = checked_updates(updates)
         if where is not None:
             checked_filter(where, "where")
 
@@ -178,7 +178,7 @@ def _new_values(table: Table, updates: Mapping[str, str], where: Filter) -> Iter
     from lance_df.engine.query import scan_with_sql
 
     check_addressable(table)
-    types = {name: _updatable(table.schema, name).arrow_type() for name in updates}
+    types = {name: updatable(table.schema, name).arrow_type() for name in updates}
     reader = scan_with_sql(
         table,
         columns=updates,
@@ -191,7 +191,16 @@ def _new_values(table: Table, updates: Mapping[str, str], where: Filter) -> Iter
         yield from reader
 
 
-def _updatable(schema: Schema, name: str) -> Field:
+def updatable(schema: Schema, name: str) -> Field:
+    """Return the column that an update names.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    UnsupportedFeatureError
+        It is a field of a struct.
+    """
     if name not in schema.names and name.partition(".")[0] in schema.names:
         raise UnsupportedFeatureError(
             f"{name!r} is a field of a struct; update the column {name.partition('.')[0]!r} as a whole"
@@ -199,7 +208,8 @@ def _updatable(schema: Schema, name: str) -> Field:
     return schema.field(name)
 
 
-def _checked_updates(updates: Any) -> dict[str, str]:
+def checked_updates(updates: Any) -> dict[str, str]:
+    """Return columns and expressions of an update; anything else is an `InvalidInputError`."""
     if not isinstance(updates, Mapping) or not updates:
         raise InvalidInputError(f"updates are a dict of columns and SQL expressions, not {updates!r:.60}")
     for text in (*updates, *updates.values()):

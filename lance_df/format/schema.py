@@ -27,6 +27,8 @@ BLOB_KEY = "lance-encoding:blob"
 BLOB_EXTENSION = b"lance.blob.v2"
 # Where an Arrow field says which id it has. Stored schemas say it otherwise, and do not keep it.
 FIELD_ID_KEY = "lance:field_id"
+PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 
 STORED_JSON, SHOWN_JSON = b"lance.json", b"arrow.json"
@@ -353,11 +355,20 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
             children=tuple(convert(child) for child in _child_fields(data_type)),
             metadata=metadata,
             encoding=_legacy_encoding(logical_type),
+            primary_key_position=_primary_key_position(metadata),
         )
 
     fields = tuple(convert(arrow) for arrow in schema)
     metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
     return Schema(fields=fields, metadata=metadata)
+
+
+def _primary_key_position(metadata: Mapping[str, bytes]) -> int | None:
+    """Return the place in the primary key that metadata of an Arrow field names: 0 for one of no number."""
+    position = metadata.get(PRIMARY_KEY_POSITION, b"")
+    if position.isdigit() and int(position) < 2**32:
+        return int(position)
+    return 0 if metadata.get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes") else None
 
 
 def _child_fields(data_type: pa.DataType) -> list[pa.Field]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -11,10 +12,12 @@ import pyarrow.compute as pc
 
 from lance_df.namespace.append import NewRows
 from lance_df.namespace.delete import Deletion
+from lance_df.namespace.keyed_rows import KeyedRows
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.partition_index import PartitionIndex
 from lance_df.namespace.publish import publish
 from lance_df.namespace.routing import PartitionWriter, values_of_rows
+from lance_df.namespace.update import RowUpdate
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
 from lance_df.table.scan_run import run_tasks
@@ -26,12 +29,37 @@ if TYPE_CHECKING:
 
     from lance_df.expr.nodes import Predicate
     from lance_df.namespace.delete import Matching
+    from lance_df.namespace.keyed_rows import Duplicates
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.publish import NamespaceChange
     from lance_df.namespace.routing import WrittenPartition
+    from lance_df.namespace.update import NewValues
     from lance_df.storage import Location
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """A change that replaces rows; the numbers are known when it is published."""
+
+    rows: KeyedRows
+    deletion: Deletion
+
+    @property
+    def num_updated(self) -> int:
+        """How many rows came in the place of others."""
+        return self.rows.num_found(self.deletion.states)
+
+    @property
+    def num_inserted(self) -> int:
+        """How many rows came in the place of none."""
+        return self.rows.rows.num_rows - self.num_updated
+
+    @property
+    def num_deleted(self) -> int:
+        """How many rows are gone without another in their place, as they shared their key."""
+        return self.deletion.num_rows - self.num_updated
 
 
 class PendingChanges:
@@ -101,6 +129,49 @@ class PendingChanges:
             Where the rows are in some members; see `Deletion`.
         """
         change = Deletion(lambda draft: draft.members_that_may_match(predicate), matching, text=text)
+        self._changes.append(change)
+        return change
+
+    def upsert(
+        self,
+        data_schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        on: tuple[str, ...],
+        duplicates: Duplicates,
+    ) -> Upsert:
+        """Replace the rows that have the keys of others by these, and add what is left of them.
+
+        Raises
+        ------
+        InvalidInputError
+            As for `append`; a column is missing; several rows of one key, if these are an error.
+        UnsupportedFeatureError
+            Keys of nested types.
+        """
+        keyed = KeyedRows.of(self._manifest.schema, on, data_schema, batches, duplicates)
+        # what does not fit is an error before anything is deleted
+        written = self._written(keyed.rows.schema, keyed.rows.to_batches())
+        change = Deletion(keyed.candidates, keyed.find, text=f"upsert on {', '.join(on)}")
+        self._changes.append(change)
+        self._add(written, replaces=False)
+        return Upsert(keyed, change)
+
+    def update(
+        self, columns: Sequence[str], predicate: Predicate | None, values: NewValues, *, text: str
+    ) -> RowUpdate:
+        """Give rows other values, and return the change, which knows how many when it is published.
+
+        Parameters
+        ----------
+        predicate, text
+            As for `delete`.
+        values
+            Of these columns; see `RowUpdate`.
+        """
+        change = RowUpdate(
+            self._spec, columns, lambda draft: draft.members_that_may_match(predicate), values, text=text
+        )
         self._changes.append(change)
         return change
 

@@ -32,6 +32,13 @@ class Deletion:
         Where such rows are: positions in a sequence of tables, and addresses there. May come in any order.
     text
         What the transactions of members say of it. Nothing is read from it.
+
+    Attributes
+    ----------
+    states
+        The folders and versions that were looked into when the change was made last.
+    num_rows
+        How many rows were deleted then.
     """
 
     def __init__(self, candidates: Candidates, matching: Matching, *, text: str) -> None:
@@ -39,18 +46,21 @@ class Deletion:
         self._matching = matching
         self._text = text
         self._made: dict[tuple[str, int], tuple[int, int]] = {}
+        self.states: list[tuple[str, int]] = []
         self.num_rows = 0
 
     def apply(self, draft: Draft) -> None:
         """Make a version of each member without the rows; those that have none stay at theirs."""
         members = self._candidates(draft)
-        states = [(member.folder.path, member.version) for member in members]
+        self.states = states = [(member.folder.path, member.version) for member in members]
         new = [member for member, state in zip(members, states, strict=True) if state not in self._made]
         tables = map_reads(lambda member: open_member(member.folder, member.version), new, where=draft.root)
         rows = [RowSet() for _ in new]
         for number, addresses in self._matching(tables) if tables else ():
             rows[number].add(addresses)
-        made = map_commits(self._committed, zip(new, tables, rows, strict=True))
+        made = map_commits(
+            lambda part: without_rows(*part, text=self._text), zip(new, tables, rows, strict=True)
+        )
         for member, found in zip(new, made, strict=True):
             self._made[member.folder.path, member.version] = found
         for member, state in zip(members, states, strict=True):
@@ -60,10 +70,10 @@ class Deletion:
     def tidy(self) -> None:
         """Nothing is left behind."""
 
-    def _committed(self, part: tuple[DraftMember, Table, RowSet]) -> tuple[int, int]:
-        """Return the version without the rows, and how many these were."""
-        member, table, rows = part
-        if not len(rows):
-            return member.version, 0
-        with deletion(table, rows, predicate=self._text) as change:
-            return commit_to_member(member.folder, member.version, change.operation), change.result
+
+def without_rows(member: DraftMember, table: Table, rows: RowSet, *, text: str) -> tuple[int, int]:
+    """Return the version of a member without some rows, and how many these were."""
+    if not len(rows):
+        return member.version, 0
+    with deletion(table, rows, predicate=text) as change:
+        return commit_to_member(member.folder, member.version, change.operation), change.result

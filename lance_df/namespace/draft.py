@@ -22,6 +22,8 @@ from lance_df.namespace.spec_members import spec_numbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from lance_df.expr.nodes import Predicate
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.partition_spec import PartitionSpec
@@ -72,6 +74,10 @@ class Draft:
         kept = np.ones(len(self.manifest.members), dtype=np.bool_)
         if predicate is not None:
             kept = judged_members(self.manifest, predicate) != Match.CANNOT
+        return self.members_at(kept)
+
+    def members_at(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
+        """Return those of ``manifest.members`` that are marked, and all that are new in this draft."""
         new = [member for added in self._new.values() for _, member in added.values()]
         return [*self._published(kept), *new]
 

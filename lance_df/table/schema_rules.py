@@ -8,7 +8,9 @@ from lance_df.errors import InvalidInputError
 from lance_df.file.storable import WRITABLE_VERSIONS, check_storable, resolve_version
 
 if TYPE_CHECKING:
-    from lance_df.format.schema import Schema
+    from collections.abc import Iterable
+
+    from lance_df.format.schema import Field, Schema
 
 __all__ = ["WRITABLE_VERSIONS", "check_schema", "resolve_version"]
 
@@ -36,7 +38,30 @@ def check_schema(schema: Schema, version: str) -> None:
     for field in schema.walk():
         if "\0" in field.name:
             raise InvalidInputError(f"column name {field.name!r} has a NUL character")
+    check_primary_key(schema.fields)
     check_storable(schema, version)
+
+
+def check_primary_key(fields: Iterable[Field], *, may_be_null: bool = False) -> None:
+    """Check that columns of the primary key, and structs around them, must not be null.
+
+    Parameters
+    ----------
+    may_be_null
+        Whether what is above the fields may be null.
+
+    Raises
+    ------
+    InvalidInputError
+        One may be null: pylance opens no such table.
+    """
+    for field in fields:
+        optional = may_be_null or field.nullable
+        if optional and field.primary_key_position is not None:
+            raise InvalidInputError(
+                f"column {field.name!r} is of the primary key: neither it nor a struct around it may be null"
+            )
+        check_primary_key(field.children, may_be_null=optional)
 
 
 def check_complete(part: Schema, table: Schema, version: str) -> None:

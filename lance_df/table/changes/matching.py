@@ -82,7 +82,7 @@ def find_matches(
     if len(index):
         request = ScanRequest(
             columns=names,
-            hint=_hint(names, index) if use_statistics else None,
+            hint=key_hint(names, index) if use_statistics else None,
             with_row_address=True,
             window_rows=_WINDOW_ROWS,
             use_statistics=use_statistics,
@@ -120,7 +120,7 @@ class _PairsTask:
                 yield pa.RecordBatch.from_arrays(pairs, ["row", "address"])
 
 
-def _hint(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:
+def key_hint(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:
     """Return a condition that every row with one of the keys fulfils."""
     conditions: list[Predicate] = []
     for name, keys in zip(names, index.columns, strict=True):

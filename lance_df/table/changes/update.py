@@ -47,7 +47,7 @@ def row_update(table: Table, columns: list[str], values: Iterable[pa.RecordBatch
     InvalidInputError
         A null in a column that must not hold any.
     """
-    moved = _Moved(table, columns)
+    moved = MovedRows(table, columns)
     with rows_written(table, table.schema, moved.rows(values)) as fragments:
         assigned = {node.id for name in columns for node in table.schema.field(name).walk()}
         with rows_removed(table, moved.left) as removal:
@@ -60,8 +60,14 @@ def row_update(table: Table, columns: list[str], values: Iterable[pa.RecordBatch
             yield Change(operation, removal.num_rows)
 
 
-class _Moved:
-    """Completes the new values to whole rows, and remembers where these came from."""
+class MovedRows:
+    """Completes new values of some columns to whole rows, and remembers where these came from.
+
+    Attributes
+    ----------
+    left
+        The rows that were completed so far.
+    """
 
     def __init__(self, table: Table, columns: list[str]) -> None:
         self.left = RowSet()
@@ -71,9 +77,11 @@ class _Moved:
         self._ids: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
 
     def row_ids(self) -> npt.NDArray[np.uint64]:
+        """Return the stable row ids of the rows that were completed so far."""
         return np.concatenate(self._ids)
 
     def rows(self, values: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield whole rows for values with their ``_rowaddr``."""
         runs = (
             batch.slice(run.start, run.stop - run.start)
             for batch in values

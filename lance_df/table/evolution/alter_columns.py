@@ -19,7 +19,7 @@ from lance_df.format.schema import Field, Schema, schema_from_arrow
 from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
 from lance_df.table.evolution.fields import Numbering, check_names, edited, find_field, highest_field_id
 from lance_df.table.evolution.live_rows import has_nulls, read_live
-from lance_df.table.schema_rules import check_schema
+from lance_df.table.schema_rules import check_primary_key, check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -125,6 +125,7 @@ def _with_names(schema: Schema, changes: _Changes) -> Schema:
     """Return the schema with the new names, and what may be null; the types are those of before."""
     renamed = edited(schema, lambda field: _renamed(field, changes))
     check_names(renamed, before=schema)
+    check_primary_key(renamed.fields)
     return renamed
 
 
