@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from typing import Any
+from typing import Any, Final
 
-from datafusion import DataFrame, SessionConfig, SQLOptions, col, udf, udtf
+import datafusion
+from datafusion import DataFrame, Expr, SessionConfig, SQLOptions, col, udf, udtf
 from datafusion import SessionContext as PlainSessionContext
 from datafusion.catalog import Catalog, CatalogProvider, Schema, SchemaProvider, Table
+from datafusion.plan import LogicalPlan
 
 __all__ = [
     "Catalog",
     "CatalogProvider",
     "DataFrame",
+    "Expr",
     "NameList",
     "PlainSessionContext",
     "SQLOptions",
@@ -23,6 +27,11 @@ __all__ = [
     "as_view",
     "col",
     "default_place",
+    "limit_of",
+    "not_in_shows",
+    "plan_from_bytes",
+    "plan_schema",
+    "plan_to_bytes",
     "udf",
     "udtf",
     "variant",
@@ -60,3 +69,43 @@ def variant(plan: Any) -> Any:
 def as_view(frame: DataFrame) -> Table:
     """Return a table that plans ``frame`` wherever it is used."""
     return frame.into_view()
+
+
+_RELEASE: Final = int(datafusion.__version__.partition(".")[0])
+
+
+def not_in_shows() -> bool:
+    """Whether a plan shows which of its anti joins is that of a ``NOT IN``, where NULL matters."""
+    return _RELEASE < 52 or _RELEASE >= 55  # before 52 it was none different
+
+
+def plan_schema(detail: Any) -> list[str]:
+    """Return the names of a plan node's columns, with their tables."""
+    return list(detail.schema().field_names())
+
+
+def limit_of(plan: Any) -> tuple[int | None, int]:
+    """Return how many rows a Limit node keeps (None for all), after how many it leaves out.
+
+    Raises
+    ------
+    ValueError
+        The numbers are not constants.
+    """
+    found = re.fullmatch(r"Limit: skip=(\d+), fetch=(\d+|None)", plan.display())
+    if found is None:
+        raise ValueError(f"not a limit by numbers: {plan.display()}")
+    skip, fetch = found.groups()
+    return None if fetch == "None" else int(fetch), int(skip)
+
+
+def plan_to_bytes(plan: Any) -> bytes:
+    """Return a plan as DataFusion's protobuf message ``LogicalPlanNode``."""
+    return (plan.to_bytes if hasattr(plan, "to_bytes") else plan.to_proto)()
+
+
+def plan_from_bytes(ctx: PlainSessionContext, data: bytes) -> Any:
+    """Return the plan that a message describes."""
+    return (LogicalPlan.from_bytes if hasattr(LogicalPlan, "from_bytes") else LogicalPlan.from_proto)(
+        ctx, data
+    )

@@ -83,6 +83,14 @@ def scan_hint(scans: list[LogicalScan], schema: pa.Schema, *, with_terms: bool =
     return different[0] if len(different) == 1 else Or(tuple(different))
 
 
+def scan_condition(scan: LogicalScan, schema: pa.Schema) -> Predicate | None:
+    """Return the condition that every row needed by one scan fulfils; None when nothing is known."""
+    if scan.is_empty:
+        return Literal(False)
+    found = _conjunction((*scan.pushed, *scan.above), schema, with_terms=True)
+    return found if found.operands else None
+
+
 def _conjunction(expressions: tuple[ScopedExpr, ...], schema: pa.Schema, *, with_terms: bool) -> And:
     parts = tuple(implied(scoped, schema, with_terms=with_terms) for scoped in expressions)
     return And(

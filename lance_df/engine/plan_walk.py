@@ -26,11 +26,15 @@ class ScopedExpr:
 
 @dataclass(frozen=True, slots=True)
 class LogicalScan:
-    """One scan: the table's name as (schema or None, name), what it was given, and what is left above it."""
+    """One scan: the table's name as (schema or None, name), what it was given, and what is left above it.
+
+    ``path`` leads to it from the root of the plan: the number of an input at each node.
+    """
 
     table: tuple[str | None, str]
     pushed: tuple[ScopedExpr, ...]
     above: tuple[ScopedExpr, ...]
+    path: tuple[int, ...] = ()
 
     @property
     def is_blocked(self) -> bool:
@@ -53,23 +57,33 @@ def logical_scans(plan: Any) -> list[LogicalScan]:
     A scan in an uncorrelated scalar subquery stays inside an expression. It shares its provider with other
     scans of the same table, so what is known of those must not prune it.
     """
+    scans, seen = _visible(plan)
+    hidden = Counter(_scanned(plan.display_indent())) - seen
+    return [scan for scan in scans if not any(_may_be(name, scan.table[1]) for name in hidden)]
+
+
+def visible_scans(plan: Any) -> list[LogicalScan]:
+    """Return the scans of an optimized plan that are not inside expressions."""
+    return _visible(plan)[0]
+
+
+def _visible(plan: Any) -> tuple[list[LogicalScan], Counter[str]]:
     scans: list[LogicalScan] = []
     seen: Counter[str] = Counter()
-    pending: list[tuple[Any, tuple[ScopedExpr, ...]]] = [(plan, ())]
+    pending: list[tuple[Any, tuple[ScopedExpr, ...], tuple[int, ...]]] = [(plan, (), ())]
     while pending:
-        node, above = pending.pop()
+        node, above, path = pending.pop()
         detail = variant(node)
         kind = type(detail).__name__
         if kind == "TableScan":
             _, schema, name = detail.fqn()
             pushed = tuple(ScopedExpr(expr) for expr in detail.filters())
-            scans.append(LogicalScan((schema, name), pushed, above))
+            scans.append(LogicalScan((schema, name), pushed, above, path))
             seen.update(_scanned(node.display()))
             continue
         below = _below(kind, detail, above)
-        pending += [(child, below) for child in node.inputs()]
-    hidden = Counter(_scanned(plan.display_indent())) - seen
-    return [scan for scan in scans if not any(_may_be(name, scan.table[1]) for name in hidden)]
+        pending += [(child, below, (*path, number)) for number, child in enumerate(node.inputs())]
+    return scans, seen
 
 
 def _may_be(scanned: str, table: str) -> bool:

@@ -88,6 +88,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         Handed to every scan, see `ScanRequest`.
     condition
         An expression that is applied beside what each scan is asked for.
+    in_turn
+        Whether a single partition reads one task after the other, in the thread that asks for batches.
 
     Attributes
     ----------
@@ -112,6 +114,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         window_rows: int | None = None,
         use_statistics: bool = True,
         condition: pc.Expression | None = None,
+        in_turn: bool = False,
     ) -> None:
         # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
         self.table = table
@@ -128,6 +131,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         )
         self._schema = _schema_of(table, (*table.arrow_schema.names, *extra_columns))
         self._condition = condition
+        # A single partition is how rows stay in order; its tasks run at once all the same.
+        self._at_once = self._num_partitions == 1 and not in_turn
         self._planned: dict[object, PlannedScan] = {}
         self._lock = threading.Lock()
         self._planning = threading.local()
@@ -221,8 +226,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             for task in tasks:
                 yield from _row_counts(task.num_rows)
             return
-        # A single partition is how rows stay in order; its tasks run at once all the same.
-        with closing(run_tasks(list(tasks)) if self._num_partitions == 1 else _in_turn(tasks)) as batches:
+        with closing(run_tasks(list(tasks)) if self._at_once else _in_turn(tasks)) as batches:
             for batch in batches:
                 kept = batch if planned.residual is None else planned.residual.apply(batch)
                 if kept.num_rows:

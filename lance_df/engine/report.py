@@ -13,10 +13,22 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, slots=True)
+class JoinReport:
+    """How a join of partitioned namespaces is computed: partition by partition, or why not."""
+
+    join: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScanReport:
-    """What the scans of a statement keep of their tables, and why. One entry in ``tables`` for each scan."""
+    """What the scans of a statement keep of their tables, and why. One entry in ``tables`` for each scan.
+
+    ``joins`` has those in which partitioned namespaces take part.
+    """
 
     tables: tuple[TableReport, ...]
+    joins: tuple[JoinReport, ...] = ()
 
     @property
     def partitions(self) -> Count:
@@ -37,11 +49,13 @@ class ScanReport:
     def __str__(self) -> str:
         if not self.tables:
             return "no Lance table is read"
-        return "\n".join(line for table in self.tables for line in _lines(table))
+        lines = [line for table in self.tables for line in _lines(table)]
+        return "\n".join([*lines, *(f"{join.join}: {join.effect}" for join in self.joins)])
 
     def _repr_html_(self) -> str:
         titles = "".join(f"<th>{title}</th>" for title in _TITLES)
-        return f"<table><tr>{titles}</tr>{''.join(map(_row, self.tables))}</table>"
+        joins = "".join(f"<p>{html.escape(f'{join.join}: {join.effect}')}</p>" for join in self.joins)
+        return f"<table><tr>{titles}</tr>{''.join(map(_row, self.tables))}</table>{joins}"
 
 
 def _sum(counts: Iterable[Count]) -> Count:

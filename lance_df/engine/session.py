@@ -24,6 +24,8 @@ from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.names import names_of
+from lance_df.engine.partitioned_join import join_by_partition
+from lance_df.engine.partitioned_join_units import JoinOptions, PartitionedJoins
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
 from lance_df.engine.report import ScanReport
 from lance_df.engine.scan_function import register_scan_function
@@ -48,6 +50,9 @@ _NO_LIMIT = 2**62
 
 class LanceSession:
     """What `SessionContext` and an enabled context have beyond DataFusion's context."""
+
+    partitioned_joins: PartitionedJoins = "auto"
+    join_memory_limit: int | None = None
 
     _typed_functions: TypedFunctions
     _storage_options: Mapping[str, Any] | None
@@ -151,7 +156,10 @@ class LanceSession:
                 _attach_hints(statement, scans)
             if any(scan.is_blocked for scan in scans):
                 self._stand_in(statement, scans)
-                frame = plan()
+                return LanceDataFrame(plan().df, (statement,))
+        if statement.tables:
+            how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
+            frame = join_by_partition(self, statement, frame, plan, how) or frame
         return LanceDataFrame(frame.df, (statement,))
 
     def _stand_in(self, statement: Statement, scans: list[LogicalScan]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lance_df.engine.parts import PartSource
 from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.report import JoinReport
 from lance_df.engine.source import TableSource
 from lance_df.errors import LanceError
 
@@ -38,13 +39,16 @@ class ResolvedTable:
 class Statement:
     """The state of one statement, from its text to the end of its last execution.
 
-    ``stand_ins`` holds DataFusion tables to use in place of providers, see `barriers`.
+    ``stand_ins`` holds what DataFusion is given in place of providers. ``joins`` tells how joins of
+    namespaces are computed, and ``units`` has the providers that read some of their members each.
     """
 
     text: str
     tables: dict[int, ResolvedTable] = field(default_factory=dict)
     stand_ins: dict[int, Any] = field(default_factory=dict)
     errors: list[LanceError] = field(default_factory=list)
+    joins: list[JoinReport] = field(default_factory=list)
+    units: list[tuple[ResolvedTable, LanceTableProvider]] = field(default_factory=list)
     _sources: list[TableSource | PartSource] = field(default_factory=list)
     _versions: dict[int, Scanned] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -73,7 +77,11 @@ class Statement:
 
     def all_errors(self) -> list[LanceError]:
         """Return the errors of the statement and of its scans so far."""
-        return [*self.errors, *(error for table in self.tables.values() for error in table.provider.errors)]
+        providers = [
+            *(table.provider for table in self.tables.values()),
+            *(provider for _, provider in self.units),
+        ]
+        return [*self.errors, *(error for provider in providers for error in provider.errors)]
 
 
 _current: ContextVar[Statement | None] = ContextVar("lance_df_statement", default=None)

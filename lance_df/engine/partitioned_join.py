@@ -1,0 +1,179 @@
+"""Storage-partitioned joins: join namespaces partition by partition.
+
+The statement is planned again for each unit of partitions, with providers that read only these, and the
+part of that plan that is divisible is taken out of it. The union of these parts stands in for the part of
+the whole plan. So DataFusion plans every join, and nothing is translated; where anything about a plan is not
+known, the join stays what it was.
+
+Spec: partitioning, "Storage Partitioned Join" and appendix F.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
+from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
+from lance_df.engine.partitioned_join_units import JoinOptions, Unit, Units, num_cores, units_of
+from lance_df.engine.plan_rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
+from lance_df.engine.plan_walk import visible_scans
+from lance_df.engine.qualified_columns import renaming
+from lance_df.engine.report import JoinReport
+from lance_df.namespace.snapshot import NamespaceSnapshot
+
+if TYPE_CHECKING:
+    from lance_df.engine.statement import Statement
+
+_MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
+_ONE_BY_ONE: Final = (
+    "datafusion.optimizer.repartition_joins",
+    "datafusion.optimizer.enable_round_robin_repartition",
+)
+_REPARTITIONED: Final = (
+    "datafusion.optimizer.repartition_aggregations",
+    "datafusion.optimizer.repartition_windows",
+)
+
+
+def join_by_partition(
+    ctx: PlainSessionContext,
+    statement: Statement,
+    frame: DataFrame,
+    plan_again: Callable[[], DataFrame],
+    options: JoinOptions,
+) -> DataFrame | None:
+    """Return a frame with the same rows whose joins go partition by partition; None where none can.
+
+    Parameters
+    ----------
+    frame
+        The statement as it was planned.
+    plan_again
+        Plans the statement again, with ``statement.stand_ins`` as they are then.
+    """
+    namespaces = [
+        table for table in statement.tables.values() if isinstance(table.provider.table, NamespaceSnapshot)
+    ]
+    plan = frame.optimized_logical_plan()
+    if not namespaces or "Join:" not in plan.display_indent():
+        return None
+    if options.partitioned_joins == "never":
+        statement.joins.append(JoinReport("joins", "partitioned joins are switched off"))
+        return None
+    not_in = " IN (<subquery>)" in frame.logical_plan().display_indent()
+    analysis = divisible_parts(ctx, statement, plan, visible_scans(plan), not_in=not_in)
+    statement.joins += [JoinReport(join, f"not by partition: {why}") for join, why in analysis.refused]
+    chosen = list(_chosen(statement, analysis.parts, options))
+    if not chosen:
+        return None
+    try:
+        found = _Rewriting(ctx, statement, plan, plan_again).frame(chosen, frame.schema())
+    except Exception as err:  # noqa: BLE001 - whatever DataFusion does not take, the ordinary join stands
+        statement.units.clear()
+        statement.joins += [
+            JoinReport(join, f"not by partition: {err}") for part, _ in chosen for join in part.joins
+        ]
+        return None
+    for part, units in chosen:
+        statement.joins += [JoinReport(join, _effect(part, units)) for join in part.joins]
+    return found
+
+
+def _chosen(
+    statement: Statement, parts: Sequence[Part], options: JoinOptions
+) -> Iterator[tuple[Part, Units]]:
+    for part in parts:
+        units = units_of(part, options)
+        if isinstance(units, str):
+            statement.joins += [JoinReport(join, f"not by partition: {units}") for join in part.joins]
+        else:
+            yield part, units
+
+
+def _effect(part: Part, units: Units) -> str:
+    functions = "" if part.grouping is None else ", ".join(part.grouping.functions)
+    return f"by partition: {units.num_groups:,} groups by {functions}, in {len(units.units):,} units"
+
+
+class _Rewriting:
+    def __init__(
+        self,
+        ctx: PlainSessionContext,
+        statement: Statement,
+        plan: Any,
+        plan_again: Callable[[], DataFrame],
+    ) -> None:
+        self._ctx = ctx
+        self._statement = statement
+        self._plan = plan
+        self._plan_again = plan_again
+
+    def frame(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema) -> DataFrame:
+        paths = [part.path for part, _ in chosen]
+        settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
+        if any("Aggr" in part.plan.display_indent() for part, _ in chosen):
+            settings = (*settings, *_REPARTITIONED)
+        own = _with_settings(self._ctx, settings)
+        replacements = {part.path: self._union(own, part, units) for part, units in chosen}
+        found = rebuilt(own, self._plan, (), replacements)
+        if found.schema() != schema:
+            raise NotRebuiltError(f"the result would have the columns {found.schema().names}")
+        return found
+
+    def _union(self, ctx: PlainSessionContext, part: Part, units: Units) -> DataFrame:
+        whole = ctx.create_dataframe_from_logical_plan(part.plan)
+        names = [f"c{number}" for number in range(len(whole.schema()))]
+        frames = [self._unit(ctx, part, unit, units, names) for unit in units.units]
+        found = reduce(DataFrame.union, frames)
+        if not names:
+            return found
+        return found.select(*renaming(ctx, list(zip(names, columns_of(whole, part.plan), strict=True))))
+
+    def _unit(
+        self, ctx: PlainSessionContext, part: Part, unit: Unit, units: Units, names: Sequence[str]
+    ) -> DataFrame:
+        """Return the rows of a unit. A frame needs a column; rows without any get one of no meaning."""
+        plan = self._part(part, unit, units)
+        frame = ctx.create_dataframe_from_logical_plan(plan)
+        columns = zip(columns_of(frame, plan), names, strict=True)
+        selected = [Expr.column(str(column)).alias(name) for column, name in columns]
+        return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
+
+    def _part(self, part: Part, unit: Unit, units: Units) -> Any:
+        """Return the part, planned for the partitions of one unit."""
+        statement = self._statement
+        providers = list(unit.providers(part, units.num_rows, num_cores()))
+        keys = {id(table): key for key, table in statement.tables.items()}
+        statement.units += providers
+        statement.stand_ins.update({keys[id(table)]: provider for table, provider in providers})
+        try:
+            plan = self._plan_again().optimized_logical_plan()
+        finally:
+            statement.stand_ins.clear()
+        for number in part.path:
+            plan = plan.inputs()[number]
+        if _shape(plan) != _shape(part.plan):
+            raise NotRebuiltError("the statement is planned otherwise for some partitions")
+        return plan
+
+
+def _with_settings(ctx: PlainSessionContext, off: Sequence[str]) -> PlainSessionContext:
+    """Return a context with the memory and functions of another, and some settings switched off."""
+    found = PlainSessionContext.__new__(PlainSessionContext)
+    found.ctx = ctx.ctx.enable_url_table()  # the one method that makes a context of its own from another
+    for setting in off:
+        found.sql(f"SET {setting} = false")
+    return found
+
+
+def _shape(plan: Any) -> str:
+    """Return what a plan does, with the names that DataFusion makes up numbered from 0."""
+    numbers: dict[str, int] = {}
+    return _MADE_UP.sub(
+        lambda found: f"__{numbers.setdefault(found.group(), len(numbers))}", plan.display_indent_schema()
+    )

@@ -1,0 +1,371 @@
+"""Find the parts of a logical plan that can be computed partition by partition.
+
+A part is *divisible* by a function of its keys if it can be computed for the rows of one value after the
+other, and the results put together. A scan is divisible by every function of its columns; filters and
+projections stay so; a join does by functions of the columns that it equates, because rows that match have
+one value; an aggregation or a window by functions of the columns that it groups by. A row that an outer join
+fills up with NULLs tells nothing of the side that is missing, so only columns of the preserved side say
+afterwards to which value a row belongs.
+
+Which functions follow from partition values is the question of `lance_df.namespace.join_compatibility`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.compute.compat import Expr, PlainSessionContext, not_in_shows, plan_schema, variant
+from lance_df.engine.hints import scan_condition
+from lance_df.engine.plan_walk import LogicalScan
+from lance_df.namespace.join_compatibility import Grouping, JoinSide, common_grouping
+from lance_df.namespace.join_key_types import keeps_apart, key_class
+from lance_df.namespace.pruning import kept_members
+from lance_df.namespace.snapshot import NamespaceSnapshot
+
+if TYPE_CHECKING:
+    from lance_df.engine.statement import ResolvedTable, Statement
+
+    Flags = npt.NDArray[np.bool_]
+    Path = tuple[int, ...]
+    IsEmpty = Callable[[Sequence[Flags]], Flags]
+
+
+class _Rule(NamedTuple):
+    """Which sides of a join still tell the key of its rows, and which, when empty, leave nothing of it."""
+
+    left: bool
+    right: bool
+    empty: str
+    null_free: bool = False
+
+
+_RULES: Final[Mapping[str, _Rule]] = {
+    "Inner": _Rule(True, True, "either"),
+    "Left": _Rule(True, False, "left"),
+    "Right": _Rule(False, True, "right"),
+    "Full": _Rule(False, False, "both"),
+    "LeftSemi": _Rule(True, False, "either"),
+    "RightSemi": _Rule(False, True, "either"),
+    "LeftAnti": _Rule(True, False, "left"),
+    "RightAnti": _Rule(False, True, "right"),
+    "LeftMark": _Rule(True, False, "left", null_free=True),
+    "RightMark": _Rule(False, True, "right", null_free=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedScan:
+    """A scan of a namespace in a part; ``needed`` are the members that its filters leave."""
+
+    table: ResolvedTable
+    snapshot: NamespaceSnapshot
+    needed: Flags
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """Columns, one of each scan, that are equal in every row; ``names`` are those that rows still show."""
+
+    columns: tuple[int, ...]
+    names: Mapping[str, pa.DataType]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A divisible part of a plan.
+
+    Attributes
+    ----------
+    is_empty
+        From whether each scan is empty in each group to whether the part is.
+    joins
+        The joins in it, as the plan shows them.
+    grouping, sides
+        Groups of the members of each namespace, and for each scan the number of its namespace.
+    """
+
+    path: Path
+    plan: Any
+    scans: tuple[JoinedScan, ...]
+    keys: tuple[_Key, ...]
+    is_empty: IsEmpty
+    joins: tuple[str, ...] = ()
+    grouping: Grouping | None = None
+    sides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What can be computed partition by partition, and the other joins with the reasons why not."""
+
+    parts: tuple[Part, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def divisible_parts(
+    ctx: PlainSessionContext, statement: Statement, plan: Any, scans: Sequence[LogicalScan], *, not_in: bool
+) -> Analysis:
+    """Return the largest divisible parts of an optimized plan that hold a join.
+
+    Parameters
+    ----------
+    scans
+        All scans of the plan.
+    not_in
+        Whether the statement may hold a ``NOT IN (SELECT …)`` that the optimized plan does not show.
+    """
+    walk = _Walk(ctx, statement, {scan.path: scan for scan in scans}, not_in)
+    walk.close(walk.visit(plan, ()))
+    return Analysis(tuple(walk.parts), tuple(dict.fromkeys(walk.refused)))
+
+
+class _Walk:
+    def __init__(
+        self,
+        ctx: PlainSessionContext,
+        statement: Statement,
+        scans: Mapping[Path, LogicalScan],
+        not_in: bool,
+    ) -> None:
+        self._ctx = ctx
+        self._statement = statement
+        self._scans = scans
+        self._not_in = not_in
+        self.parts: list[Part] = []
+        self.refused: list[tuple[str, str]] = []
+
+    def close(self, part: Part | None) -> None:
+        """End a part: what is above it is not divisible."""
+        if part is not None and part.joins:
+            self.parts.append(part)
+
+    def visit(self, plan: Any, path: Path) -> Part | None:
+        detail = variant(plan)
+        kind = type(detail).__name__
+        inputs = [self.visit(child, (*path, number)) for number, child in enumerate(plan.inputs())]
+        found = None
+        if "<subquery>" not in plan.display():  # it may read tables that are not to be divided
+            if kind == "TableScan":
+                found = self._scan(plan, detail, path)
+            elif kind == "Join" and len(inputs) == 2:
+                found = self._join(plan, detail, inputs[0], inputs[1])
+            elif len(inputs) == 1 and inputs[0] is not None:
+                found = self._above(kind, detail, inputs[0])
+        if found is not None:
+            return replace(found, path=path, plan=plan)
+        for each in inputs:
+            self.close(each)
+        return None
+
+    def _scan(self, plan: Any, detail: Any, path: Path) -> Part | None:
+        _, schema, name = detail.fqn()
+        tables = [table for table in self._statement.tables.values() if table.is_called((schema, name))]
+        if len(tables) != 1 or detail.fetch() is not None or path not in self._scans:
+            return None
+        snapshot = tables[0].provider.table
+        if not isinstance(snapshot, NamespaceSnapshot):
+            return None
+        columns = snapshot.manifest.schema.columns
+        own = tuple(name for _, name in detail.projection() or ())
+        shown = plan_schema(detail)
+        if len(own) != len(shown) or any(name not in columns.names for name in own):
+            return None
+        fields = [columns.field(name) for name in own]
+        keys = tuple(
+            _Key((field.id,), {name: field.arrow_type()})
+            for field, name in zip(fields, shown, strict=True)
+            if shown.count(name) == 1
+        )
+        needed = np.ones(len(snapshot.manifest.members), bool)
+        condition = scan_condition(self._scans[path], tables[0].provider.schema)
+        if condition is not None:
+            needed[:] = False
+            needed[kept_members(snapshot.manifest, condition).places] = True
+        scan = JoinedScan(tables[0], snapshot, needed, own)
+        return Part(path, plan, (scan,), keys, lambda empty: empty[0])
+
+    def _above(self, kind: str, detail: Any, part: Part) -> Part | None:
+        if kind == "Filter":
+            return part
+        if kind == "SubqueryAlias":
+            below = plan_schema(variant(part.plan))
+            return _renamed(part, list(zip(below, plan_schema(detail), strict=True)))
+        if kind == "Projection":
+            pairs = zip(map(_column, detail.projections()), plan_schema(detail), strict=True)
+            return _renamed(part, [(name, new) for name, new in pairs if name is not None])
+        if kind == "Aggregate":
+            return self._aggregate(detail, part)
+        if kind == "WindowExpr":
+            return self._window(detail, part)
+        return None
+
+    def _aggregate(self, detail: Any, part: Part) -> Part | None:
+        groups = detail.group_by_exprs()
+        if any(expr.variant_name() == "GroupingSet" for expr in groups):
+            return None
+        names = plan_schema(detail)[: len(groups)]
+        pairs = [(name, new) for name, new in zip(map(_column, groups), names, strict=True) if name]
+        return self._limited(_renamed(part, pairs))
+
+    def _window(self, detail: Any, part: Part) -> Part | None:
+        columns = [
+            {_column(expr) for expr in detail.get_partition_exprs(window)}
+            for window in detail.get_window_expr()
+        ]
+        common = set.intersection(*columns) if columns else set()
+        return self._limited(_renamed(part, [(name, name) for name in common if name is not None]))
+
+    def _limited(self, part: Part) -> Part | None:
+        """Return the part, if it is divisible by functions of the keys that it shows."""
+        shown = replace(part, keys=tuple(key for key in part.keys if key.names))
+        if not shown.joins:
+            return shown if shown.keys else None
+        found = self._grouped(shown)
+        return None if isinstance(found, str) else found
+
+    def _join(self, plan: Any, detail: Any, left: Part | None, right: Part | None) -> Part | None:
+        shown = plan.display()
+        rule = _RULES.get(str(detail.join_type()))
+        if left is None or right is None:
+            if left is not None or right is not None:
+                self.refused.append((shown, "one side is not partitioned, or not to be divided by its keys"))
+            return None
+        if rule is None:
+            self.refused.append((shown, "a kind of join that is not known"))
+            return None
+        found = self._matched(plan, detail, rule, left, right)
+        if isinstance(found, str):
+            self.refused.append((shown, found))
+            return None
+        if (rule.null_free or self._is_null_aware(shown, detail)) and self._may_meet_null(found, detail):
+            self.refused.append(
+                (shown, "NOT IN depends on NULL keys of all partitions, and there may be some")
+            )
+            return None
+        return found
+
+    def _matched(self, plan: Any, detail: Any, rule: _Rule, left: Part, right: Part) -> Part | str:
+        keys = []
+        for pair in detail.on():
+            sides = [self._key(expr, part) for expr, part in zip(pair, (left, right), strict=True)]
+            if sides[0] is None or sides[1] is None:
+                continue
+            (one, types), (other, others) = sides[0], sides[1]
+            if key_class(types[0]) != key_class(others[0]) or key_class(types[0]) is None:
+                return f"keys of the types {types[0]} and {others[0]} do not partition alike"
+            if not (keeps_apart(types) and keeps_apart(others)):
+                return f"keys of the types {types[0]} and {others[0]} are compared as {types[-1]}"
+            names = {**(one.names if rule.left else {}), **(other.names if rule.right else {})}
+            keys.append(_Key((*one.columns, *other.columns), names))
+        if not keys:
+            return "it does not equate columns of the two sides"
+        split = len(left.scans)
+
+        def is_empty(empty: Sequence[Flags]) -> Flags:
+            sides = left.is_empty(empty[:split]), right.is_empty(empty[split:])
+            if rule.empty == "either":
+                return sides[0] | sides[1]
+            if rule.empty == "both":
+                return sides[0] & sides[1]
+            return sides[rule.empty == "right"]
+
+        part = Part((), plan, (*left.scans, *right.scans), tuple(keys), is_empty)
+        return self._grouped(replace(part, joins=(*left.joins, *right.joins, plan.display())))
+
+    def _key(self, expr: Any, part: Part) -> tuple[_Key, list[pa.DataType]] | None:
+        """Return the key that an expression is, and the types from its column to the expression."""
+        casts = []
+        while expr.variant_name() in ("Cast", "Alias"):
+            if expr.variant_name() == "Cast":
+                casts.append(expr)
+            expr = expr.to_variant().expr()
+        name = _column(expr)
+        key = next((key for key in part.keys if name in key.names), None)
+        if key is None or name is None:
+            return None
+        types = [key.names[name]]
+        if casts:
+            frame = self._ctx.create_dataframe_from_logical_plan(part.plan)
+            types += [frame.select(Expr(cast)).schema().field(0).type for cast in reversed(casts)]
+        return key, types
+
+    def _is_null_aware(self, shown: str, detail: Any) -> bool:
+        """Whether it may be the anti join of a NOT IN: a NULL in any partition then decides on all rows."""
+        if "Anti" not in str(detail.join_type()):
+            return False
+        return "null_aware" in shown if not_in_shows() else self._not_in
+
+    def _may_meet_null(self, part: Part, detail: Any) -> bool:
+        if len(detail.on()) != len(part.keys) or detail.filter() is not None:
+            return True
+        sides = _sides(part.scans, part.keys)
+        if isinstance(sides, str):
+            return True
+        return any(side.may_hold_null(key) for side in sides[0] for key in range(len(part.keys)))
+
+    def _grouped(self, part: Part) -> Part | str:
+        """Return the part with its groups, or the reason why there are none."""
+        if not part.keys:
+            return "the rows do not show the keys any more"
+        sides = _sides(part.scans, part.keys)
+        if isinstance(sides, str):
+            return sides
+        grouping = common_grouping(sides[0])
+        if isinstance(grouping, str):
+            return grouping
+        return replace(part, grouping=grouping, sides=sides[1])
+
+
+def _sides(scans: Sequence[JoinedScan], keys: Sequence[_Key]) -> tuple[list[JoinSide], tuple[int, ...]] | str:
+    """Return the namespaces of some scans, each once, and for each scan the number of its namespace."""
+    numbers: dict[int, int] = {}
+    found: list[JoinSide] = []
+    for place, scan in enumerate(scans):
+        columns = tuple(key.columns[place] for key in keys)
+        number = numbers.setdefault(id(scan.table), len(found))
+        if number == len(found):
+            found.append(JoinSide(scan.snapshot.manifest, scan.needed, columns))
+            continue
+        known = found[number]
+        if known.keys != columns:
+            return "a table is joined with itself on different columns"
+        found[number] = JoinSide(known.manifest, known.needed | scan.needed, columns)
+    return found, tuple(numbers[id(scan.table)] for scan in scans)
+
+
+def _column(expr: Any) -> str | None:
+    while expr.variant_name() == "Alias":
+        expr = expr.to_variant().expr()
+    return expr.to_variant().qualified_name() if expr.variant_name() == "Column" else None
+
+
+def _renamed(part: Part, names: Sequence[tuple[str, str]]) -> Part:
+    """Return the part with the names that its columns have now; those not listed are gone."""
+    new_names = [new for _, new in names]
+
+    def renamed(key: _Key) -> _Key:
+        shown = {
+            new: key.names[name] for name, new in names if name in key.names and new_names.count(new) == 1
+        }
+        return _Key(key.columns, shown)
+
+    return replace(part, keys=tuple(map(renamed, part.keys)))
+
+
+def needed_groups(part: Part) -> Iterator[int]:
+    """Yield the groups that may hold rows of the part."""
+    grouping = part.grouping
+    if grouping is None:
+        return
+    empty = []
+    for scan, side in zip(part.scans, part.sides, strict=True):
+        codes = grouping.codes[side][scan.needed]
+        empty.append(np.bincount(codes, minlength=grouping.num_groups) == 0)
+    yield from np.flatnonzero(~part.is_empty(empty)).tolist()

@@ -1,0 +1,188 @@
+"""Cut a divisible part of a plan into units: groups of partitions that are computed together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.engine.partitioned_join_analysis import JoinedScan, Part, needed_groups
+from lance_df.engine.provider import LanceTableProvider
+from lance_df.errors import InvalidInputError
+from lance_df.namespace.member_subset import MemberSubset
+
+if TYPE_CHECKING:
+    from lance_df.engine.statement import ResolvedTable
+
+    Numbers = npt.NDArray[np.int64]
+
+PartitionedJoins = Literal["auto", "always", "never"]
+
+# A unit of fewer rows costs more to plan than it saves.
+_MIN_UNIT_ROWS: Final = 64 * 1024
+_UNITS_PER_CORE: Final = 8
+_MAX_UNITS: Final = 64
+_MAX_SUCCESSIVE_UNITS: Final = 1024
+# Of a hash table, for each row; and what is assumed of values of variable length.
+_ROW_OVERHEAD_BYTES: Final = 32
+_VARIABLE_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOptions:
+    """How joins of partitioned namespaces are computed; see `lance_df.engine.session.LanceSession`.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is none of those.
+    """
+
+    partitioned_joins: PartitionedJoins = "auto"
+    join_memory_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.partitioned_joins not in get_args(PartitionedJoins):
+            raise InvalidInputError(
+                f"partitioned_joins is {self.partitioned_joins!r}, expected 'auto', 'always' or 'never'"
+            )
+        limit = self.join_memory_limit
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise InvalidInputError(f"join_memory_limit is {limit!r}, expected a number of bytes or None")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Some groups of partitions. ``members`` are those of each namespace, by the number of the side."""
+
+    members: tuple[npt.NDArray[np.bool_], ...]
+    num_rows: int
+
+    def providers(
+        self, part: Part, num_rows: int, num_cores: int
+    ) -> Iterator[tuple[ResolvedTable, LanceTableProvider]]:
+        """Yield what stands for each namespace of a part; a large unit of few is read by several cores."""
+        share = round(self.num_rows * num_cores / max(1, num_rows))
+        for side, scan in first_scans(part).items():
+            subset = MemberSubset(scan.snapshot, self.members[side])
+            provider = LanceTableProvider(subset, num_partitions=min(num_cores, max(1, share)), in_turn=True)
+            provider.hint = scan.table.provider.hint
+            yield scan.table, provider
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of a part. ``at_once`` of them may be computed at a time; None for all."""
+
+    units: tuple[Unit, ...]
+    num_groups: int
+    num_rows: int
+    at_once: int | None = None
+
+
+def first_scans(part: Part) -> dict[int, JoinedScan]:
+    """Return a scan of each namespace of a part, by the number of the side."""
+    found: dict[int, JoinedScan] = {}
+    for scan, side in zip(part.scans, part.sides, strict=True):
+        found.setdefault(side, scan)
+    return found
+
+
+def units_of(part: Part, options: JoinOptions) -> Units | str:
+    """Return the units that a part is worth being cut into, or the reason why it is not."""
+    grouping = part.grouping
+    if grouping is None:
+        return "there are no groups"
+    groups = np.array(list(needed_groups(part)), np.int64)
+    if grouping.num_groups < 2:
+        return f"all rows are in one group by {', '.join(grouping.functions)}"
+    rows, build_bytes = _sizes(part, grouping.num_groups)
+    num_rows = int(rows[groups].sum())
+    if options.join_memory_limit is None:
+        wanted = _wanted(num_rows, len(groups), options)
+        if isinstance(wanted, str):
+            return wanted
+        numbers, at_once = _evenly(rows[groups], wanted), None
+    else:
+        numbers, at_once = _bounded(build_bytes[groups], options.join_memory_limit)
+    count = int(numbers.max(initial=0)) + 1
+    units = []
+    for number in range(count):
+        own = np.zeros(grouping.num_groups, bool)
+        own[groups[numbers == number]] = True
+        members = tuple((codes >= 0) & own[codes] for codes in grouping.codes)
+        units.append(Unit(members, int(rows[own].sum())))
+    return Units(tuple(units), len(groups), num_rows, at_once)
+
+
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _wanted(num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
+    most = min(_MAX_UNITS, max(16, _UNITS_PER_CORE * num_cores()))
+    if options.partitioned_joins == "always":
+        return max(1, min(num_groups, most))
+    worth = num_rows // _MIN_UNIT_ROWS
+    if worth < 2:
+        return f"{num_rows:,} rows are joined sooner as a whole"
+    return max(1, min(num_groups, most, worth))
+
+
+def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers]:
+    """Return rows of each group, and bytes of the rows that joins keep in memory: all but the last scan's."""
+    grouping = part.grouping
+    rows, kept = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
+    for number, (scan, side) in enumerate(zip(part.scans, part.sides, strict=True)):
+        if grouping is None:
+            break
+        counts = MemberSubset(scan.snapshot, scan.needed).member_rows()
+        own = np.bincount(
+            grouping.codes[side][scan.needed], weights=counts[scan.needed], minlength=num_groups
+        ).astype(np.int64)
+        rows += own
+        if number < len(part.scans) - 1:
+            kept += own * (_row_bytes(scan) + _ROW_OVERHEAD_BYTES)
+    return rows, kept
+
+
+def _row_bytes(scan: JoinedScan) -> int:
+    schema = scan.snapshot.arrow_schema
+    return sum(_value_bytes(schema.field(name).type) for name in scan.columns)
+
+
+def _value_bytes(data_type: pa.DataType) -> int:
+    try:
+        return max(1, data_type.bit_width // 8)
+    except ValueError:
+        return _VARIABLE_BYTES
+
+
+def _evenly(rows: Numbers, count: int) -> Numbers:
+    """Return a number for each group, so that each number has about as many rows."""
+    total = max(1, int(rows.sum()))
+    middle = np.cumsum(rows) - rows / 2
+    found = np.minimum(count - 1, (middle * count / total).astype(np.int64))
+    return np.unique(found, return_inverse=True)[1]
+
+
+def _bounded(sizes: Numbers, limit: int) -> tuple[Numbers, int]:
+    """Return a number for each group, and how many numbers may be in memory at a time within the limit."""
+    largest = int(sizes.max(initial=1))
+    at_once = max(1, min(num_cores(), limit // max(1, largest)))
+    bound = max(limit // at_once, -(-int(sizes.sum()) // _MAX_SUCCESSIVE_UNITS))
+    ends = np.cumsum(sizes)
+    found = np.zeros(len(sizes), np.int64)
+    start = number = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + bound, side="right")))
+        found[start:stop] = number
+        start, number = stop, number + 1
+    return found, at_once

@@ -1,0 +1,51 @@
+"""Some members of a namespace, to be scanned as one table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.table.parallel import map_reads
+from lance_df.table.row_counts import live_rows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.namespace.pruning import KeptMembers
+    from lance_df.table.scan_plan import ScanRequest
+
+
+class MemberSubset(NamespaceSnapshot):
+    """A namespace of which only some members exist.
+
+    Parameters
+    ----------
+    members
+        For each row of ``manifest.members`` whether it does.
+    """
+
+    def __init__(self, snapshot: NamespaceSnapshot, members: npt.NDArray[np.bool_]) -> None:
+        super().__init__(snapshot.root, snapshot.manifest, snapshot._members)
+        self.subset = members
+
+    def kept(self, request: ScanRequest) -> KeptMembers:
+        """Return the members that may have rows of the answer, and what is left to be asked of these."""
+        found = super().kept(request)
+        exists = self.subset[found.places]
+        return replace(found, places=found.places[exists], choices=found.choices[exists])
+
+    def member_rows(self) -> npt.NDArray[np.int64]:
+        """Return the number of rows of each member, 0 for those that do not exist."""
+        places = np.flatnonzero(self.subset)
+        tables = self._open(places)
+        counts = map_reads(
+            lambda table: int(live_rows(table, np.arange(len(table.fragments))).sum()),
+            tables,
+            where=self.root,
+        )
+        found = np.zeros(len(self.subset), np.int64)
+        found[places] = counts
+        return found
