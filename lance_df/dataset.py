@@ -13,6 +13,7 @@ import pyarrow.dataset
 from lance_df.api.blob_reading import BlobReading
 from lance_df.api.clones import Clones
 from lance_df.api.commits import Commits
+from lance_df.api.information import Information
 from lance_df.api.maintenance import Maintenance
 from lance_df.api.reading import Reading, integer
 from lance_df.api.row_changes import RowChanges
@@ -124,6 +125,7 @@ def dataset(
 class LanceDataset(
     Reading,
     BlobReading,
+    Information,
     RowChanges,
     SchemaChanges,
     Commits,

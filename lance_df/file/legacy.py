@@ -97,6 +97,11 @@ class LegacyFileReader:
         """Return the rows at which batches start. See `FileReader`."""
         return self._metadata.batch_starts[:-1] if fields else self._metadata.batch_starts[:0]
 
+    def column_bytes(self, column: int) -> int:
+        """Return 0: bytes are not counted by column. See `FileReader`."""
+        del column
+        return 0
+
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of each page. See `FileReader`."""
         with named_errors(self.path):

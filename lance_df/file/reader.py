@@ -61,6 +61,10 @@ class FileReader(Protocol):
         """Return the ascending row numbers at which a page (or 0.1 batch) of a leaf of ``fields`` starts."""
         ...
 
+    def column_bytes(self, column: int) -> int:
+        """Return the stored bytes of the pages of a column, by its number; 0 in 0.1 files."""
+        ...
+
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of every page of the leaves of ``field``, for reports."""
         ...

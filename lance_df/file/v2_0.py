@@ -74,6 +74,11 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         starts = [column.page_starts() for column in self._open(fields)]
         return np.unique(np.concatenate(starts)) if starts else np.zeros(0, np.int64)
 
+    def column_bytes(self, column: int) -> int:
+        """Return the stored bytes of a column. See `FileReader`."""
+        pages = self._container.column(column).pages
+        return sum(buffer.num_bytes for page in pages for buffer in page.buffers)
+
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of each page. See `FileReader`."""
         (column,) = self._open([field])

@@ -111,6 +111,11 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         ]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *starts]))
 
+    def column_bytes(self, column: int) -> int:
+        """Return the stored bytes of a column. See `FileReader`."""
+        pages = self._container.column(column).pages
+        return sum(buffer.num_bytes for page in pages for buffer in page.buffers)
+
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of every page of the leaves of ``field``."""
         needed = list(leaves(self._shape(field)))

@@ -1,0 +1,45 @@
+"""SQL over one version of one table: what `LanceDataset.sql` runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.session import SessionContext
+
+if TYPE_CHECKING:
+    from lance_df.table.table import Table
+
+
+def run_sql(
+    table: Table, sql: str, name: str, extra_columns: tuple[str, ...], batch_rows: int | None
+) -> pa.RecordBatchReader:
+    """Run a statement.
+
+    Parameters
+    ----------
+    name
+        What the statement calls the table.
+    extra_columns
+        System columns that the table has then.
+    batch_rows
+        Upper bound for the rows of a batch.
+
+    Raises
+    ------
+    LanceError
+        The statement is wrong, or stored bytes cannot be read.
+    """
+    context = SessionContext()
+    context.register_dataset(name, LanceTableProvider(table, extra_columns=extra_columns))
+    reader = pa.RecordBatchReader.from_stream(context.sql(sql))
+    if batch_rows is None:
+        return reader
+    slices = (
+        batch.slice(start, batch_rows)
+        for batch in reader
+        for start in range(0, max(batch.num_rows, 1), batch_rows)
+    )
+    return pa.RecordBatchReader.from_batches(reader.schema, slices)
