@@ -226,6 +226,8 @@ class Manifest:
         ``None`` on the main branch.
     origin
         The message it was read from, but its fragments; unknown fields survive in it.
+    origin_schema
+        The schema in ``origin``.
     """
 
     version: int
@@ -247,6 +249,7 @@ class Manifest:
     transaction_section: int | None = None
     max_allocated_field_id: int | None = None
     origin: table_pb2.Manifest | None = field(default=None, repr=False, compare=False)
+    origin_schema: Schema | None = field(default=None, repr=False, compare=False)
 
     @property
     def timestamp(self) -> dt.datetime | None:
@@ -285,9 +288,10 @@ class Manifest:
         fragments = FragmentList(message.fragments, source=source)
         # the list keeps them; what is left of the message is copied into every later version
         message.ClearField("fragments")
+        schema = _schema(message, source)
         return cls(
             version=message.version,
-            schema=_schema(message, source),
+            schema=schema,
             fragments=fragments,
             timestamp_ns=message.timestamp.seconds * _NANOS + message.timestamp.nanos
             if message.HasField("timestamp")
@@ -311,6 +315,7 @@ class Manifest:
             if message.HasField("max_allocated_field_id")
             else None,
             origin=message,
+            origin_schema=schema,
         )
 
     def serialized(self) -> tuple[bytes, Self]:
@@ -318,7 +323,7 @@ class Manifest:
         message = self._to_proto()
         # parts of a message, one after the other, are the message
         data = message.SerializeToString() + self.fragments.serialize()
-        return data, dataclasses.replace(self, origin=message)
+        return data, dataclasses.replace(self, origin=message, origin_schema=self.schema)
 
     def _to_proto(self) -> table_pb2.Manifest:
         """Return the message without fragments: what this model knows, and what ``origin`` holds beyond."""
@@ -328,8 +333,11 @@ class Manifest:
             for name in _REPLACED:
                 message.ClearField(name)
         message.version = self.version
-        message.fields.extend(_schema_to_proto(self.schema, self.origin.fields if self.origin else ()))
-        message.schema_metadata.update(self.schema.metadata)
+        if self.origin is None or self.origin_schema is not self.schema:
+            message.ClearField("fields")
+            message.ClearField("schema_metadata")
+            message.fields.extend(_schema_to_proto(self.schema, self.origin.fields if self.origin else ()))
+            message.schema_metadata.update(self.schema.metadata)
         if self.timestamp_ns is not None:
             message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_ns, _NANOS)
         message.reader_feature_flags = self.reader_feature_flags
@@ -359,7 +367,7 @@ _OPTIONAL: tuple[Any, ...] = (
 )
 _REPLACED: tuple[Any, ...] = (
     *_OPTIONAL,
-    *("transaction_section_deprecated", "fields", "schema_metadata", "timestamp"),
+    *("transaction_section_deprecated", "timestamp"),
     *("config", "table_metadata", "base_paths", "data_format"),
 )
 

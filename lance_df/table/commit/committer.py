@@ -84,6 +84,7 @@ class Committer:
 
     def _commit_attached(self, base: Table | None, data_format: str | None) -> ManifestFile:
         begin = self._options.monotonic()
+        duration = 0.0
         # what others did since the read version, and the version up to which that is known
         others: list[Operation] = []
         known, checked = base, self._transaction.read_version
@@ -101,11 +102,13 @@ class Committer:
             published = self.publish(state, transaction, _scheme_of(latest))
             if published is not None:
                 return published
+            passed = self._options.monotonic() - begin
+            duration = passed if attempt == 0 else duration
             timeout = self._options.commit_timeout
-            if timeout is not None and self._options.monotonic() - begin > timeout.total_seconds():
+            if timeout is not None and passed > timeout.total_seconds():
                 break
             if attempt < self._options.max_retries:
-                self._options.wait(attempt)
+                self._options.wait(attempt, duration)
         raise RetryableConflictError(
             f"{self.location.uri}: other writers committed first {attempt + 1} times in a row; try again"
         )

@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 
 from lance_df.errors import InvalidInputError
 
-_FIRST_WAIT = 0.01
-_LONGEST_WAIT = 1.0
+_USUAL_ATTEMPT = 0.01
+_LONGEST_ATTEMPT = 0.5
+# Of waiting writers each one's turn comes about once in so many attempts. Waits that went on growing would
+# leave all turns to those that come new.
+_MOST_TURNS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class CommitOptions:
         below 1 by which the wait is shortened, so that writers do not meet again.
     """
 
-    max_retries: int = 20
+    max_retries: int = 100
     strict: bool = False
     commit_timeout: dt.timedelta | None = dt.timedelta(minutes=30)
     detached: bool = False
@@ -46,6 +49,15 @@ class CommitOptions:
         if self.max_retries < 0:
             raise InvalidInputError(f"max_retries must be 0 or more, not {self.max_retries}")
 
-    def wait(self, attempt: int) -> None:
-        """Wait after an attempt that another writer won; attempts count from 0."""
-        self.sleep(self.jitter() * min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(attempt, 30)))
+    def wait(self, attempt: int, seconds: float = _USUAL_ATTEMPT) -> None:
+        """Wait after an attempt that another writer won.
+
+        Parameters
+        ----------
+        attempt
+            Counts from 0.
+        seconds
+            How long an attempt takes.
+        """
+        turns = min(2 ** min(attempt, 30), _MOST_TURNS)
+        self.sleep(self.jitter() * min(seconds, _LONGEST_ATTEMPT) * turns)
