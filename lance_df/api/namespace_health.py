@@ -119,7 +119,7 @@ class NamespaceHealth:
         if entry is None or not entry.is_namespace:
             raise NotFoundError(f"{self._table.uri}: no namespace {joined(parts)!r}")
         own = manifest.runtime_properties(entry.object_id)
-        return DescribeNamespaceResponse(properties={**(entry.properties or {}), **own})
+        return DescribeNamespaceResponse(properties={**(entry.properties or {}), **own} or None)
 
     def describe_table(
         self,

@@ -1,4 +1,6 @@
-"""Show what a table or a data file consists of: versions, fragments, pages, encodings, statistics."""
+"""Show what a table consists of: versions, fragments, pages, encodings, statistics; or a data file; or a
+partitioned namespace: its specs, partitions and versions.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import pyarrow as pa
 from lance_df.cli import session
 from lance_df.cli.inspection import inspect_file, inspect_table
 from lance_df.cli.render import render
+from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -22,14 +25,17 @@ SUMMARY = "show versions, fragments, files, columns, encodings, indices and stat
 EXAMPLES = """examples:
   lance-df inspect demo_data/flights.lance
   lance-df inspect demo_data/flights.lance --version 1 --format json
+  lance-df inspect --limit 5 ./events
 """
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of `lance-df inspect`."""
-    command.add_argument("path", metavar="PATH", help="a table, or one .lance file")
+    command.add_argument("path", metavar="PATH", help="a table, one .lance file, or the root of a namespace")
     command.add_argument("--version", help="number or tag; the newest version unless given")
-    command.add_argument("--limit", type=int, default=20, help="versions and fragments to show (default: 20)")
+    command.add_argument(
+        "--limit", type=int, default=20, help="versions, fragments and partitions to show (default: 20)"
+    )
     command.add_argument("--pages", action="store_true", help="list every page, of a single file")
     command.add_argument("--format", choices=("table", "json"), default="table")
     session.add_storage_option(command)
@@ -45,7 +51,13 @@ def run(options: argparse.Namespace) -> int:
         version = options.version
         if version is not None and version.isdecimal():
             version = int(version)
-        sections = inspect_table(options.path, version, storage, limit=max(0, options.limit))
+        limit = max(0, options.limit)
+        if (location / MANIFEST_FOLDER).exists():
+            from lance_df.cli.namespace_inspection import inspect_namespace  # loads DataFusion
+
+            sections = inspect_namespace(location, version, limit=limit)
+        else:
+            sections = inspect_table(options.path, version, storage, limit=limit)
     if options.format == "json":
         print(json.dumps({section.title: section.rows for section in sections}, ensure_ascii=False, indent=2))
     else:
@@ -57,7 +69,7 @@ def _text(section: Section) -> str:
     """Return a section as text: one row as lines of name and value, several as a table; nothing for none."""
     if not section.rows:
         return ""
-    if len(section.rows) == 1 and section.title in ("table", "file"):
+    if len(section.rows) == 1 and section.title in ("table", "file", "namespace"):
         return "\n".join(f"{name:13}{value}" for name, value in section.rows[0].items() if value is not None)
     out = io.StringIO()
     table = pa.Table.from_pylist(section.rows)

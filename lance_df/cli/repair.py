@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from lance_df.cli import session
 from lance_df.errors import InvalidInputError
-from lance_df.namespace.orphans import ORPHAN_AGE
-from lance_df.namespace.repair import RepairOptions, repair_namespace
 from lance_df.storage import open_location
+from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
 
 if TYPE_CHECKING:
     import argparse
@@ -41,15 +40,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--older-than-days",
         type=float,
-        default=ORPHAN_AGE.days,
+        default=UNVERIFIED_AGE.days,
         metavar="DAYS",
-        help=f"how long nobody wrote to such a folder (default: {ORPHAN_AGE.days}, which is safe)",
+        help=f"how long nobody wrote to such a folder (default: {UNVERIFIED_AGE.days}, which is safe)",
     )
     session.add_storage_option(command)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print what was done."""
+    from lance_df.namespace.repair import RepairOptions, repair_namespace  # loads DataFusion
+
     try:
         age = dt.timedelta(days=options.older_than_days)
     except (OverflowError, ValueError) as err:

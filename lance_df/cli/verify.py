@@ -9,7 +9,6 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from lance_df.api.verify import verify
 from lance_df.cli import session
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what was found."""
+    from lance_df.api.verify import verify  # loads DataFusion
+
     report = verify(options.path, deep=options.deep, storage_options=session.storage_options(options))
     if options.format == "json":
         print(json.dumps(dataclasses.asdict(report), ensure_ascii=False, indent=2))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import LanceError
+from lance_df.errors import InvalidInputError, LanceError
 from lance_df.namespace.names import SEPARATOR
 from lance_df.namespace.partition_spec import KEY_PREFIX, PartitionSpec
 
@@ -49,12 +49,24 @@ def value_properties(field_id: str, values: pa.Array | pa.ChunkedArray) -> dict[
 
 
 def values_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Return partition values as text: as Arrow writes them, bytes as hexadecimal digits."""
+    """Return partition values as text: as DataFusion writes them, bytes as hexadecimal digits."""
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
         texts = [None if value is None else value.hex() for value in values.to_pylist()]
         return pa.array(texts, pa.string())
     if pa.types.is_fixed_size_binary(values.type):
         return values_as_text(values.cast(pa.binary()))
-    if pa.types.is_duration(values.type):
-        values = values.cast(pa.int64())
+    if pa.types.is_temporal(values.type):
+        return _moments_as_text(values)
     return pc.cast(values, pa.string())
+
+
+def _moments_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return texts also of years that Arrow does not write; numbers of what is beyond all calendars."""
+    from lance_df.compute.evaluator import evaluator  # most namespaces take no DataFusion to be described
+
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    try:
+        return evaluator().evaluate("CAST(col0 AS VARCHAR)", [values]).cast(pa.string())
+    except InvalidInputError:
+        return values.view(pa.int32() if values.type.bit_width == 32 else pa.int64()).cast(pa.string())

@@ -12,7 +12,7 @@ from lance_df.cli import app, shell
 from lance_df.cli.statements import split_statements
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("sql", "shell", "explain", "inspect", "demo")
+COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "demo")
 
 pytestmark = pytest.mark.engine
 
