@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lance_df import file, fragment
     from lance_df.api.directory_namespace import DirectoryNamespace
     from lance_df.api.verify import verify
+    from lance_df.blob import Blob, BlobFile, blob_array, blob_field
     from lance_df.dataset import LanceDataset, dataset, write_dataset
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from lance_df.udf import batch_udf
 
 _HOMES = {
+    "Blob": "lance_df.blob",
+    "BlobFile": "lance_df.blob",
     "DynamoDBManifestStore": "lance_df.table.external_store_dynamodb",
     "DatasetBasePath": "lance_df.table.base_paths_write",
     "DirectoryNamespace": "lance_df.api.directory_namespace",
@@ -57,6 +60,8 @@ _HOMES = {
     "SessionContext": "lance_df.engine",
     "Transaction": "lance_df.operations",
     "batch_udf": "lance_df.udf",
+    "blob_array": "lance_df.blob",
+    "blob_field": "lance_df.blob",
     "connect": "lance_df.engine",
     "dataset": "lance_df.dataset",
     "enable": "lance_df.engine",
@@ -69,6 +74,8 @@ _MODULES = frozenset({"partition", "file", "fragment", "optimize"})
 
 __all__ = [
     "AlreadyExistsError",
+    "Blob",
+    "BlobFile",
     "ColumnNotFoundError",
     "CommitStateUnknownError",
     "ConflictError",
@@ -97,6 +104,8 @@ __all__ = [
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "batch_udf",
+    "blob_array",
+    "blob_field",
     "connect",
     "dataset",
     "enable",

@@ -119,6 +119,15 @@ class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[
         """
         return show_table(take_offsets(self._ds._table, indices, columns=columns, fragment_place=self._place))
 
+    def open_session(
+        self,
+        columns: Sequence[str] | None = None,
+        with_row_address: bool | None = None,
+    ) -> FragmentSession:
+        """Return what takes rows of some columns, again and again."""
+        names = list(self._ds._table.schema.names if columns is None else columns)
+        return FragmentSession(self, [*names, "_rowaddr"] if with_row_address else names)
+
     def validate(self) -> None:
         """Check the files of the fragment, and read its live rows once; see `LanceDataset.validate`.
 
@@ -138,3 +147,15 @@ class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[
     def partition_expression(self) -> NoReturn:
         """Not there: tables are not partitioned."""
         raise NotImplementedError("a Lance fragment has no partition expression")
+
+
+class FragmentSession:
+    """Takes rows of some columns of a fragment. Made by `LanceFragment.open_session`."""
+
+    def __init__(self, fragment: LanceFragment, columns: Sequence[str]) -> None:
+        self._fragment = fragment
+        self._columns = columns
+
+    def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
+        """Return live rows by their numbers in the fragment. Raises as `LanceFragment.take`."""
+        return self._fragment.take(indices, columns=self._columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
 import pyarrow.compute as pc
 
@@ -236,6 +236,56 @@ class ScannerBuilder:
     def prefilter(self, prefilter: bool) -> Self:
         """Do nothing: filters apply to all rows."""
         return self.option("prefilter", prefilter)
+
+    def fast_search(self, flag: bool = True) -> Self:
+        """Do nothing: rows that an index does not cover are always read."""
+        return self.option("fast_search", flag)
+
+    def late_materialization(self, late_materialization: bool | list[str]) -> Self:
+        """Do nothing: columns are read late where that saves work."""
+        return self.option("late_materialization", late_materialization)
+
+    def batch_size_bytes(self, batch_size_bytes: int) -> Self:
+        """Do nothing: windows of a scan are bounded in bytes."""
+        return self.option("batch_size_bytes", batch_size_bytes)
+
+    def batch_readahead(self, nbatches: int | None = None) -> Self:
+        """Do nothing."""
+        return self.option("batch_readahead", nbatches)
+
+    def fragment_readahead(self, nfragments: int | None = None) -> Self:
+        """Do nothing."""
+        return self.option("fragment_readahead", nfragments)
+
+    def io_buffer_size(self, io_buffer_size: int) -> Self:
+        """Do nothing."""
+        return self.option("io_buffer_size", io_buffer_size)
+
+    def disable_scoring_autoprojection(self, disable: bool = True) -> Self:
+        """Do nothing: nothing is scored."""
+        return self.option("disable_scoring_autoprojection", disable)
+
+    def scan_stats_callback(self, callback: object) -> Self:
+        """Take a callback, which is not called: `LanceScanner.analyze_plan` tells what a scan reads."""
+        return self.option("scan_stats_callback", callback)
+
+    def nearest(self, column: str, q: object, *args: object, **options: object) -> NoReturn:
+        """Refuse: there is no vector search here."""
+        del column, q, args, options
+        raise UnsupportedFeatureError("nearest: vector search is not supported; use pylance for it")
+
+    def full_text_search(self, query: object, columns: list[str] | None = None) -> NoReturn:
+        """Refuse: there is no text search here."""
+        del query, columns
+        raise UnsupportedFeatureError("full_text_search is not supported; filter with LIKE, or use pylance")
+
+    def with_index_segments(self, index_segments: Iterable[object] | None) -> Self:
+        """Take None; segments of indices cannot be chosen."""
+        return self.option("index_segments", index_segments)
+
+    def substrait_aggregate(self, aggregate: bytes) -> Self:
+        """Refuse: aggregate with SQL, as `LanceDataset.sql` does."""
+        return self.option("substrait_aggregate", aggregate)
 
     def to_scanner(self) -> LanceScanner:
         """Return the scanner.

@@ -9,6 +9,8 @@ from lance_df import errors
 
 FUNCTIONS = {
     "batch_udf",
+    "blob_array",
+    "blob_field",
     "connect",
     "dataset",
     "enable",
@@ -20,7 +22,7 @@ FUNCTIONS = {
 CLASSES = {
     *("DatasetBasePath", "FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment"),
     *("LanceOperation", "DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext"),
-    *("DirectoryNamespace", "Transaction"),
+    *("Blob", "BlobFile", "DirectoryNamespace", "Transaction"),
 }
 MODULES = {"file", "fragment", "optimize"}
 

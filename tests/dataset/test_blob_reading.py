@@ -1,5 +1,6 @@
 """Blobs of every kind of place, as pylance reads them."""
 
+import datetime as dt
 import io
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,35 @@ def test_blobs_that_are_written(tmp_path: Path) -> None:
             Blob(**wrong)
     with pytest.raises(InvalidInputError, match="inline_size_threshold"):
         blob_field("b", inline_size_threshold=-1)
+
+
+def test_clean_up_keeps_blobs_that_a_version_needs_and_removes_the_others(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    schema = pa.schema([pa.field("id", pa.int64()), lance.blob_field("b")])
+
+    def write(mode: str, *numbers: int) -> None:
+        blobs = lance.blob_array([bytes([number]) * 70_000 for number in numbers])
+        rows = pa.table({"id": pa.array(numbers), "b": blobs}, schema=schema)
+        lance.write_dataset(rows, uri, mode=mode, data_storage_version="2.2")
+
+    def sidecars() -> set[Path]:
+        return set((tmp_path / "t" / "data").glob("*/*.blob"))
+
+    write("create", 1, 2)
+    write("append", 3)
+    lance.dataset(uri).tags.create("kept", 1)
+    write("overwrite", 4)
+    write("append", 5)
+    assert len(sidecars()) == 4
+    # of no version, as that of a writer that has not committed yet
+    stranger = tmp_path / "t" / "data" / ("0" * 50) / f"{'1' * 32}.blob"
+    stranger.parent.mkdir()
+    stranger.write_bytes(b"under way")
+    lance_df.dataset(uri).cleanup_old_versions(dt.timedelta(0), error_if_tagged_old_versions=False)
+    assert len(sidecars()) == 4
+    assert stranger.exists()
+    for version, numbers in (("kept", [1, 2]), (None, [4, 5])):
+        for module in (lance_df, lance):
+            dataset = module.dataset(uri, version=version)
+            found = dataset.read_blobs("b", indices=range(len(numbers)))
+            assert [value for _, value in found] == [bytes([number]) * 70_000 for number in numbers]

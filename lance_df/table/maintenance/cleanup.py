@@ -155,6 +155,8 @@ class _Survey:
         for name, kind, needed, unneeded, suffixes in folders:
             folder = self.table.location / name
             for file in scan_folder(folder):
+                if file.is_directory and name == DATA_DIR:
+                    yield from self._blob_files(folder / file.name)
                 if file.is_directory or file.name in needed:
                     continue
                 if file.name.startswith(_TEMPORARY):
@@ -202,6 +204,15 @@ class _Survey:
                 self.needed.add_operation(operation)
                 if isinstance(operation, Restore):
                     restored.add(operation.version)
+
+    def _blob_files(self, folder: Location) -> Iterator[Candidate]:
+        """Yield files of blobs that lie beside a data file: they are needed as long as it is."""
+        data_file = f"{folder.name}.lance"
+        if data_file in self.needed.data or folder.name in self.needed.data:
+            return
+        for file in scan_folder(folder):
+            if file.name.endswith(".blob"):
+                yield from self._candidate(folder, file, "data", data_file, self.unneeded.data)
 
     def _index_files(self) -> Iterator[Candidate]:
         indices = self.table.location / INDICES_DIR
