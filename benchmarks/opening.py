@@ -1,4 +1,8 @@
-"""Open tables of many fragments and of many versions, with ours and with pylance in turn; print times."""
+"""Open tables of many fragments and of many versions, with ours and with pylance in turn; print times.
+
+A manifest that our process knows already is not parsed again, so tables are opened under a new name each
+time; what it takes to open them under the same name once more is printed, too.
+"""
 
 from __future__ import annotations
 
@@ -23,25 +27,31 @@ COLUMNS = [f"column_{number}" for number in range(10)]
 
 
 def main() -> None:
-    """Run the comparison; every round opens each table once with each library, and counts its rows."""
+    """Run the comparison; every round opens each table with each library, and counts its rows."""
     arguments = _arguments()
     with tempfile.TemporaryDirectory(dir=arguments.target) as folder:
         tables = {
             f"{arguments.fragments} fragments": _with_fragments(Path(folder), arguments.fragments),
             f"{arguments.versions} versions": _with_versions(Path(folder), arguments.versions),
         }
-        for name, uri in tables.items():
-            best = {opener: float("inf") for opener in _OPENERS}
-            for _ in range(arguments.rounds):
+        for name, made in tables.items():
+            table = Path(made)
+            best: dict[tuple[str, str], float] = {}
+            for number in range(arguments.rounds):
                 for opener, count_rows in _OPENERS.items():
-                    start = time.perf_counter()
-                    count_rows(uri)
-                    best[opener] = min(best[opener], time.perf_counter() - start)
-            ours, theirs = best["ours"], best["pylance"]
-            print(
-                f"{name}: ours {ours * 1e3:.2f} ms, pylance {theirs * 1e3:.2f} ms, "
-                f"{theirs / ours:.2f} times as fast; best of {arguments.rounds} rounds"
-            )
+                    table = table.rename(f"{made}-{opener}-{number}.lance")
+                    for time_of_opening in ("first", "again"):
+                        start = time.perf_counter()
+                        count_rows(os.fspath(table))
+                        seconds = time.perf_counter() - start
+                        key = (opener, time_of_opening)
+                        best[key] = min(seconds, best.get(key, seconds))
+            for time_of_opening in ("first", "again"):
+                ours, theirs = best["ours", time_of_opening], best["pylance", time_of_opening]
+                print(
+                    f"{name}, {time_of_opening}: ours {ours * 1e3:.2f} ms, pylance {theirs * 1e3:.2f} ms, "
+                    f"{theirs / ours:.2f} times as fast; best of {arguments.rounds} rounds"
+                )
 
 
 def _with_fragments(folder: Path, count: int) -> str:
