@@ -1,0 +1,329 @@
+"""Conditions in SQL over partitioned namespaces: the rows of memory, from the partitions that they need."""
+
+import datetime as dt
+import subprocess
+import sys
+
+import datafusion
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df import partition
+from lance_df.namespace.snapshot import NamespaceSnapshot
+
+pytestmark = pytest.mark.engine
+
+NUM_ROWS = 600
+
+
+def rows(count=NUM_ROWS):
+    numbers = range(count)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "ts": [dt.datetime(2022 + i % 3, 1 + i % 12, 1 + i % 28, i % 24) for i in numbers],
+            "country": [["US", "DE", None, "héllo"][i % 4] for i in numbers],
+            "k": pa.array([i % 7 for i in numbers], pa.int32()),
+        }
+    )
+
+
+SPECS = {
+    "months": [["month(ts)", "country"]],
+    "buckets": [["bucket(id, 16)"]],
+    "both": [["multi_bucket(k, country, 8)"]],
+    "prefixes": [["truncate(country, 2)", "truncate(id, 100)"]],
+    "computed": [
+        [
+            partition.expression("upper(left(col0, 1))", ["country"], field_id="initial"),
+            partition.expression("col0 * 10 + length(col1)", ["k", "country"], field_id="mixed"),
+        ]
+    ],
+    "evolved": [["year(ts)", "month(ts)"], ["month(ts)", "day(ts)"], ["country"]],
+}
+
+
+def rows_of(name):
+    """Few rows where each is nearly a partition."""
+    return rows(24 if len(SPECS[name]) > 1 else NUM_ROWS)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pruning")
+    for name, specs in SPECS.items():
+        namespace = lance_df.PartitionedNamespace.create(folder / name, rows().schema, specs[0])
+        namespace.append(rows_of(name))
+        for spec in specs[1:]:
+            namespace.update_partition_spec(spec)
+            namespace.append(rows_of(name))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ours(root):
+    return lance_df.connect(root)
+
+
+@pytest.fixture(scope="module")
+def memory():
+    context = datafusion.SessionContext()
+    lance_df.register_udfs(context)
+    for name, specs in SPECS.items():
+        context.from_arrow(pa.concat_tables([rows_of(name)] * len(specs)), name=name)
+    return context
+
+
+@pytest.fixture(scope="module")
+def plain(root):
+    context = datafusion.SessionContext()
+    lance_df.register_udfs(context)
+    for name in SPECS:
+        lance_df.register(context, name, root / name)
+    return context
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Return a list that gets the number of partitions that each scan keeps."""
+    found = []
+    original = NamespaceSnapshot.kept
+
+    def counted(self, request):
+        members = original(self, request)
+        found.append(len(members.places))
+        return members
+
+    monkeypatch.setattr(NamespaceSnapshot, "kept", counted)
+    return found
+
+
+def check_manifest_query(root, name, report):
+    """The query that the report shows finds just the partitions that were kept."""
+    context = lance_df.SessionContext()
+    lance_df.register(context, "__manifest", root / name / "__manifest")
+    assert context.sql(report.manifest_query).count() == report.partitions.kept, report.manifest_query
+
+
+# name, condition, partitions kept of how many by our sessions, and by contexts that only push down
+CASES = [
+    # parts of dates
+    ("months", "date_part('month', ts) = 3", 1, 12),
+    ("months", "EXTRACT(MONTH FROM ts) IN (1, 2, 3, 4, 5)", 5, 12),
+    ("months", "extract(month from ts) BETWEEN 2 AND 4", 3, 12),
+    ("months", "date_part('MONTH', ts) NOT BETWEEN 2 AND 4", 9, 12),
+    ("months", "date_part('month', ts) <> 3", 11, 12),
+    ("months", "date_part('month', ts) > 10 OR country = 'US'", 5, 12),
+    ("months", "date_part('month', ts) * 2 = 6", 1, 12),
+    ("months", "CAST(date_part('month', ts) AS BIGINT) = 3", 1, 12),
+    ("months", "date_part('month', ts) IS NULL", 0, 12),
+    ("months", "NOT (date_part('month', ts) = 3)", 11, 12),
+    ("months", "CAST(ts AS DATE) = '2023-02-02'", 1, 12),
+    ("months", "CAST(ts AS DATE) BETWEEN '2022-12-20' AND '2023-01-05'", 2, 12),
+    ("months", "date_trunc('month', ts) = '2023-02-01'", 1, 12),
+    ("months", "date_part('month', ts) = date_part('day', ts)", 12, 12),
+    ("months", "ts >= '2022-11-15' AND ts < '2023-02-01'", 3, 3),
+    ("months", "ts >= '2022-11-15' AND CAST(ts AS DATE) < '2023-02-01'", 4, 12),
+    # conditions on columns that are partition values
+    ("months", "upper(country) = 'US'", 3, 12),
+    ("months", "country LIKE '%S'", 3, 12),
+    ("months", "country ILIKE 'u_'", 3, 12),
+    ("months", "coalesce(country, 'x') = 'x'", 3, 12),
+    ("months", "country IS DISTINCT FROM 'US'", 9, 12),
+    ("months", "country IS NOT DISTINCT FROM NULL", 3, 12),
+    ("months", "country || '!' IN ('US!', 'DE!', 'FR!', 'IT!')", 6, 12),
+    ("months", "CASE WHEN country = 'US' THEN k = 1 ELSE false END", 3, 12),
+    ("months", "random() < 2 AND country = 'US'", 3, 3),
+    # buckets
+    ("buckets", "id = 7", 1, 1),
+    ("buckets", "id IN (1, 2, 3, 7)", 3, 3),
+    ("buckets", "id = 7 OR id = 8", 2, 2),
+    ("buckets", "id > 7", 16, 16),
+    ("buckets", "id <> 7", 16, 16),
+    ("buckets", "abs(murmur3(id)) % 16 = 3", 1, 16),
+    ("buckets", "abs(murmur3(id)) % 16 IN (3, 4)", 2, 16),
+    ("buckets", "abs(murmur3(id)) % 16 < 3", 3, 16),
+    ("buckets", "abs(murmur3(id)) % 8 = 3", 16, 16),
+    ("buckets", "id = 7.0", 1, 16),
+    ("buckets", "id = '7'", 1, 1),
+    ("buckets", "id = 7.5", 0, 16),
+    ("both", "k = 3 AND country = 'US'", 1, 1),
+    ("both", "k = 3 AND country IS NULL", 1, 1),
+    ("both", "k IN (3, 4) AND country IN ('US', 'DE')", 4, 4),
+    ("both", "k = 3", 8, 8),
+    ("both", "k = 3 OR country = 'US'", 8, 8),
+    # prefixes
+    ("prefixes", "country LIKE 'h%'", 6, 24),
+    ("prefixes", "country LIKE 'hél%'", 6, 24),
+    ("prefixes", "country NOT LIKE 'hé%'", 12, 24),
+    ("prefixes", "country NOT LIKE 'hél%'", 24, 24),
+    ("prefixes", "starts_with(country, 'U')", 6, 24),
+    ("prefixes", "left(country, 2) = 'hé'", 6, 24),
+    ("prefixes", "left(country, 1) IN ('h', 'U')", 12, 24),
+    ("prefixes", "substr(country, 1, 2) = 'US'", 6, 24),
+    ("prefixes", "left(country, 3) = 'hél'", 6, 24),
+    ("prefixes", "country BETWEEN 'A' AND 'F'", 6, 6),
+    ("prefixes", "id BETWEEN 150 AND 250", 8, 8),
+    ("prefixes", "id - (id % 100) = 200", 4, 24),
+    ("prefixes", "id < 100", 4, 4),
+    ("prefixes", "id <= 100", 8, 8),
+    # expressions
+    ("computed", "country = 'US'", 7, 7),
+    ("computed", "country IN ('US', 'DE')", 14, 14),
+    ("computed", "country = 'US' AND k = 3", 1, 1),
+    ("computed", "k = 3", 22, 22),
+    ("computed", "country IS NULL", 1, 1),
+    ("computed", "upper(left(country, 1)) = 'U'", 7, 22),
+    ("computed", 'UPPER("left"(computed."country", 1)) > \'E\'', 14, 22),
+    ("computed", "k * 10 + length(country) = 32", 2, 22),
+    ("computed", "10 * k + length(country) = 32", 22, 22),
+    ("computed", "32 = k * 10 + length(country)", 2, 22),
+    ("computed", "k * 10 + length(country) BETWEEN 20 AND 32", 5, 22),
+    # several spec versions: 12 of (year, month), 24 of (month, day), 4 of country
+    ("evolved", "ts >= '2022-05-15' AND ts < '2023-09-01'", 5 + 24 + 4, 5 + 24 + 4),
+    ("evolved", "ts >= '2022-12-15' AND ts < '2023-03-01'", 1 + 6 + 4, 1 + 6 + 4),
+    ("evolved", "ts BETWEEN '2023-02-02' AND '2023-02-03'", 1 + 1 + 4, 1 + 1 + 4),
+    ("evolved", "CAST(ts AS DATE) BETWEEN '2023-02-02' AND '2023-02-03'", 1 + 1 + 4, 40),
+    ("evolved", "ts IN ('2023-02-02T01:00:00', '2024-12-24', '2022-07-07')", 3 + 3 + 4, 3 + 3 + 4),
+    ("evolved", "date_part('year', ts) = 2023", 4 + 24 + 4, None),
+    ("evolved", "country = 'US'", 12 + 24 + 1, 12 + 24 + 1),
+    ("evolved", "country = 'US' AND date_part('day', ts) = 2", 12 + 1 + 1, 12 + 24 + 1),
+    ("evolved", "country = 'US' OR date_part('month', ts) = 2", 12 + 24 + 4, 40),
+    ("evolved", "ts IS NULL", 0 + 0 + 4, 0 + 0 + 4),
+    ("evolved", "id = 5 AND id = 6", 0, 0),
+]
+
+
+@pytest.mark.parametrize(("name", "condition", "in_session", "pushed"), CASES)
+def test_conditions(root, ours, plain, memory, kept, name, condition, in_session, pushed):
+    query = f"SELECT id, ts, country FROM {name} WHERE {condition} ORDER BY id"
+    expected = memory.sql(query).to_pylist()
+    assert ours.sql(query).to_pylist() == expected
+    (report,) = ours.explain_scan(query).tables
+    assert report.partitions.kept == in_session, report
+    check_manifest_query(root, name, report)
+    kept.clear()
+    assert plain.sql(query).to_pylist() == expected
+    assert kept[-1] == pushed or pushed is None
+    quoted = condition.replace(f"{name}.", "").replace('"', "`")
+    assert lance_df.PartitionedNamespace.open(root / name).count_rows(quoted) == len(expected)
+    assert kept[-1] == in_session
+
+
+WAYS = [
+    "SELECT m.id FROM months m JOIN buckets b ON m.id = b.id AND b.id = 7",
+    "SELECT m.id FROM buckets b, months m WHERE m.id = b.id AND m.id = 7 AND date_part('month', m.ts) = 8",
+    "WITH c AS (SELECT id AS n, ts AS t FROM months) SELECT n FROM c WHERE date_part('month', t) = 8",
+    "SELECT n FROM (SELECT id AS n, upper(country) AS u FROM months) WHERE u = 'US'",
+    "SELECT id FROM months WHERE country LIKE '%S' AND id > (SELECT avg(k) FROM buckets)",
+    "SELECT id FROM months WHERE id IN (SELECT id FROM buckets WHERE abs(murmur3(id)) % 16 = 3)",
+    "SELECT country, count(*) FROM months GROUP BY country HAVING upper(country) = 'US'",
+    "SELECT id FROM march WHERE country = 'US'",
+    "SELECT a.id FROM months a JOIN months b ON a.id = b.id WHERE upper(a.country) = 'US' AND b.country = 'US'",
+    "SELECT m.id FROM months m LEFT JOIN computed c ON m.id = c.id WHERE upper(m.country) = 'US'",
+    "SELECT m.id FROM months m LEFT JOIN buckets b ON m.id = b.id AND abs(murmur3(b.id)) % 16 = 3",
+    "SELECT id FROM months WHERE country = 'US' UNION ALL SELECT id FROM buckets WHERE id = 7",
+    "SELECT count(*) FROM months WHERE country = (SELECT max(country) FROM months WHERE country LIKE '%E')",
+]
+KEPT_WAYS = [
+    (12, 1),
+    (1, 1),
+    (1,),
+    (3,),
+    (3, 16),
+    (12, 1),
+    (3,),
+    (0,),
+    (3, 3),
+    (3, 22),
+    (12, 1),
+    (3, 1),
+    None,
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), list(zip(WAYS, KEPT_WAYS, strict=True)))
+def test_conditions_by_way_of_joins_views_and_subqueries(ours, memory, query, expected):
+    if "march" in query:
+        for context in (ours, memory):
+            context.sql(
+                "CREATE OR REPLACE VIEW march AS SELECT * FROM months WHERE date_part('month', ts) = 3"
+            )
+    found = ours.sql(query).to_pylist()
+    assert sorted(map(str, found)) == sorted(map(str, memory.sql(query).to_pylist()))
+    report = ours.explain_scan(query)
+    by_name = {table.table.rpartition("/")[2]: table.partitions.kept for table in report.tables}
+    if expected is not None:
+        assert sorted(by_name.values()) == sorted(set(expected) if len(by_name) < len(expected) else expected)
+
+
+def test_parameters(ours):
+    query = "SELECT id FROM months WHERE date_part('month', ts) = $month AND country = $country"
+    values = {"month": 3, "country": "DE"}
+    assert ours.explain_scan(query, values).partitions.kept == 0
+    assert ours.explain_scan(query, {**values, "country": None}).partitions.kept == 0
+    report = ours.explain_scan(query, {**values, "country": None, "month": None})
+    assert report.partitions.kept == 0
+    assert ours.explain_scan(query, {**values, "month": 2}).partitions.kept == 1
+
+
+def test_explain_shows_what_was_asked_and_what_did_not_help(ours):
+    query = (
+        "SELECT * FROM evolved WHERE ts >= '2023-02-02' AND ts <> '2024-01-01' AND country = 'US' AND k > 2"
+    )
+    report = ours.explain_scan(query + " AND date_part('month', ts) = 2 AND random() < 0.5")
+    (table,) = report.tables
+    assert [spec.spec for spec in table.specs] == [
+        "v1 by year(ts), month(ts)",
+        "v2 by month(ts), day(ts)",
+        "v3 by country",
+    ]
+    assert sum(spec.partitions.kept for spec in table.specs) == report.partitions.kept
+    assert table.specs[2].predicate == "object_id LIKE 'v3$%' AND partition_field_country = 'US'"
+    why = {(spec.spec[:2], reason.conjunct): reason.effect for spec in table.specs for reason in spec.reasons}
+    assert why["v1", "country = 'US'"] == "no partition field has country as its source in v1"
+    assert why["v1", "ts <> '2024-01-01 00:00:00'"] == "<> says nothing about year(ts), month(ts)"
+    assert ("v1", "ts >= '2023-02-02 00:00:00'") not in why
+    assert why["v2", "ts >= '2023-02-02 00:00:00'"] == (
+        "a range like this says nothing about month(ts), day(ts)"
+    )
+    assert "ts" in why["v3", "ts >= '2023-02-02 00:00:00'"]
+    assert any("random may give something else" in effect for effect in why.values())
+    assert "v3 by country: 1 of 4" in str(report)
+    assert "no help: country = 'US': no partition field has country" in str(report)
+    assert "v2 by month(ts), day(ts)" in report._repr_html_()
+
+
+def test_explain_shows_the_literals_in_the_expression(ours):
+    (table,) = ours.explain_scan("SELECT * FROM computed WHERE country = 'it''s' AND k = 3").tables
+    assert "partition_field_initial = 'I' /* upper(left('it''s', 1)) */" in table.specs[0].predicate
+    assert "/* 3 * 10 + length('it''s') */" in table.specs[0].predicate
+    (table,) = ours.explain_scan("SELECT * FROM evolved WHERE ts = '2023-02-02'").tables
+    assert "partition_field_ts_year = 2023 /* date_part('year', TIMESTAMP '2023-02-02 00:00:00" in (
+        table.specs[0].predicate
+    )
+
+
+def test_functions_of_users_are_not_taken_for_built_in_ones(root):
+    context = lance_df.connect(root)
+    always = datafusion.udf(
+        lambda texts: pa.array(["US"] * len(texts)), [pa.string()], pa.string(), "immutable", name="upper"
+    )
+    context.register_udf(always)
+    assert context.sql("SELECT count(*) AS n FROM months WHERE upper(country) = 'US'").to_pydict() == {
+        "n": [NUM_ROWS]
+    }
+
+
+def test_the_first_thing_that_a_process_does_may_be_to_prune(root):
+    code = (
+        "import datafusion, lance_df, sys\n"
+        "context = datafusion.SessionContext()\n"
+        "lance_df.register(context, 'computed', sys.argv[1])\n"
+        "print(context.sql(\"SELECT count(*) AS n FROM computed WHERE country = 'US'\").to_pylist())\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(root / "computed")], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[{'n': 150}]\n"
