@@ -69,6 +69,10 @@ class FragmentList(Sequence[Fragment]):
     def has_deletions(self) -> npt.NDArray[np.bool_]:
         return _frozen(np.array([m.HasField("deletion_file") for m in self._messages], dtype=np.bool_))
 
+    def expect_no_deletions(self) -> None:
+        """Take note that no fragment has a deletion file, before any is asked; for who parses a manifest."""
+        self.has_deletions = _frozen(np.zeros(len(self), dtype=np.bool_))
+
     @cached_property
     def num_deleted(self) -> npt.NDArray[np.int64]:
         found = np.zeros(len(self), dtype=np.int64)

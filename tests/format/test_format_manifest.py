@@ -278,3 +278,17 @@ def test_old_releases_did_not_know_what_their_indices_cover(writer, trusted):
 def test_noise_is_no_manifest():
     with pytest.raises(CorruptDataError, match="file"):
         Manifest.parse(b"\x0a\xff\xff\xff\xff\x0f", source="file")
+
+
+@pytest.mark.parametrize("with_deletions", [[], [0], [70], [3, 99]])
+def test_deletions_among_many_fragments(with_deletions):
+    message = manifest()
+    for fragment_id in range(100):
+        fragment = message.fragments.add(id=fragment_id, physical_rows=9)
+        if fragment_id in with_deletions:
+            fragment.deletion_file.SetInParent()  # says nothing, and is there
+    found = read(message).fragments
+    assert np.flatnonzero(found.has_deletions).tolist() == with_deletions
+    assert found.num_deleted.tolist() == [0] * 100
+    with pytest.raises(ValueError, match="read-only"):
+        found.has_deletions[0] = True
