@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.partition_spec import PartitionSpec
     from lance_df.namespace.routing import WrittenPartition
     from lance_df.storage import Location
+    from lance_df.storage.unsynced import Unsynced
 
 
 class NewRows:
@@ -31,6 +32,8 @@ class NewRows:
     ----------
     columns
         The schema of members, with its field ids.
+    unsynced
+        Knows the files of the rows that are not durable yet.
     replaces
         Whether the rows replace those of their partitions.
     """
@@ -41,18 +44,23 @@ class NewRows:
         columns: Schema,
         written: Sequence[WrittenPartition],
         *,
+        unsynced: Unsynced,
         replaces: bool = False,
     ) -> None:
         self._spec = spec
         self._columns = columns
         self._written = written
+        self._unsynced = unsynced
         self._replaces = replaces
         self._left: dict[str, Location] = {}
 
     def apply(self, draft: Draft) -> None:
         """Make a version of each member that has the rows."""
+        # versions of members that are there are seen by whoever reads these alone
+        self._unsynced.sync()
         members = draft.members_for(self._spec, self._written)
         map_commits(self._commit, zip(self._written, members, strict=True))
+        self._unsynced.sync()
 
     def tidy(self) -> None:
         """Remove the folders of tables that somebody else made first."""
@@ -71,7 +79,7 @@ class NewRows:
     def _version_with(self, partition: WrittenPartition, member: DraftMember) -> int:
         fragments = tuple(partition.fragments)
         if not member.version:
-            return create_member(member.folder, self._columns, fragments)
+            return create_member(member.folder, self._columns, fragments, self._unsynced)
         operation = Overwrite(fragments, self._columns) if self._replaces else Append(fragments)
         return commit_to_member(member.folder, member.version, operation)
 

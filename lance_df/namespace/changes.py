@@ -18,6 +18,7 @@ from lance_df.namespace.partition_index import PartitionIndex
 from lance_df.namespace.publish import publish
 from lance_df.namespace.routing import PartitionWriter, values_of_rows
 from lance_df.namespace.update import RowUpdate
+from lance_df.storage.unsynced import Unsynced
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
 from lance_df.table.scan_run import run_tasks
@@ -76,6 +77,7 @@ class PendingChanges:
         self._changes: list[NamespaceChange] = []
         self._writers: list[PartitionWriter] = []
         self._files = ExitStack()
+        self._unsynced = Unsynced()
 
     def __enter__(self) -> Self:
         return self
@@ -180,7 +182,9 @@ class PendingChanges:
         # what follows may leave a member with a version that nobody reads, but that must not be broken
         for writer in self._writers:
             writer.keep()
-        return publish(self._root, self._manifest, self._changes, rebase=rebase)
+        # to append to members is quick, once the rows are in their files
+        in_advance = any(not isinstance(change, NewRows) for change in self._changes)
+        return publish(self._root, self._manifest, self._changes, rebase=rebase, in_advance=in_advance)
 
     @cached_property
     def _index(self) -> PartitionIndex:
@@ -189,14 +193,18 @@ class PendingChanges:
     def _written(
         self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> Sequence[WrittenPartition]:
-        writer = PartitionWriter(self._spec, self._manifest.schema, data_schema, self._index.place)
+        writer = PartitionWriter(
+            self._spec, self._manifest.schema, data_schema, self._index.place, self._unsynced
+        )
         self._writers.append(self._files.enter_context(writer))
         return writer.write(batches)
 
     def _add(self, written: Sequence[WrittenPartition], *, replaces: bool) -> None:
         if written:
             columns = self._manifest.schema.columns
-            self._changes.append(NewRows(self._spec, columns, written, replaces=replaces))
+            self._changes.append(
+                NewRows(self._spec, columns, written, unsynced=self._unsynced, replaces=replaces)
+            )
 
     def _rows_of_partitions(self, tables: Sequence[Table], keys: pa.Array) -> Iterator[tuple[int, Addresses]]:
         schema = self._manifest.schema

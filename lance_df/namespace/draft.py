@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lance_df.errors import CorruptDataError
 from lance_df.expr.bounds import Match
-from lance_df.namespace.partition_index import Member, PartitionIndex
+from lance_df.namespace.partition_index import PartitionIndex
 from lance_df.namespace.pruning import judged_members
+from lance_df.namespace.published import Member, members_at
 from lance_df.namespace.spec_members import spec_numbers
 
 if TYPE_CHECKING:
@@ -39,17 +38,30 @@ class DraftMember:
     ----------
     version
         That has the changes so far; 0 for a table that is to be made.
+    turn
+        Of the changes that make it.
     published
         The row of ``__manifest``; None for a new partition.
+    base
+        The published version.
     """
 
     folder: Location
     version: int
+    turn: int = 0
     published: Member | None = None
+    base: int = 0
+
+
+class NeedsOwnDraftError(Exception):
+    """Changes refer to a partition that others in the same draft make."""
 
 
 class Draft:
-    """Changes on top of one version of a namespace. Several threads may change different members at once."""
+    """Changes on top of one version of a namespace. Several threads may change different members at once.
+
+    Several transactions may share a draft, one after the other: each takes a turn of its own.
+    """
 
     def __init__(self, root: Location, manifest: NamespaceManifest) -> None:
         self.root = root
@@ -57,17 +69,32 @@ class Draft:
         self._indexes: dict[int, PartitionIndex] = {}
         self._known: dict[str, DraftMember] = {}
         self._new: dict[int, dict[bytes, tuple[WrittenPartition, DraftMember]]] = {}
+        self._turn = 0
+        self._versions: dict[str, int] = {}
+
+    def begin_turn(self) -> None:
+        """Begin with the changes of another transaction."""
+        self._turn += 1
+        self._versions = {name: member.version for name, member in self._known.items()}
+
+    def undo_turn(self) -> None:
+        """Take back what was changed since the turn began."""
+        for name, member in self._known.items():
+            member.version = self._versions.get(name, member.base)
+        for spec_id, new in self._new.items():
+            self._new[spec_id] = {key: each for key, each in new.items() if each[1].turn != self._turn}
 
     def members_for(self, spec: PartitionSpec, partitions: Sequence[WrittenPartition]) -> list[DraftMember]:
         """Return the member of each partition of a spec version; new ones where there are none yet."""
         new = self._new.setdefault(spec.id, {})
-        found = self._index(spec).find(partitions)
-        return [
-            new.setdefault(partition.key, (partition, DraftMember(partition.place.folder, 0)))[1]
-            if member is None
-            else self._member(member)
-            for partition, member in zip(partitions, found, strict=True)
-        ]
+        found: list[DraftMember] = []
+        for partition, member in zip(partitions, self._index(spec).find(partitions), strict=True):
+            if member is not None:
+                found.append(self._member(member))
+                continue
+            fresh = DraftMember(partition.place.folder, 0, self._turn)
+            found.append(self._own(new.setdefault(partition.key, (partition, fresh))[1]))
+        return found
 
     def members_that_may_match(self, predicate: Predicate | None) -> list[DraftMember]:
         """Return the members that may have rows for which a predicate is true; None stands for all rows."""
@@ -78,7 +105,7 @@ class Draft:
 
     def members_at(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
         """Return those of ``manifest.members`` that are marked, and all that are new in this draft."""
-        new = [member for added in self._new.values() for _, member in added.values()]
+        new = [self._own(member) for added in self._new.values() for _, member in added.values()]
         return [*self._published(kept), *new]
 
     def members_of_other_specs(self, spec: PartitionSpec) -> list[DraftMember]:
@@ -105,7 +132,7 @@ class Draft:
         moved = {
             member.published.object_id: member.version
             for member in self._known.values()
-            if member.published is not None and member.version != member.published.version
+            if member.published is not None and member.version != member.base
         }
         if not added and not moved:
             return self.manifest
@@ -118,16 +145,25 @@ class Draft:
             self._indexes[spec.id] = PartitionIndex(self.root, self.manifest, spec)
         return self._indexes[spec.id]
 
-    def _published(self, kept: np.ndarray) -> list[DraftMember]:
-        rows = self.manifest.members.select(["object_id", "location", "read_version"]).filter(pa.array(kept))
-        if pc.any(pc.or_(pc.is_null(rows["location"]), pc.is_null(rows["read_version"]))).as_py():
-            raise CorruptDataError(f"{self.manifest.table.uri}: a table has no location or no version")
-        return [
-            self._member(Member(row["object_id"], self.root.child(row["location"]), row["read_version"]))
-            for row in rows.to_pylist()
-        ]
+    def _published(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
+        return [self._member(member) for member in members_at(self.root, self.manifest, np.flatnonzero(kept))]
 
     def _member(self, member: Member) -> DraftMember:
-        return self._known.setdefault(
-            member.object_id, DraftMember(member.folder, member.version, published=member)
-        )
+        known = self._known.get(member.object_id)
+        if known is None:
+            version = member.version_of_main()
+            known = DraftMember(member.folder, version, published=member, base=version)
+            self._known[member.object_id] = known
+        return known
+
+    def _own(self, member: DraftMember) -> DraftMember:
+        """Return a new member, if the changes of this turn make it.
+
+        Raises
+        ------
+        NeedsOwnDraftError
+            Those of another turn do.
+        """
+        if member.turn != self._turn:
+            raise NeedsOwnDraftError
+        return member

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from lance_df.hashing import canonical_bytes
 
 _NULL_LENGTH = 2**32 - 1
+_MAX_SHORT = 2**15
 
 
 def value_keys(columns: Sequence[pa.Array]) -> pa.Array:
@@ -36,14 +37,23 @@ def group_rows(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray, np.
     The order that brings rows of a group together, otherwise as they came; where each group begins in it; and
     the first row of each group.
     """
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        encoded = pc.dictionary_encode(column, null_encoding="encode")
-        codes = codes * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy(zero_copy_only=False)
+    codes = _codes(columns[0])
+    for column in columns[1:]:
+        further = _codes(column)
+        codes = codes * (int(further.max(initial=0)) + 1) + further
         _, codes = np.unique(codes, return_inverse=True)
+    if codes.max(initial=0) < _MAX_SHORT:
+        codes = codes.astype(np.int16)  # which are sorted in a time that grows with their number only
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     return order, starts, order[starts]
+
+
+def _codes(column: pa.Array) -> np.ndarray:
+    """Return numbers from 0 on, equal where values are equal."""
+    encoded = pc.dictionary_encode(column, null_encoding="encode")
+    codes: np.ndarray = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 def _exact(column: pa.Array) -> pa.Array:

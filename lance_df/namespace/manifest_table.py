@@ -120,7 +120,7 @@ class NamespaceManifest:
         NotFoundError
             There is no partitioned namespace.
         """
-        recent = _recent.get((root.uri, root.fs), _Recent)
+        recent = _recent.get(root.identity, _Recent)
         former = recent.manifest
         if version is not None or former is None:
             manifest = cls(open_manifest_table(root, version), former)

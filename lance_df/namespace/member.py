@@ -7,22 +7,30 @@ their own.
 
 from __future__ import annotations
 
+import dataclasses
+import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from lance_df.errors import RetryableConflictError
+from lance_df.errors import AlreadyExistsError, RetryableConflictError
 from lance_df.format.operations import Overwrite, Restore
 from lance_df.format.transaction import Transaction
-from lance_df.table.commit.loop import commit_change, create_table
+from lance_df.table.commit.apply import create
+from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.options import CommitOptions
+from lance_df.table.commit.publish import publish_manifest
+from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.table import Shared, Table, open_ref
+from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import Operation
     from lance_df.format.schema import Schema
     from lance_df.storage import Location
+    from lance_df.storage.unsynced import Unsynced
 
 FILE_VERSION: Final = "2.2"
 _STRICT: Final = CommitOptions(strict=True, max_retries=0)
@@ -40,10 +48,36 @@ def open_member(location: Location, version: int) -> Table:
     return open_ref(Shared(location), ResolvedRef(None, version))
 
 
-def create_member(location: Location, schema: Schema, fragments: tuple[Fragment, ...]) -> int:
-    """Make the table of a new partition and return its version."""
-    transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=Overwrite(fragments, schema))
-    return create_table(location, transaction, data_format=FILE_VERSION).manifest.version
+def create_member(
+    location: Location, schema: Schema, fragments: tuple[Fragment, ...], unsynced: Unsynced
+) -> int:
+    """Make the table of a new partition, in a folder that no other writer knows, and return its version.
+
+    Parameters
+    ----------
+    unsynced
+        Takes note of local files, which are not durable yet.
+
+    Raises
+    ------
+    AlreadyExistsError
+        There is a table.
+    """
+    operation = Overwrite(fragments, schema)
+    transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
+    state = create(operation, data_format=FILE_VERSION, stable_row_ids=False)
+    manifest = dataclasses.replace(
+        state.manifest, timestamp_ns=time.time_ns(), writer_version=library_version()
+    )
+    file = location / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
+    data, _ = make_manifest_file(file.uri, TableState(manifest, state.indices), transaction.serialize())
+    if location.is_local:
+        is_ours = unsynced.create(file, data)
+    else:
+        is_ours = publish_manifest(location, manifest.version, NamingScheme.V2, data)
+    if not is_ours:
+        raise AlreadyExistsError(f"{location.uri}: there is a table already")
+    return manifest.version
 
 
 def commit_to_member(location: Location, published: int, operation: Operation) -> int:

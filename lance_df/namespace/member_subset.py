@@ -29,6 +29,7 @@ class MemberSubset(NamespaceSnapshot):
 
     def __init__(self, snapshot: NamespaceSnapshot, members: npt.NDArray[np.bool_]) -> None:
         super().__init__(snapshot.root, snapshot.manifest, snapshot._members)
+        self._moving = snapshot._moving
         self.subset = members
 
     def kept(self, request: ScanRequest) -> KeptMembers:
@@ -40,7 +41,7 @@ class MemberSubset(NamespaceSnapshot):
     def member_rows(self) -> npt.NDArray[np.int64]:
         """Return the number of rows of each member, 0 for those that do not exist."""
         places = np.flatnonzero(self.subset)
-        tables = self._open(places)
+        tables = self.open_members(places)
         counts = map_reads(
             lambda table: int(live_rows(table, np.arange(len(table.fragments))).sum()),
             tables,

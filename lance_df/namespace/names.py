@@ -5,10 +5,12 @@ Spec: partitioning, "Physical Layout and Naming"; directory namespace, V2.
 
 from __future__ import annotations
 
+import os
 import secrets
-import string
 from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 from lance_df.errors import InvalidInputError
 
@@ -16,8 +18,10 @@ SEPARATOR: Final = "$"
 MANIFEST_FOLDER: Final = "__manifest"
 MEMBER_NAME: Final = "dataset"
 
-_BASE36: Final = string.ascii_lowercase + string.digits
+_BASE36: Final = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8)
 _NAME_LENGTH: Final = 16
+# random bytes below this are spread evenly over the letters
+_EVEN: Final = 256 - 256 % len(_BASE36)
 
 
 def object_id(parts: Sequence[str]) -> str:
@@ -36,9 +40,20 @@ def object_id(parts: Sequence[str]) -> str:
     return SEPARATOR.join(parts)
 
 
+def partition_names(count: int) -> list[str]:
+    """Return new random names for namespaces of partitions."""
+    wanted = count * _NAME_LENGTH
+    letters = np.empty(0, np.uint8)
+    while len(letters) < wanted:
+        drawn = np.frombuffer(os.urandom(wanted + wanted // 32 + 16), np.uint8)
+        letters = np.concatenate((letters, drawn[drawn < _EVEN]))
+    text = _BASE36[letters[:wanted] % len(_BASE36)].tobytes().decode()
+    return [text[start : start + _NAME_LENGTH] for start in range(0, wanted, _NAME_LENGTH)]
+
+
 def partition_name() -> str:
     """Return a new random name for the namespace of a partition."""
-    return "".join(secrets.choice(_BASE36) for _ in range(_NAME_LENGTH))
+    return partition_names(1)[0]
 
 
 def table_folder(table_id: str) -> str:

@@ -5,14 +5,20 @@ Spec: partitioning, "Multi-Partition Transaction".
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from lance_df.errors import RetryableConflictError
-from lance_df.namespace.draft import Draft
+from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
+from lance_df.namespace.draft import Draft, NeedsOwnDraftError
+from lance_df.namespace.manifest_table import STRICT
+from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
@@ -20,7 +26,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_ATTEMPTS: Final = 50
+_ATTEMPTS: Final = 100
+_MAX_GROUP: Final = 64
+_MAX_LINES: Final = 64
 _NUM_THREADS: Final = 8
 
 
@@ -35,9 +43,16 @@ class NamespaceChange(Protocol):
 
 
 def publish(
-    root: Location, manifest: NamespaceManifest, changes: Sequence[NamespaceChange], *, rebase: bool = True
+    root: Location,
+    manifest: NamespaceManifest,
+    changes: Sequence[NamespaceChange],
+    *,
+    rebase: bool = True,
+    in_advance: bool = True,
 ) -> NamespaceManifest:
-    """Make changes one after the other, show all of them at once, and return the version that has them.
+    """Make changes one after the other, show all of them at once, and return a version that has them.
+
+    Transactions of this process that wait for each other share a commit.
 
     Parameters
     ----------
@@ -45,6 +60,9 @@ def publish(
         The version whose schema the changes were made for.
     rebase
         Make the changes again when others have published another version; otherwise fail.
+    in_advance
+        Make the changes while others publish theirs, not only when it is their turn: for those that take
+        time.
 
     Raises
     ------
@@ -54,24 +72,150 @@ def publish(
     CommitStateUnknownError
         It is not known whether the changes were published.
     """
-    schema = manifest.schema
-    for _ in range(_ATTEMPTS):
-        if manifest.schema != schema:
-            raise RetryableConflictError(f"{root.uri}: the schema changed meanwhile; start again")
-        draft = Draft(root, manifest)
-        for change in changes:
-            change.apply(draft)
+    if rebase:
+        return line_of(root).publish(Waiting(root, manifest, changes), in_advance=in_advance)
+    draft = Draft(root, manifest)
+    _apply(draft, changes)
+    published = draft.publish()
+    for change in changes:
+        change.tidy()
+    return published
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A transaction that waits to be published."""
+
+    root: Location
+    manifest: NamespaceManifest
+    changes: Sequence[NamespaceChange]
+    published: NamespaceManifest | None = None
+    error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is published, or has failed."""
+        return self.published is not None or self.error is not None
+
+    def outcome(self) -> NamespaceManifest:
+        """Return the version that has the changes, or raise what kept them from it."""
+        if self.published is None:
+            raise self.error or TypeError("the transaction is not done")
+        return self.published
+
+    def apply(self, draft: Draft) -> None:
+        """Make the changes."""
+        if draft.manifest.schema != self.manifest.schema:
+            raise RetryableConflictError(f"{self.root.uri}: the schema changed meanwhile; start again")
+        _apply(draft, self.changes)
+
+
+class PublishingLine:
+    """The transactions of this process that wait to be published in one namespace.
+
+    Whoever finds nobody publishing does so for all that wait by then.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Waiting] = deque()
+        self._publishes = threading.Lock()
+
+    def publish(self, own: Waiting, *, in_advance: bool) -> NamespaceManifest:
+        """Publish a transaction, perhaps with others; see the function of this name."""
+        if in_advance and self._publishes.locked():
+            own.apply(Draft(own.root, own.manifest.latest()))
+        self._waiting.append(own)
+        while not own.is_done:
+            with self._turn(own):
+                if not own.is_done:
+                    self._publish_waiting(own)
+        published = own.outcome()
+        for change in own.changes:
+            change.tidy()
+        return published
+
+    @contextmanager
+    def _turn(self, own: Waiting) -> Iterator[None]:
         try:
-            published = draft.publish()
-        except RetryableConflictError:
-            if not rebase:
+            self._publishes.acquire()
+        except BaseException as err:
+            if self._withdrawn(own):
                 raise
+            raise CommitStateUnknownError(
+                f"{own.root.uri}: interrupted while the changes were being published; look at the namespace "
+                "before trying again"
+            ) from err
+        try:
+            yield
+        finally:
+            self._publishes.release()
+
+    def _withdrawn(self, own: Waiting) -> bool:
+        """Take back a transaction; return whether nobody has begun to publish it."""
+        try:
+            self._waiting.remove(own)
+        except ValueError:
+            return False
+        return True
+
+    def _publish_waiting(self, own: Waiting) -> None:
+        group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_GROUP))]
+        published: NamespaceManifest | None = None
+        try:
+            published = self._published(group)
+        except LanceError as err:
+            for each in group:
+                each.error = each.error or err
+        except BaseException:
+            # the commit was not made: of one that may have been, commits say so
+            self._withdrawn(own)
+            self._waiting.extendleft(each for each in group if each is not own and not each.is_done)
+            raise
+        for each in group:
+            if not each.is_done:
+                each.published = published
+
+    def _published(self, group: list[Waiting]) -> NamespaceManifest:
+        """Publish transactions but those that fail; take out those that have to wait for the others."""
+        manifest = group[0].manifest
+        for attempt in range(_ATTEMPTS):
             manifest = manifest.latest()
-        else:
-            for change in changes:
-                change.tidy()
-            return published
-    raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
+            draft = Draft(group[0].root, manifest)
+            for each in list(group):
+                if not each.is_done:
+                    self._draw_up(draft, each, group)
+            try:
+                return draft.publish()
+            except RetryableConflictError:
+                STRICT.wait(attempt)
+        raise RetryableConflictError(
+            f"{group[0].root.uri}: others were faster {_ATTEMPTS} times in a row; try again"
+        )
+
+    def _draw_up(self, draft: Draft, transaction: Waiting, group: list[Waiting]) -> None:
+        draft.begin_turn()
+        try:
+            transaction.apply(draft)
+        except NeedsOwnDraftError:
+            draft.undo_turn()
+            group.remove(transaction)
+            self._waiting.appendleft(transaction)
+        except Exception as err:  # noqa: BLE001 - raised again by the thread that the transaction is of
+            draft.undo_turn()
+            transaction.error = err
+
+
+_lines: LruCache[PublishingLine] = LruCache(_MAX_LINES)
+
+
+def line_of(root: Location) -> PublishingLine:
+    """Return where transactions of a namespace wait in this process."""
+    return _lines.get(root.identity, PublishingLine)
+
+
+def _apply(draft: Draft, changes: Sequence[NamespaceChange]) -> None:
+    for change in changes:
+        change.apply(draft)
 
 
 def map_commits(function: Callable[[T], R], items: Iterable[T]) -> list[R]:

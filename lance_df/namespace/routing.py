@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.errors import LanceError
 from lance_df.namespace.keys import group_rows, value_keys
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.partition_values import partition_values
+from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 
@@ -24,9 +27,13 @@ if TYPE_CHECKING:
     from lance_df.namespace.namespace_schema import NamespaceSchema
     from lance_df.namespace.partition_index import Place
     from lance_df.namespace.partition_spec import PartitionSpec
+    from lance_df.storage.unsynced import Unsynced
 
 # Rows of all partitions that wait to be written; the largest partitions go first when there are more.
 BUFFER_BYTES: Final = 256 * 1024 * 1024
+# So many bytes are routed at once: the more rows of a partition come together, the less work each costs.
+_ROUTED_BYTES: Final = 64 * 1024 * 1024
+_LIMITS: Final = FileLimits()
 
 
 @dataclass(slots=True)
@@ -50,7 +57,7 @@ class WrittenPartition:
     place: Place
     fragments: list[Fragment] = field(default_factory=list)
     waiting: list[pa.RecordBatch] = field(default_factory=list)
-    waiting_bytes: int = 0
+    num_waiting: int = 0
     made: tuple[int, int] | None = None
 
 
@@ -65,6 +72,8 @@ class PartitionWriter:
         Of the namespace. The rows may lack columns that may be null.
     place
         Called once for each partition, with the values of several: returns where their tables are.
+    unsynced
+        Takes note of the files, which are not durable before it is synced.
     """
 
     def __init__(
@@ -73,17 +82,23 @@ class PartitionWriter:
         schema: NamespaceSchema,
         data_schema: pa.Schema,
         place: Callable[[pa.RecordBatch], list[Place]],
+        unsynced: Unsynced,
         *,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self._spec = spec
         self._schema = schema
         self._columns: Schema = schema_to_write(data_schema, schema.columns)
+        self._arrow = self._columns.to_arrow()
         self._place = place
+        self._unsynced = unsynced
         self._buffer_bytes = buffer_bytes
+        self._unrouted: list[pa.RecordBatch] = []
+        self._unrouted_bytes = 0
         self._waiting_bytes = 0
+        self._waiting_rows = 0
         self._partitions: dict[bytes, WrittenPartition] = {}
-        self._files = ExitStack()
+        self._keeps = False
 
     def __enter__(self) -> Self:
         return self
@@ -91,33 +106,54 @@ class PartitionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._files.__exit__(kind, error, trace)
+        if error is not None and not self._keeps:
+            self._remove()
 
     def keep(self) -> None:
         """Leave the files where they are, whatever happens from now on."""
-        self._files.close()
+        self._keeps = True
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
         """Write all rows and return their partitions, in the order in which they first appeared."""
         for batch in batches:
             if batch.num_rows:
-                self._add(batch)
+                self._unrouted.append(
+                    pa.RecordBatch.from_arrays(conform(batch, self._columns), schema=self._arrow)
+                )
+                self._unrouted_bytes += batch.nbytes
+            if self._unrouted_bytes >= min(_ROUTED_BYTES, self._buffer_bytes):
+                self._route()
+        self._route()
         for partition in self._partitions.values():
             self._flush(partition)
         return list(self._partitions.values())
 
-    def _add(self, batch: pa.RecordBatch) -> None:
-        rows = pa.RecordBatch.from_arrays(conform(batch, self._columns), schema=self._columns.to_arrow())
-        for partition, part in self._routed(rows):
-            partition.waiting.append(part)
-            partition.waiting_bytes += part.nbytes
-            self._waiting_bytes += part.nbytes
+    def _route(self) -> None:
+        rows = pa.Table.from_batches(self._unrouted, self._arrow)
+        self._waiting_bytes += self._unrouted_bytes
+        self._waiting_rows += len(rows)
+        self._unrouted, self._unrouted_bytes = [], 0
+        for batch in rows.combine_chunks().to_batches():
+            for partition, part in self._routed(batch):
+                partition.waiting.append(part)
+                partition.num_waiting += part.num_rows
         if self._waiting_bytes > self._buffer_bytes:
-            largest_first = sorted(self._partitions.values(), key=lambda each: -each.waiting_bytes)
-            for partition in largest_first:
-                self._flush(partition)
-                if self._waiting_bytes <= self._buffer_bytes // 2:
-                    break
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Write the largest partitions, and copy what is left, which keeps the memory of all else."""
+        most = self._waiting_rows * self._buffer_bytes // self._waiting_bytes // 2
+        left = sorted(self._partitions.values(), key=lambda each: each.num_waiting)
+        while left and self._waiting_rows > most:
+            self._flush(left.pop())
+        left = [partition for partition in left if partition.num_waiting]
+        rows = pa.Table.from_batches([part for each in left for part in each.waiting], self._arrow)
+        self._waiting_bytes = rows.nbytes
+        # a chunk is full where a column of texts has all that fits
+        starts = np.cumsum([0, *(partition.num_waiting for partition in left)]).tolist()
+        rows = rows.combine_chunks()
+        for partition, start in zip(left, starts, strict=False):
+            partition.waiting = rows.slice(start, partition.num_waiting).to_batches()
 
     def _routed(self, rows: pa.RecordBatch) -> Iterator[tuple[WrittenPartition, pa.RecordBatch]]:
         values = values_of_rows(self._spec, self._schema, rows)
@@ -131,8 +167,7 @@ class PartitionWriter:
 
     def _found(self, values: pa.RecordBatch) -> list[WrittenPartition]:
         """Return the partitions of distinct values, in their order."""
-        keys = value_keys(values.columns)
-        known = keys.to_pylist()
+        known = value_keys(values.columns).to_pylist()
         new = [number for number, key in enumerate(known) if key not in self._partitions]
         places = self._place(values.take(pa.array(new, pa.int64()))) if new else []
         for number, place in zip(new, places, strict=True):
@@ -143,13 +178,28 @@ class PartitionWriter:
     def _flush(self, partition: WrittenPartition) -> None:
         if not partition.waiting:
             return
-        batches, partition.waiting = partition.waiting, []
-        self._waiting_bytes -= partition.waiting_bytes
-        partition.waiting_bytes = 0
-        written = fragments_written(
-            partition.place.folder, self._columns, batches, version=FILE_VERSION, limits=FileLimits()
-        )
-        partition.fragments += self._files.enter_context(written)
+        self._waiting_rows -= partition.num_waiting
+        batches, partition.waiting, partition.num_waiting = partition.waiting, [], 0
+        with fragments_written(
+            partition.place.folder,
+            self._columns,
+            batches,
+            version=FILE_VERSION,
+            limits=_LIMITS,
+            unsynced=self._unsynced,
+        ) as fragments:
+            partition.fragments += fragments
+
+    def _remove(self) -> None:
+        """Remove all files, and the folders that were made for them, as far as the store lets us."""
+        for partition in self._partitions.values():
+            folder = partition.place.folder
+            for fragment in partition.fragments:
+                for file in fragment.files:
+                    with suppress(LanceError):
+                        (folder / DATA_DIR / file.path).remove()
+            (folder / DATA_DIR).remove_empty_folder()
+            folder.remove_empty_folder()
 
 
 def values_of_rows(spec: PartitionSpec, schema: NamespaceSchema, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 
-from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.errors import InvalidInputError
 from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
-from lance_df.namespace.member import open_member
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.partition_spec import KEY_PREFIX
 from lance_df.namespace.pruning import KeptMembers, kept_members
 from lance_df.namespace.pruning_report import manifest_query, spec_reports
+from lance_df.namespace.published import are_pinned, members_at
 from lance_df.table.caches import LruCache
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
+    from lance_df.namespace.published import Member
     from lance_df.storage import Location
     from lance_df.table.scan_plan import ScanRequest
     from lance_df.table.table import Table
@@ -55,6 +57,8 @@ class NamespaceSnapshot:
         self.version = manifest.version
         self.arrow_schema: pa.Schema = manifest.schema.arrow
         self._members = LruCache(_MAX_OPEN_MEMBERS) if members is None else members
+        # what tags and newest versions were when they were first asked for: a query sees one state
+        self._moving: LruCache[Table] = LruCache(_MAX_OPEN_MEMBERS)
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
@@ -69,7 +73,10 @@ class NamespaceSnapshot:
 
     def latest(self) -> NamespaceSnapshot:
         """Return the newest version: this object, if nothing happened since."""
-        return self.of(self.manifest.latest())
+        manifest = self.manifest.latest()
+        if manifest is self.manifest and not are_pinned(manifest):
+            return NamespaceSnapshot(self.root, manifest, self._members)
+        return self.of(manifest)
 
     def checkout(self, version: object) -> NamespaceSnapshot:
         """Return another version, by its number.
@@ -104,7 +111,7 @@ class NamespaceSnapshot:
         requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
         plans = [
             plan_scan(table, requests[choice])
-            for table, choice in zip(self._open(kept.places), kept.choices.tolist(), strict=True)
+            for table, choice in zip(self.open_members(kept.places), kept.choices.tolist(), strict=True)
         ]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         arrow = pa.schema([column.output for column in output], schema.arrow_metadata)
@@ -115,35 +122,25 @@ class NamespaceSnapshot:
     def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
         """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""
         kept = self.kept(request)
-        for table, choice in zip(self._open(kept.places), kept.choices.tolist(), strict=True):
+        for table, choice in zip(self.open_members(kept.places), kept.choices.tolist(), strict=True):
             yield table, kept.residuals[choice]
 
     def count_rows(self) -> int:
         """Return the number of rows, without reading any."""
-        return sum(table.count_rows() for table in self._open(range(len(self.manifest.members))))
+        return sum(table.count_rows() for table in self.open_members(np.arange(len(self.manifest.members))))
 
     def kept(self, request: ScanRequest) -> KeptMembers:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""
         return kept_members(self.manifest, request.predicate, request.hint)
 
-    def open_members(self, places: Iterable[int] | npt.NDArray[Any]) -> list[Table]:
+    def open_members(self, places: npt.NDArray[np.intp]) -> list[Table]:
         """Return the tables of some rows of ``manifest.members``, by the places of these."""
-        return self._open(places)
+        return map_reads(self._opened, members_at(self.root, self.manifest, places), where=self.root)
 
-    def _open(self, places: Iterable[int] | npt.NDArray[Any]) -> list[Table]:
-        rows = self.manifest.members.select(["object_id", "location", "read_version"])
-        wanted = rows.take(pa.array(list(places), pa.int64())).to_pylist()
-
-        def opened(row: dict[str, object]) -> Table:
-            location, version = row["location"], row["read_version"]
-            if not isinstance(location, str) or not isinstance(version, int):
-                raise CorruptDataError(
-                    f"{self.uri}: the table {row['object_id']} has no location or no version"
-                )
-            key = (location, version)
-            return self._members.get(key, lambda: open_member(self.root.child(location), version))
-
-        return map_reads(opened, wanted, where=self.root)
+    def _opened(self, member: Member) -> Table:
+        members = self._members if member.is_pinned else self._moving
+        key = member.folder.path, member.version, member.branch, member.tag
+        return members.get(key, member.open)
 
     def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
         return spec_reports(self.manifest, request.predicate, request.hint, kept.places)

@@ -10,6 +10,7 @@ from lance_df.namespace.member import open_member
 from lance_df.namespace.partition_index import PartitionIndex
 from lance_df.namespace.publish import map_commits
 from lance_df.namespace.routing import PartitionWriter
+from lance_df.storage.unsynced import Unsynced
 from lance_df.table.changes.update import MovedRows
 from lance_df.table.parallel import map_reads
 
@@ -97,9 +98,9 @@ class RowUpdate:
 
     def _written(self, draft: Draft, batches: Iterable[pa.RecordBatch]) -> NewRows | None:
         schema = draft.manifest.schema
-        index = PartitionIndex(draft.root, draft.manifest, self._spec)
-        with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.place) as writer:
+        index, unsynced = PartitionIndex(draft.root, draft.manifest, self._spec), Unsynced()
+        with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.place, unsynced) as writer:
             written = writer.write(batches)
             # what follows may leave a member with a version that nobody reads, but that must not be broken
             writer.keep()
-        return NewRows(self._spec, schema.columns, written) if written else None
+        return NewRows(self._spec, schema.columns, written, unsynced=unsynced) if written else None

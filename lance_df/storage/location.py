@@ -6,7 +6,7 @@ import inspect
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,14 @@ class Location:
     @property
     def name(self) -> str:
         return posixpath.basename(self.path.rstrip("/"))
+
+    @property
+    def identity(self) -> Hashable:
+        """What two places share that are the same files, reached with the same options; in memory only.
+
+        Filesystem objects do not tell: fsspec makes one for each thread.
+        """
+        return self.uri, type(self.fs), repr(self.fs.storage_args), repr(self.fs.storage_options)
 
     def __truediv__(self, relative: str) -> Location:
         """Join a name that this program made itself. For names that were read, see :meth:`child`."""

@@ -14,6 +14,7 @@ from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:
     from lance_df.storage.location import Location
+    from lance_df.storage.unsynced import Unsynced
 
 
 class ByteSink:
@@ -25,7 +26,9 @@ class ByteSink:
         Bytes written so far.
     """
 
-    def __init__(self, location: Location, *, replaces: bool = False) -> None:
+    def __init__(
+        self, location: Location, *, replaces: bool = False, unsynced: Unsynced | None = None
+    ) -> None:
         """Create the file, and on a local filesystem the folders above it.
 
         Parameters
@@ -34,6 +37,8 @@ class ByteSink:
             Where the file will be.
         replaces
             Whether there may be one; it stays until :meth:`close` puts the new one in its place.
+        unsynced
+            Takes note of a local file, which then is not durable when it is closed.
 
         Raises
         ------
@@ -43,12 +48,15 @@ class ByteSink:
         self.location = location
         self.position = 0
         self._path = location.path
+        self._unsynced = unsynced if location.is_local else None
         if replaces and location.is_local:
             folder = os.path.dirname(location.path)
             self._path = os.path.join(folder, f".tmp_{uuid.uuid4().hex}")
         with translate_errors(location.uri):
             if not location.is_local:
                 location.make_parent()
+            elif unsynced is not None:
+                unsynced.make_folders(os.path.dirname(location.path))
             self._file: Any = _create(self._path) if location.is_local else location.fs.open(self._path, "wb")
         # object stores show nothing of a file that is not closed; a file in memory is there at once
         self._keeps_former = replaces and not location.is_local and not isinstance(self._file, io.BytesIO)
@@ -62,6 +70,10 @@ class ByteSink:
     def close(self) -> None:
         """Make the file durable."""
         with translate_errors(self.location.uri):
+            if self._unsynced is not None and self._path == self.location.path:
+                self._file.close()
+                self._unsynced.add(self._path)
+                return
             if self.location.is_local:
                 self._file.flush()
                 os.fsync(self._file.fileno())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lance_df.file.writer import WrittenFile
     from lance_df.format.schema import Schema
     from lance_df.storage import Location
+    from lance_df.storage.unsynced import Unsynced
     from lance_df.table.zone_map_writer import ZoneMapBuilder
 
 
@@ -104,6 +105,7 @@ def fragments_written(
     dictionaries: dict[int, pa.Array] | None = None,
     targets: Sequence[DataTarget] = (),
     progress: WriteProgress | None = None,
+    unsynced: Unsynced | None = None,
 ) -> Iterator[tuple[Fragment, ...]]:
     """Write batches into data files, and remove these again when what is done with them fails.
 
@@ -121,6 +123,8 @@ def fragments_written(
         Is told the values of those dictionary columns of 0.1 that have none in ``schema``, by field id.
     targets
         Where the files go, in turn; by default all go below the root of the table.
+    unsynced
+        Takes note of the files, which then are not durable yet.
 
     Yields
     ------
@@ -134,6 +138,7 @@ def fragments_written(
         zone_maps,
         {} if dictionaries is None else dictionaries,
         progress,
+        unsynced,
     )
     try:
         for batch in batches:
@@ -158,6 +163,7 @@ class _FragmentWriter:
         zone_maps: ZoneMapBuilder | None,
         dictionaries: dict[int, pa.Array],
         progress: WriteProgress | None,
+        unsynced: Unsynced | None,
     ) -> None:
         self._targets = targets
         self._schema = schema
@@ -166,6 +172,7 @@ class _FragmentWriter:
         self._zone_maps = zone_maps
         self._dictionaries = dictionaries
         self._progress = progress
+        self._unsynced = unsynced
         self._max_rows = limits.rows_of_file(version)
         self._open: DataFileWriter | None = None
         self._name = ""
@@ -210,7 +217,7 @@ class _FragmentWriter:
         if self._progress is not None:
             self._progress.begin(Fragment(id=0, files=()))
         return open_writer(
-            ByteSink(self._target.folder / self._name),
+            ByteSink(self._target.folder / self._name, unsynced=self._unsynced),
             self._schema,
             version=self._version,
             page_bytes=self._limits.page_bytes(len(self._schema.fields)),

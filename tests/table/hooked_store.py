@@ -10,7 +10,7 @@ import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
 Hook = "Callable[[str, str], AbstractContextManager[Any]]"
 
@@ -88,6 +88,37 @@ def reset(content: dict[str, bytes] | None = None) -> None:
     HookedStore.pseudo_dirs[:] = [""]
     for path, data in (content or {}).items():
         fs.pipe_file(path, data)
+
+
+class Faults:
+    """A hook that fails one request, or all from one on; counts them.
+
+    Parameters
+    ----------
+    kinds
+        The requests that count; None for all.
+    """
+
+    def __init__(
+        self, first: int, *, after: bool, last: int | None = None, kinds: Container[str] | None = None
+    ) -> None:
+        self._kinds = kinds
+        self._failing = range(first, first + 1 if last is None else last)
+        self._after = after
+        self.count = 0
+
+    @contextmanager
+    def __call__(self, kind: str, path: str) -> Iterator[None]:
+        if self._kinds is not None and kind not in self._kinds:
+            yield
+            return
+        self.count += 1
+        fails = self.count in self._failing
+        if fails and not self._after:
+            raise ConnectionError(kind)
+        yield
+        if fails:
+            raise ConnectionError(f"{kind} {path}")
 
 
 fsspec.register_implementation("hooked", HookedStore, clobber=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import hooked_store
 import pyarrow as pa
 import pytest
+from hooked_store import Faults
 
 import lance_df
 from lance_df.errors import AlreadyExistsError, CommitStateUnknownError, LanceError
@@ -42,25 +43,6 @@ CASES: dict[str, tuple[Callable[[], None], list[int] | None, list[int]]] = {
     "delete": (delete, [*range(10)], [0, 1, 2, *range(4, 10)]),
     "update": (update, [*range(10)], [0, 1, 2, *range(4, 10), 30]),
 }
-
-
-class Faults:
-    """Fails one request, or all from one on; counts them."""
-
-    def __init__(self, first: int, *, after: bool, last: int | None = None) -> None:
-        self._failing = range(first, first + 1 if last is None else last)
-        self._after = after
-        self.count = 0
-
-    @contextmanager
-    def __call__(self, kind: str, path: str) -> Iterator[None]:
-        self.count += 1
-        fails = self.count in self._failing
-        if fails and not self._after:
-            raise ConnectionError(kind)
-        yield
-        if fails:
-            raise ConnectionError(f"{kind} {path}")
 
 
 def rows() -> list[int] | None:

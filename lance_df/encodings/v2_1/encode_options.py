@@ -69,6 +69,11 @@ class EncodingOptions:
     structure: Structure | None = None
     chunk_bytes: int = _CHUNK_BYTES
 
+    @property
+    def is_default(self) -> bool:
+        """Whether a field asks for nothing."""
+        return self is _DEFAULT
+
     @classmethod
     def of(cls, field: Field) -> EncodingOptions:
         """Read the options of a field.

@@ -47,6 +47,8 @@ _WIDE_MEAN_BYTES = 128
 _WIDE_MAX_BYTES = 4096
 # A column that is encoded can no longer be mapped: it has to shrink by this much to be worth it.
 _WORTHWHILE_RATIO = 0.92
+# Nothing is gained by encoding so little: every buffer begins at a multiple of 64 bytes.
+_TINY_BYTES = 256
 # Dictionaries are for values of these widths, as in files by pylance.
 _CODABLE_BYTES = {"2.1": (16,), "2.2": (8, 16)}
 
@@ -110,6 +112,8 @@ class _Page:
 
     def of_fixed_width(self, values: FixedValues) -> LaidOutPage:
         if self._is_wide(values.width_bytes):
+            return encode_full_zip(self.leaf, values)
+        if len(values.data) <= _TINY_BYTES and self.is_mappable and self.options.is_default:
             return encode_full_zip(self.leaf, values)
         cutter = word_cutter(self._without_nulls(values), self.options)
         if values.width_bytes in _CODABLE_BYTES[self.version]:

@@ -1,0 +1,116 @@
+"""Which version of which table the rows of ``__manifest`` publish for partitions.
+
+Spec: partitioning, "Read Behavior".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.namespace.manifest_rows import take_rows
+from lance_df.table.refs import ResolvedRef, resolve
+from lance_df.table.table import Shared, open_ref
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+_COLUMNS = ("object_id", "location", "read_version", "read_branch", "read_tag")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The table of a partition, and what of it is published.
+
+    A version of main or of a branch, or a tag; nothing stands for the newest version of main.
+    """
+
+    object_id: str
+    folder: Location
+    version: int | None
+    branch: str | None = None
+    tag: str | None = None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether what is published stays what it is."""
+        return self.version is not None
+
+    def resolve(self) -> ResolvedRef:
+        """Return the branch and the version, at this moment where that is not pinned.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such tag.
+        CorruptDataError
+            The row combines what cannot be combined.
+        """
+        match self.version, self.branch, self.tag:
+            case None, None, str(tag):
+                return resolve(self.folder, tag, branch=None)
+            case int(version), branch, None:
+                return ResolvedRef(branch, version)
+            case None, None, None:
+                return ResolvedRef(None, None)
+            case _:
+                raise CorruptDataError(
+                    f"{self.folder.uri}: {self.object_id} is to be read at a branch without a version, or at "
+                    "a version and a tag"
+                )
+
+    def open(self) -> Table:
+        """Open what is published.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such table, version or tag.
+        """
+        return open_ref(Shared(self.folder), self.resolve())
+
+    def version_of_main(self) -> int:
+        """Return the version that changes stand on.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            A branch is published.
+        """
+        ref = self.resolve()
+        if ref.branch is not None:
+            raise UnsupportedFeatureError(
+                f"{self.folder.uri}: {self.object_id} is read from branch {ref.branch!r}, which a namespace "
+                "does not write to"
+            )
+        return open_ref(Shared(self.folder), ref).version if ref.version is None else ref.version
+
+
+def members_at(root: Location, manifest: NamespaceManifest, places: npt.NDArray[np.intp]) -> list[Member]:
+    """Return members by their places in ``manifest.members``.
+
+    Raises
+    ------
+    CorruptDataError
+        One has no location, or one outside of the namespace.
+    """
+    there, of_there = np.unique(places, return_inverse=True)
+    columns = take_rows(manifest.members.select(_COLUMNS), there)
+    found = []
+    for name, location, version, branch, tag in zip(*(each.to_pylist() for each in columns), strict=True):
+        if location is None:
+            raise CorruptDataError(f"{manifest.table.uri}: the table {name} has no location")
+        found.append(Member(name, root.child(location), version, branch, tag))
+    return [found[number] for number in of_there.tolist()]
+
+
+def are_pinned(manifest: NamespaceManifest) -> bool:
+    """Whether all members are published at versions, so that they stay what they are."""
+    return manifest.members["read_version"].null_count == 0

@@ -1,0 +1,131 @@
+"""Local files that nobody knows of yet: made durable together, which takes less time than one by one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from lance_df.errors import StorageError
+from lance_df.storage.local_files import create, sync_folder, write_all
+from lance_df.storage.translate import translate_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_df.storage.location import Location
+
+_NUM_THREADS: Final = 8
+# From so many on the whole file system is synced, or these where that cannot be asked for.
+_MANY: Final = 512
+
+
+class Unsynced:
+    """Files and folders that have been written, but would not survive a crash of the machine.
+
+    Whoever tells others of such a file calls `sync` before. May be shared by threads.
+    """
+
+    def __init__(self) -> None:
+        self._files: set[str] = set()
+        self._folders: set[str] = set()
+        self._systems: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+    def make_folders(self, folder: str) -> None:
+        """Make a folder, and those above it."""
+        made = []
+        while not os.path.isdir(folder):
+            made.append(folder)
+            folder = os.path.dirname(folder)
+        if made:
+            os.makedirs(made[0], exist_ok=True)
+        with self._lock:
+            self._folders.update(os.path.dirname(each) for each in made)
+
+    def add(self, path: str) -> None:
+        """Take note of a file that was just written whole."""
+        with self._lock:
+            self._files.add(path)
+            self._folders.add(os.path.dirname(path))
+            is_many = len(self._files) >= _MANY
+        if is_many:
+            self._put_off()
+
+    def create(self, location: Location, data: bytes) -> bool:
+        """Write a file whole, unless there is one of the name; return whether there was none."""
+        with translate_errors(location.uri):
+            self.make_folders(os.path.dirname(location.path))
+            try:
+                descriptor = create(location.path)
+            except FileExistsError:
+                return False
+            try:
+                write_all(descriptor, data)
+            finally:
+                os.close(descriptor)
+            self.add(location.path)
+        return True
+
+    def sync(self) -> None:
+        """Make durable what was written so far.
+
+        Raises
+        ------
+        StorageError
+            The disk failed.
+        """
+        with self._lock:
+            paths, self._files, self._folders = [*self._files, *self._folders], set(), set()
+            systems, self._systems = self._systems, {}
+        sync_system = _sync_system()
+        for path in systems.values():
+            if sync_system is not None:
+                sync_system(path)
+        if paths:
+            with ThreadPoolExecutor(_NUM_THREADS) as pool:
+                list(pool.map(_sync, paths))
+
+    def _put_off(self) -> None:
+        """Keep no more paths than a few: remember their file system, or sync them now."""
+        if _sync_system() is None:
+            self.sync()
+            return
+        with self._lock:
+            paths, self._files, self._folders = [*self._files, *self._folders], set(), set()
+        systems = {os.stat(path).st_dev: path for path in paths}
+        with self._lock:
+            self._systems |= systems
+
+
+def _sync(path: str) -> None:
+    with translate_errors(path):
+        if os.path.isdir(path):
+            sync_folder(path)
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_system() -> Callable[[str], None] | None:
+    """Return how to sync the file system that a path is on; only Linux has a way."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
+    if function is None:
+        return None
+
+    def sync(path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            if function(descriptor):
+                number = ctypes.get_errno()
+                raise StorageError(f"{path}: its file system cannot be synced: {os.strerror(number)}")
+        finally:
+            os.close(descriptor)
+
+    return sync
