@@ -36,6 +36,15 @@ KINDS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.duration("s"), [-3, 0, 3]),
     (pa.dictionary(pa.int8(), pa.string()), ["a", "b", "12345678901"]),
     (pa.null(), [None]),
+    (pa.struct([("x", pa.int8()), ("y", pa.string())]), [{"x": 1, "y": y} for y in ("a", "ab", None)]),
+    (pa.list_(pa.string()), [[], [None], [""], ["a", "b"], ["ab", ""], ["", "ab"]]),
+    (pa.large_list(pa.list_(pa.bool_())), [[], [[]], [None], [[True], []], [[], [True]]]),
+    (pa.list_(pa.int16(), 2), [[1, 2], [1, None], [None, 1], [2, 1]]),
+    (
+        pa.list_(pa.struct([("x", pa.float32())])),
+        [[], [None], [{"x": None}], [{"x": 0.5}], [{"x": 0.5}, None]],
+    ),
+    (pa.list_view(pa.dictionary(pa.int8(), pa.string())), [["a", "b"], ["b", "a"], ["a", None]]),
 ]
 
 
@@ -131,8 +140,19 @@ def test_hashes_differ_where_keys_do():
     assert len(np.unique(hashes([numbers, numbers]) >> np.uint64(40))) > 3900
 
 
+def test_zeros_and_nans_in_lists_are_one_key_each():
+    ours, theirs = ([[0.0, float("nan")]], [[-0.0, -float("nan")], [0.0, 1.0]])
+    rows, positions = KeyIndex([pa.array(ours)]).pairs([pa.array(theirs)])
+    assert (rows.tolist(), positions.tolist()) == ([0], [0])
+
+
 @pytest.mark.parametrize(
-    "data_type", [pa.list_(pa.int8()), pa.struct([("x", pa.int8())]), pa.list_(pa.int8(), 2)]
+    "data_type",
+    [
+        pa.map_(pa.string(), pa.int8()),
+        pa.list_(pa.map_(pa.string(), pa.int8())),
+        pa.run_end_encoded(pa.int16(), pa.int8()),
+    ],
 )
-def test_nested_values_are_no_keys(data_type: pa.DataType):
+def test_maps_are_no_keys(data_type: pa.DataType):
     assert not is_comparable(data_type)

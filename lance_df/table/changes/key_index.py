@@ -48,10 +48,13 @@ class KeyIndex:
     ----------
     columns
         The keys that are in the index, in the form of `lance_df.table.changes.key_values.comparable`.
+    are_nested
+        Which parts of the keys are structs or lists.
     """
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         rows = _without_nulls(columns)
+        self.are_nested = [pa.types.is_nested(column.type) for column in columns]
         self.columns = [comparable(column).take(pa.array(rows)) for column in columns]
         hashed = hashes(self.columns)
         self._order = np.argsort(hashed, kind="stable")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lance_df.encodings import kernels
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.encodings.gather import FEW
-from lance_df.expr.literals import plain_array
+from lance_df.expr.literals import plain_array, without_views
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,20 +21,28 @@ if TYPE_CHECKING:
 
 _WORD_BYTES = 8
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_BYTES = pa.large_binary()
+_NULL, _VALID = pa.scalar(b"\0", _BYTES), pa.scalar(b"\1", _BYTES)
 _HALF_WORD = np.uint64(32)
 
 
 def is_comparable(data_type: pa.DataType) -> bool:
     """Whether values of this type can be keys."""
-    return not pa.types.is_nested(data_type)
+    types = pa.types
+    if types.is_map(data_type) or types.is_union(data_type) or types.is_run_end_encoded(data_type):
+        return False
+    return all(is_comparable(data_type.field(number).type) for number in range(data_type.num_fields))
 
 
 def comparable(array: pa.Array) -> pa.Array:
     """Return the keys in a form in which equality is equality of bits.
 
-    As in DataFusion's joins, NaN equals NaN and -0.0 equals 0.0.
+    As in DataFusion's joins, NaN equals NaN and -0.0 equals 0.0. Structs and lists become bytes; a null in
+    one equals a null there, while one that is null itself stays so.
     """
-    values = plain_array(array)
+    values = without_views(plain_array(array))
+    if pa.types.is_nested(values.type):
+        return pc.if_else(values.is_valid(), _self_delimiting(values), pa.scalar(None, _BYTES))
     if pa.types.is_boolean(values.type) or pa.types.is_null(values.type):
         return values.cast(pa.uint8())
     if pa.types.is_float16(values.type):
@@ -43,6 +51,36 @@ def comparable(array: pa.Array) -> pa.Array:
         nan = pa.scalar(float("nan"), values.type)
         values = pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
     return values
+
+
+def _self_delimiting(array: pa.Array) -> pa.Array:
+    """Return each value as bytes that no other value starts with: whether it is null, then what it is."""
+    if not pa.types.is_nested(array.type):
+        array = comparable(array)
+    if pa.types.is_null(array.type):
+        return pa.repeat(_NULL, len(array))
+    parts = [pa.repeat(_VALID, len(array)), *_contents(array)]
+    whole = pc.binary_join_element_wise(*parts, pa.scalar(b"", _BYTES), null_handling="replace")
+    return pc.if_else(array.is_valid(), whole, _NULL) if array.null_count else whole
+
+
+def _contents(array: pa.Array) -> list[pa.Array]:
+    types = pa.types
+    if types.is_struct(array.type):
+        # the fields of a slice are not sliced with it
+        return [_self_delimiting(pc.struct_field(array, number)) for number in range(array.type.num_fields)]
+    if types.is_nested(array.type):
+        lengths = pc.list_value_length(array).fill_null(0).cast(pa.int64())
+        offsets = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))])
+        items = pa.LargeListArray.from_arrays(pa.array(offsets), _self_delimiting(pc.list_flatten(array)))
+        return [_fixed_bytes(lengths), pc.binary_join(items, pa.scalar(b"", _BYTES))]
+    if fixed_width_bits(array.type) is not None:
+        return [_fixed_bytes(array)]
+    return [_fixed_bytes(pc.binary_length(array).fill_null(0).cast(pa.int64())), array.cast(_BYTES)]
+
+
+def _fixed_bytes(array: pa.Array) -> pa.Array:
+    return array.view(pa.binary((fixed_width_bits(array.type) or 0) // 8)).cast(_BYTES)
 
 
 def hashes(columns: Sequence[pa.Array]) -> Words:

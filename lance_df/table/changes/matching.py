@@ -123,9 +123,9 @@ class _PairsTask:
 def key_hint(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:
     """Return a condition that every row with one of the keys fulfils."""
     conditions: list[Predicate] = []
-    for name, keys in zip(names, index.columns, strict=True):
-        # booleans and floats are not in their own form here
-        if pa.types.is_floating(keys.type) or keys.type == pa.uint8():
+    for name, keys, is_nested in zip(names, index.columns, index.are_nested, strict=True):
+        # booleans, floats and nested values are not in their own form here
+        if is_nested or pa.types.is_floating(keys.type) or keys.type == pa.uint8():
             continue
         column = Column((name,))
         if len(keys) <= _MAX_LISTED_KEYS:

@@ -139,9 +139,8 @@ class MergeClauses:
 
     @property
     def does_nothing(self) -> bool:
-        """Whether no clause changes anything."""
-        matters = self.when_matched in (WhenMatched.UPDATE, WhenMatched.DELETE)
-        return not (matters or self.insert or self.delete_unmatched)
+        """Whether no clause changes or checks anything."""
+        return self.when_matched is WhenMatched.KEEP and not (self.insert or self.delete_unmatched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
         Rows that do not fit the table, a null in a column that must not hold any, several rows of the source
         for one of the table, or a match where that is to fail.
     UnsupportedFeatureError
-        Keys of nested types, or columns that cannot be written.
+        Keys that are maps, or columns that cannot be written.
     """
     source = Source.of(rows, table.schema)
     if clauses.insert:

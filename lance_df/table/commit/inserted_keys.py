@@ -22,6 +22,7 @@ from lance_df.encodings import kernels
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.expr.literals import plain_array, without_views
 from lance_df.format.operations import Append, InsertedKeys
+from lance_df.table.changes.key_values import comparable
 from lance_df.table.indices.xxhash64 import SALTS, xxhash64
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ def _ends(num_keys: int) -> tuple[pa.Array, pa.Scalar]:
 
 def _bytes_of(column: pa.Array) -> pa.Array:
     """Return one part of the keys as the bytes that are hashed."""
+    if pa.types.is_nested(column.type):
+        return comparable(column)
     values, types = without_views(plain_array(column)), pa.types
     if types.is_null(values.type):
         return values.cast(pa.large_binary())

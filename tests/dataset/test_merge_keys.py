@@ -1,0 +1,173 @@
+"""Merges by keys of every type, with every combination of clauses: what pylance makes of equal tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import random
+import shutil
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_df
+
+NAN = float("nan")
+STRUCT = pa.struct([("x", pa.int64()), ("y", pa.string())])
+KINDS: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.int8(), [-128, -1, 0, 1, 127]),
+    (pa.int64(), [-(2**63), -1, 0, 1, 2**63 - 1]),
+    (pa.uint16(), [0, 1, 5, 2**15, 2**16 - 1]),
+    (pa.uint64(), [0, 1, 2**63 - 1, 2**63, 2**64 - 1]),
+    (pa.float64(), [-1.5, 0.0, 1.5, NAN, float("inf")]),
+    (pa.float32(), [-1.5, 0.0, 1.5, NAN, float("inf")]),
+    (pa.bool_(), [True, False]),
+    (pa.string(), ["", "a", "A", "ü", "a" * 40]),
+    (pa.large_string(), ["", "a", "b"]),
+    (pa.binary(), [b"", b"\0", b"\0\0", b"\xff" * 40]),
+    (pa.binary(3), [b"abc", b"abd", b"\0\0\0"]),
+    (pa.date32(), [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29)]),
+    (pa.timestamp("s"), [-1, 0, 2**33]),
+    (pa.timestamp("ns", "Europe/Berlin"), [-1, 0, 1, 2**62]),
+    (pa.time64("us"), [0, 1, 86_399_999_999]),
+    (pa.duration("ms"), [-1, 0, 2**40]),
+    (pa.decimal128(20, 3), [Decimal("-1.500"), Decimal("0.001"), Decimal("99999999999999999.999")]),
+    (pa.dictionary(pa.int16(), pa.string()), ["red", "green", "blue"]),
+    (STRUCT, [{"x": 1, "y": "a"}, {"x": 1, "y": None}, {"x": None, "y": None}, {"x": 2, "y": ""}]),
+    (pa.list_(pa.int64()), [[], [None], [1], [1, 2], [2, 1]]),
+    (pa.list_(pa.string()), [[], ["", "a"], ["a", ""], ["a"]]),
+    (pa.list_(pa.int32(), 2), [[1, 2], [2, 1], [3, 3]]),
+]
+Clauses = Callable[[Any], Any]
+MATCHED: dict[str, Clauses] = {
+    "keep": lambda builder: builder,
+    "update": lambda builder: builder.when_matched_update_all(),
+    "update if": lambda builder: builder.when_matched_update_all("source.v > target.v"),
+    "delete": lambda builder: builder.when_matched_delete(),
+    "fail": lambda builder: builder.when_matched_fail(),
+}
+UNMATCHED: dict[str, Clauses] = {
+    "skip": lambda builder: builder,
+    "insert": lambda builder: builder.when_not_matched_insert_all(),
+}
+BY_SOURCE: dict[str, Clauses] = {
+    "keep": lambda builder: builder,
+    "delete": lambda builder: builder.when_not_matched_by_source_delete(),
+    "delete if": lambda builder: builder.when_not_matched_by_source_delete("v % 2 = 0"),
+}
+COMBINATIONS = [
+    each
+    for each in itertools.product(MATCHED, UNMATCHED, BY_SOURCE)
+    # pylance stops at a bug of its own when rows are deleted on both sides, and none is inserted
+    if each[:2] != ("delete", "skip") or each[2] == "keep"
+]
+
+
+def rows(rng: random.Random, kind: tuple[pa.DataType, list[Any]], count: int, *, distinct: bool) -> pa.Table:
+    """Keys of a part, ``k``, that is of the type, and another one, ``n``; some of both are null."""
+    data_type, values = kind
+    keys = [(value, number) for value in (*values, None) for number in (*range(6), None)]
+    chosen = rng.sample(keys, min(count, len(keys))) if distinct else rng.choices(keys, k=count)
+    return pa.table(
+        {
+            "k": pa.array([key for key, _ in chosen], data_type),
+            "n": pa.array([number for _, number in chosen], pa.int32()),
+            "v": pa.array([rng.randrange(100) for _ in chosen], pa.int64()),
+            "w": pa.array([rng.choice(["x", "y", None]) for _ in chosen], pa.string()),
+        }
+    )
+
+
+def content(path: Path) -> list[str]:
+    table = lance.dataset(path).to_table()
+    return sorted(map(repr, table.set_column(0, "k", table["k"].cast(_plain(table["k"].type))).to_pylist()))
+
+
+def _plain(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(data_type) or pa.types.is_duration(data_type) or pa.types.is_time(data_type):
+        return pa.int64()  # Python's times have no nanoseconds
+    return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+
+
+def outcome(library: Any, path: Path, on: list[str], clauses: tuple[str, str, str], source: pa.Table) -> Any:
+    try:
+        builder = library.dataset(path).merge_insert(on)
+        for choices, name in zip((MATCHED, UNMATCHED, BY_SOURCE), clauses, strict=True):
+            builder = choices[name](builder)
+        found = builder.execute(source)
+    except (lance_df.InvalidInputError, ValueError, OSError, RuntimeError):
+        return "refused"
+    lance.dataset(path).validate()
+    return found, content(path)
+
+
+@pytest.mark.parametrize("number", range(len(KINDS)), ids=lambda number: str(KINDS[number][0]))
+def test_merges_are_those_of_pylance(tmp_path: Path, number: int):
+    rng = random.Random(number)
+    target = rows(rng, KINDS[number], 40, distinct=False)
+    start = tmp_path / "start"
+    # null structs need 2.1
+    options = {"data_storage_version": rng.choice(["2.1", "2.2"]), "enable_stable_row_ids": bool(number % 2)}
+    dataset = lance.write_dataset(target, start, max_rows_per_file=13, **options)
+    dataset.delete("n = 5")
+    refused = 0
+    for clauses in rng.sample(COMBINATIONS, 5):
+        # of equal keys in the source, those that match are an error, if any does
+        source = rows(rng, KINDS[number], rng.choice([0, 1, 15]), distinct=rng.random() < 0.8)
+        if rng.random() < 0.3:
+            source = source.select(["n", "k", "v"])
+        on = rng.choice([["k", "n"], ["n", "k"]]) if source.num_rows > 1 else ["k"]
+        found = []
+        for library in (lance, lance_df):
+            path = tmp_path / library.__name__
+            shutil.copytree(start, path)
+            found.append(outcome(library, path, on, clauses, source))
+            shutil.rmtree(path)
+        assert found[0] == found[1], (clauses, on, source.to_pylist())
+        refused += found[0] == "refused"
+    assert refused < 5
+
+
+def test_rows_of_merges_go_where_they_are_told_to(tmp_path: Path):
+    """New files of a merge lie in the base paths that it names, in turn, for both libraries alike."""
+    bases = [
+        lance.DatasetBasePath(str(tmp_path / name), name=name, is_dataset_root=False)
+        for name in ("hot", "cold")
+    ]
+    table = pa.table({"id": range(100), "v": [0] * 100})
+    source = pa.table({"id": range(50, 150), "v": [1] * 100})
+    places: dict[str, list[list[int | None]]] = {"lance": [], "lance_df": []}
+    for library in (lance, lance_df):
+        for number, direct in enumerate(
+            (
+                lambda builder: builder,
+                lambda builder: builder.target_bases(["cold"]),
+                lambda builder: builder.target_bases([str(tmp_path / "hot")]),
+                lambda builder: builder.target_all_bases(),
+                lambda builder: builder.target_all_bases(include_primary=False),
+            )
+        ):
+            uri = str(tmp_path / f"{library.__name__}-{number}")
+            lance.write_dataset(table, uri, initial_bases=bases)
+            before = {fragment.fragment_id for fragment in lance.dataset(uri).get_fragments()}
+            builder = library.dataset(uri).merge_insert("id")
+            direct(builder).when_matched_update_all().when_not_matched_insert_all().execute(source)
+            merged = lance.dataset(uri)
+            places[library.__name__].append(
+                [
+                    file.base_id
+                    for fragment in merged.get_fragments()
+                    if fragment.fragment_id not in before
+                    for file in fragment.data_files()
+                ]
+            )
+            assert merged.count_rows("v = 1") == 100
+            assert lance_df.dataset(uri).to_table().num_rows == 150
+            merged.validate()
+    assert places["lance_df"] == places["lance"]
+    assert len({tuple(each) for each in places["lance_df"]}) > 2
