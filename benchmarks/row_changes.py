@@ -1,13 +1,19 @@
-"""Delete, update and merge rows of TPC-H lineitem, with ours and with pylance in turn; print times."""
+"""Delete, update and merge rows of TPC-H lineitem, with ours and with pylance in turn; print times.
+
+``--memory`` prints instead by how much each change raises the memory of a process of its own at most.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
+import multiprocessing
 import os
 import shutil
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +26,7 @@ from data import LANCE_VERSIONS, ensure_data
 import lance_df
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     Change = Callable[[Any], Mapping[str, int]]
 
@@ -38,22 +44,59 @@ def main() -> None:
         table = home / version / "lineitem.lance"
         print(f"{version}: {lance.dataset(table).count_rows()} rows, best of {arguments.rounds} rounds")
         for name, change in _changes(table).items():
-            best: dict[Any, float] = {lance_df: float("inf"), lance: float("inf")}
+            if arguments.memory:
+                peaks = [_peak_mib(library, name, table, arguments.target) for library in (lance_df, lance)]
+                print(f"  {name}: ours {peaks[0]:.0f} MiB, pylance {peaks[1]:.0f} MiB")
+                continue
+            elapsed: dict[Any, list[float]] = {lance_df: [], lance: []}
+            worked: dict[Any, list[float]] = {lance_df: [], lance: []}
             counts: dict[Any, Any] = {}
-            for library in (*best, *best) * arguments.rounds:
-                with tempfile.TemporaryDirectory(dir=arguments.target) as folder:
-                    copy = shutil.copytree(table, Path(folder) / "lineitem.lance", copy_function=_link)
+            for library in (*elapsed, *elapsed) * arguments.rounds:
+                with _copied(table, arguments.target) as copy:
                     dataset = library.dataset(str(copy))
-                    start = time.perf_counter()
+                    start, worked_before = time.perf_counter(), time.process_time()
                     counts[library] = dict(change(dataset))
-                    best[library] = min(best[library], time.perf_counter() - start)
+                    elapsed[library].append(time.perf_counter() - start)
+                    worked[library].append(time.process_time() - worked_before)
             if counts[lance_df] != counts[lance]:
                 raise SystemExit(f"{name}: {counts[lance_df]} differs from {counts[lance]}")
-            ours, theirs = best.values()
-            print(
-                f"  {name}: ours {ours:.3f} s, pylance {theirs:.3f} s; {theirs / ours:.2f} times as fast "
-                f"({', '.join(f'{count} {what}' for what, count in counts[lance].items())})"
-            )
+            print(f"  {name} ({', '.join(f'{count} {what}' for what, count in counts[lance].items())}):")
+            for what, seconds in (("elapsed", elapsed), ("of the processor", worked)):
+                ours, theirs = (min(each) for each in seconds.values())
+                ratio = theirs / ours
+                print(f"    ours {ours:.3f} s, pylance {theirs:.3f} s {what}; {ratio:.2f} times as fast")
+
+
+@contextmanager
+def _copied(table: Path, target: Path | None) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=target) as folder:
+        yield shutil.copytree(table, Path(folder) / "lineitem.lance", copy_function=_link)
+
+
+def _peak_mib(library: Any, name: str, table: Path, target: Path | None) -> float:
+    """Return by how much a change raises the peak memory of a new process, which has its rows already."""
+    context = multiprocessing.get_context("spawn")
+    with _copied(table, target) as copy, context.Pool(1) as pool:
+        return pool.apply(_raised_mib, (library.__name__, name, str(copy)))
+
+
+def _raised_mib(library: str, name: str, copy: str) -> float:
+    module = importlib.import_module(library)
+    # the same change of a few rows first: code that is loaded once is not what is measured
+    change = _changes(Path(copy))[name]
+    with tempfile.TemporaryDirectory() as folder:
+        few = module.write_dataset(module.dataset(copy).head(10), str(Path(folder) / "few.lance"))
+        change(few)
+    dataset = module.dataset(copy)
+    before = _resident_mib("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    change(dataset)
+    return _resident_mib("VmHWM") - before
+
+
+def _resident_mib(what: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
 
 
 def _link(source: str, target: str) -> None:
@@ -105,6 +148,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--target", type=Path, help="where tables are copied to; by default a temporary folder"
     )
+    parser.add_argument("--memory", action="store_true", help="measure memory, on Linux")
     return parser.parse_args()
 
 
