@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lance_df.api.namespace_changes import NamespaceChanges
 from lance_df.api.namespace_columns import NamespaceColumns
 from lance_df.api.namespace_health import NamespaceHealth
+from lance_df.api.namespace_upkeep import NamespaceUpkeep
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.expr.from_pyarrow import to_predicate
@@ -26,7 +27,7 @@ from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.schema_rules import check_schema
 
 
-class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceHealth):
+class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, NamespaceHealth):
     """A partitioned namespace, at one version. Made by `create` or `open`.
 
     Changes move this object on to the version that they made; other objects stay where they are.

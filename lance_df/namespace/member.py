@@ -26,6 +26,8 @@ from lance_df.table.table import Shared, Table, open_ref
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import Operation
     from lance_df.format.schema import Schema
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from lance_df.storage.unsynced import Unsynced
 
 FILE_VERSION: Final = "2.2"
-_STRICT: Final = CommitOptions(strict=True, max_retries=0)
+# Nobody else's commit may come between.
+MEMBER_COMMIT: Final = CommitOptions(strict=True, max_retries=0)
 _ATTEMPTS: Final = 20
 
 
@@ -88,16 +91,35 @@ def commit_to_member(location: Location, published: int, operation: Operation) -
     RetryableConflictError
         Other writers were faster again and again.
     """
+    return commits_to_member(
+        location, published, lambda base: commit_change(base, operation, options=MEMBER_COMMIT)
+    )
+
+
+def commits_to_member(location: Location, published: int, commit: Callable[[Table], Table]) -> int:
+    """Make commits that follow the published version, and return the version that they lead to.
+
+    Parameters
+    ----------
+    commit
+        Is given the newest version, which holds what the published one does, and commits with
+        `MEMBER_COMMIT`. Called again when other writers were faster.
+
+    Raises
+    ------
+    RetryableConflictError
+        Other writers were faster again and again.
+    """
     attempt = 0
     while True:
         try:
             base = open_member(location, published)
             latest = base.latest()
             if latest.version != published:
-                base = commit_change(latest, Restore(published), options=_STRICT)
-            return commit_change(base, operation, options=_STRICT).version
+                base = commit_change(latest, Restore(published), options=MEMBER_COMMIT)
+            return commit(base).version
         except RetryableConflictError:
             attempt += 1
             if attempt == _ATTEMPTS:
                 raise
-            _STRICT.wait(attempt)
+            MEMBER_COMMIT.wait(attempt)

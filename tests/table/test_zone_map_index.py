@@ -265,7 +265,7 @@ def test_a_failed_commit_leaves_no_index_file(tmp_path: Path, monkeypatch: pytes
     uri = str(tmp_path / "t.lance")
     ours = lance_df.write_dataset(pa.table({"a": np.arange(9)}), uri)
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise RetryableConflictError("no")
 
     monkeypatch.setattr(zone_map_index, "commit_change", fail)

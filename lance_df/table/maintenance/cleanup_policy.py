@@ -24,6 +24,8 @@ class CleanupPolicy:
         So many of the newest versions stay.
     versions
         Only these.
+    pinned
+        Not these, which something else refers to.
     delete_unverified
         Remove files that no version refers to also when they are new: right only while nobody writes.
     error_if_tagged
@@ -42,6 +44,7 @@ class CleanupPolicy:
     older_than: dt.timedelta | None = None
     retain_versions: int | None = None
     versions: frozenset[int] | None = None
+    pinned: frozenset[int] = frozenset()
     delete_unverified: bool = False
     error_if_tagged: bool = True
     delete_rate_limit: int | None = None
@@ -69,6 +72,7 @@ class CleanupPolicy:
             (self.older_than is None or committed < now - self.older_than.total_seconds())
             and (first_retained is None or version < first_retained)
             and (self.versions is None or version in self.versions)
+            and version not in self.pinned
         )
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lance_df.format.fragments import Fragment
+    from lance_df.table.commit.options import CommitOptions
     from lance_df.table.maintenance.compaction_options import CompactionOptions
     from lance_df.table.table import Table
 
@@ -73,7 +74,7 @@ def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[Rewri
     except BaseException:
         remove_files(table, groups)
         raise
-    return _with_zone_maps(table, compacted, groups), groups
+    return with_zone_maps(table, compacted, groups), groups
 
 
 def rewrite(table: Table, fragment_ids: Sequence[int], options: CompactionOptions) -> RewriteGroup:
@@ -123,6 +124,10 @@ def _written(
 def _reencoded(
     table: Table, old: Sequence[Fragment], options: CompactionOptions, *, version: str, limits: FileLimits
 ) -> Iterator[tuple[Fragment, ...]]:
+    if any(field.is_blob and field.is_struct for field in table.schema.walk()):
+        raise UnsupportedFeatureError(
+            f"{table.uri}: fragments with blobs of 2.2 are compacted by pylance only; here they can be read"
+        )
     request = ScanRequest(
         fragment_ids=tuple(fragment.id for fragment in old),
         batch_rows=options.batch_size,
@@ -136,7 +141,9 @@ def _reencoded(
         yield written
 
 
-def commit_rewrites(table: Table, groups: Sequence[RewriteGroup]) -> Table:
+def commit_rewrites(
+    table: Table, groups: Sequence[RewriteGroup], *, commit_options: CommitOptions | None = None
+) -> Table:
     """Put the new fragments of rewritten groups in the place of the old ones.
 
     Parameters
@@ -156,7 +163,10 @@ def commit_rewrites(table: Table, groups: Sequence[RewriteGroup]) -> Table:
     old_ids = [fragment.id for group in groups for fragment in group.old_fragments]
     if len(set(old_ids)) != len(old_ids):
         raise InvalidInputError("two of the rewrites replace the same fragment")
-    return commit_change(table, Rewrite(tuple(_numbered(table, groups))))
+    latest, numbered = _numbered(table, groups, commit_options)
+    # what others did between the two is checked, unless nobody can have done anything
+    base = table if commit_options is None or not commit_options.strict else latest
+    return commit_change(base, Rewrite(tuple(numbered)), options=commit_options)
 
 
 def remove_files(table: Table, groups: Iterable[RewriteGroup]) -> None:
@@ -168,7 +178,13 @@ def remove_files(table: Table, groups: Iterable[RewriteGroup]) -> None:
                     table.data_file_location(file).remove()
 
 
-def _with_zone_maps(before: Table, compacted: Table, groups: Sequence[RewriteGroup]) -> Table:
+def with_zone_maps(
+    before: Table,
+    compacted: Table,
+    groups: Sequence[RewriteGroup],
+    *,
+    commit_options: CommitOptions | None = None,
+) -> Table:
     """Let the zone maps that covered the old fragments cover the new ones; it is no error if they do not."""
     old = BitMap(fragment.id for group in groups for fragment in group.old_fragments)
     names = {
@@ -178,26 +194,30 @@ def _with_zone_maps(before: Table, compacted: Table, groups: Sequence[RewriteGro
     }
     new = BitMap(compacted.fragments.ids.tolist()) - BitMap(before.fragments.ids.tolist())
     try:
-        return optimize_zone_maps(compacted, names=names, extended_by=new)
+        return optimize_zone_maps(compacted, names=names, extended_by=new, commit_options=commit_options)
     except LanceError as err:
         message = f"{before.uri}: version {compacted.version} is compacted, but its zone maps are not: {err}"
         warnings.warn(message, RuntimeWarning, stacklevel=5)
         return compacted
 
 
-def _numbered(table: Table, groups: Sequence[RewriteGroup]) -> list[RewriteGroup]:
-    """Reserve ids for the new fragments: the highest ones of the version that does so."""
+def _numbered(
+    table: Table, groups: Sequence[RewriteGroup], options: CommitOptions | None
+) -> tuple[Table, list[RewriteGroup]]:
+    """Reserve ids for the new fragments: the highest ones of the version that does so. Return that, too."""
     num_fragments = sum(len(group.new_fragments) for group in groups)
     if not num_fragments:
-        return list(groups)
-    reserving = commit_change(table, ReserveFragments(num_fragments))
+        return table, list(groups)
+    reserving = commit_change(table, ReserveFragments(num_fragments), options=options)
     reserved = reserving.manifest.max_fragment_id or 0
     ids = iter(range(reserved - num_fragments + 1, reserved + 1))
 
     def with_id(fragment: Fragment) -> Fragment:
         return dataclasses.replace(fragment, id=next(ids))
 
-    return [RewriteGroup(group.old_fragments, tuple(map(with_id, group.new_fragments))) for group in groups]
+    return reserving, [
+        RewriteGroup(group.old_fragments, tuple(map(with_id, group.new_fragments))) for group in groups
+    ]
 
 
 def _check_rows(table: Table, old: Sequence[Fragment], new: Sequence[Fragment]) -> None:

@@ -39,6 +39,7 @@ from lance_df.table.scan_run import run_tasks
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.schema import Field
+    from lance_df.table.commit.options import CommitOptions
     from lance_df.table.table import Table
 
 
@@ -113,6 +114,7 @@ def optimize_zone_maps(
     names: Collection[str] | None = None,
     retrain: bool = False,
     extended_by: BitMap | None = None,
+    commit_options: CommitOptions | None = None,
 ) -> Table:
     """Let zone maps cover all fragments, each with a single segment.
 
@@ -156,7 +158,7 @@ def optimize_zone_maps(
     except BaseException:
         remove_index_files(table.location, new)
         raise
-    return _commit(table, new, removed) if new else table
+    return _commit(table, new, removed, commit_options) if new else table
 
 
 def _optimized(
@@ -194,9 +196,14 @@ def _collect(
     return ZoneMapData(collector.finish(), fragment_ids, rows_per_zone)
 
 
-def _commit(table: Table, new: Sequence[IndexMetadata], removed: Sequence[IndexMetadata]) -> Table:
+def _commit(
+    table: Table,
+    new: Sequence[IndexMetadata],
+    removed: Sequence[IndexMetadata],
+    options: CommitOptions | None = None,
+) -> Table:
     try:
-        return commit_change(table, CreateIndex(tuple(new), tuple(removed)))
+        return commit_change(table, CreateIndex(tuple(new), tuple(removed)), options=options)
     except CommitStateUnknownError:
         raise
     except BaseException:

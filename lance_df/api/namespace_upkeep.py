@@ -1,0 +1,114 @@
+"""Keep a partitioned namespace in shape: compaction and clean-up of all members."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.namespace.cleanup import clean_up
+from lance_df.namespace.compaction import MembersCompacted
+from lance_df.namespace.publish import publish
+from lance_df.optimize import CompactionMetrics
+from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from lance_df.api.optimizer import CompactionMode
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.table.maintenance.cleanup_result import CleanupStats
+
+
+class NamespaceUpkeep:
+    """Keep a namespace in shape."""
+
+    _table: NamespaceSnapshot
+
+    def compact(
+        self,
+        *,
+        target_rows_per_fragment: int | None = None,
+        max_rows_per_group: int | None = None,
+        max_bytes_per_file: int | None = None,
+        materialize_deletions: bool | None = None,
+        materialize_deletions_threshold: float | None = None,
+        num_threads: int | None = None,
+        batch_size: int | None = None,
+        compaction_mode: CompactionMode | None = None,
+    ) -> CompactionMetrics:
+        """Join small fragments of partitions, and leave out deleted rows and dropped columns.
+
+        A few partitions at a time, and in one version: readers see all of them compacted, or none. A
+        partition that others change meanwhile is compacted again. Without anything to do there is no new
+        version. The arguments are those of `lance_df.optimize.CompactionOptions`, for each partition.
+
+        Returns
+        -------
+        What was done, in all partitions together.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is out of range.
+        ConflictError
+            Columns changed meanwhile, or others were faster again and again.
+        CommitStateUnknownError
+            It is not known whether the compaction was published.
+        """
+        given = {name: value for name, value in locals().items() if name != "self"}
+        latest = self._table.latest()
+        change = MembersCompacted(given)
+        self._table = latest.of(publish(latest.root, latest.manifest, [change]))
+        return CompactionMetrics._of(change.groups)
+
+    def cleanup_old_versions(
+        self,
+        older_than: dt.timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        dry_run: bool = False,
+    ) -> CleanupStats:
+        """Remove old versions of the namespace, and versions and files of members that no other one reads.
+
+        A version of the namespace goes if it meets every condition that is given; the newest and the one that
+        this object is at stay, and all versions of members that these and others that stay read.
+
+        Parameters
+        ----------
+        older_than
+            Age; two weeks if no condition is given at all. Versions of members must be as old, too.
+        retain_versions
+            So many of the newest versions of the namespace stay.
+        delete_unverified
+            Remove files that no version refers to even if they are less than seven days old. They may
+            belong to a write that is under way, so this is right only while nobody writes.
+        error_if_tagged_old_versions
+            Fail if a version of ``__manifest`` to be removed has a tag; otherwise it just stays.
+        delete_rate_limit
+            Files to remove in a second, from one table.
+        dry_run
+            Remove nothing, and return what would be removed.
+
+        Returns
+        -------
+        How much was removed, of ``__manifest`` and all members together.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is out of range, or a version has a tag.
+        CorruptDataError
+            Something cannot be read, so that it is not known what it needs.
+        StorageError
+            The store failed.
+        """
+        policy = CleanupPolicy(
+            older_than=older_than,
+            retain_versions=retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+        )
+        return clean_up(self._table.root, self._table.manifest, policy, dry_run=dry_run)
