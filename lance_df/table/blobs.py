@@ -23,7 +23,7 @@ from lance_df.table.system_columns import ROW_ADDRESS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lance_df.format.fragments import DataFile
+    from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.schema import Field
     from lance_df.storage import ByteSource, Location
     from lance_df.table.table import Table
@@ -94,6 +94,18 @@ def find_blobs(
     addresses = rows.column(1).to_numpy()
     described = rows.column(0).combine_chunks()
     return addresses.tolist(), _places(table, field, addresses.astype(np.uint64), described)
+
+
+def values_of(table: Table, fragment: Fragment, column: StoredColumn, stored: pa.Array) -> pa.Array:
+    """Return the values of a column out of those of its stored field, blobs as bytes if that is asked for."""
+    values = column.extract(stored)
+    if not column.is_located:
+        return values
+    file = fragment.file_of(_leaf(column.field, len(column.path)).id)
+    places = [
+        None if value is None or file is None else _place(table, file, value) for value in values.to_pylist()
+    ]
+    return pa.array(read_places(table, [(place, None) for place in places]), pa.large_binary())
 
 
 def _leaf(field: Field, depth: int) -> Field:

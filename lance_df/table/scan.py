@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 import numpy as np
 import pyarrow as pa
 
-from lance_df.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
@@ -67,7 +67,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     InvalidInputError
         A column is asked for twice, or the predicate holds `Unknown`.
     UnsupportedFeatureError
-        The bytes of blobs are wanted, of files that are newer than 2.0.
+        The bytes of 2.2 blobs are wanted by the name of a struct or list that they are in.
     """
     predicate = _simplified(request.predicate)
     if predicate is not None and has_unknown(predicate):
@@ -98,8 +98,6 @@ def _simplified(predicate: Predicate | None) -> Predicate | None:
 
 
 def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -> Scan:
-    if request.blobs_as_bytes and table.manifest.data_format == "2.2":
-        raise UnsupportedFeatureError(f"{table.uri}: blobs of 2.2 files are read as descriptions only")
     appended = row_columns(with_row_id=request.with_row_id, with_row_address=request.with_row_address)
     output = resolve_columns(
         table.schema, request.columns, appended=appended, blobs_as_bytes=request.blobs_as_bytes

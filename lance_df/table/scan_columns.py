@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.blobs import blob_description
 from lance_df.format.column_path import parse_path
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
@@ -33,11 +33,14 @@ class StoredColumn:
         The top-level field, cut down to what the path needs.
     output
         Name and type of the result.
+    is_located
+        ``field`` describes blobs of a 2.2 table, and their bytes, wherever these lie, are the result.
     """
 
     path: tuple[str, ...]
     field: Field
     output: pa.Field = dataclasses.field(compare=False)
+    is_located: bool = False
 
     def extract(self, array: pa.Array) -> pa.Array:
         """Return the values at the path from those of ``field``; a NULL struct makes its fields NULL."""
@@ -130,11 +133,19 @@ def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool 
                 f"{', '.join(repr(child.name) for child in children) or 'none'}"
             )
         nodes.append(child)
-    kept = nodes[-1] if blobs_as_bytes else blob_description(nodes[-1])
+    is_located = blobs_as_bytes and nodes[-1].is_blob and nodes[-1].is_struct
+    blobs_below = (node.is_blob and node.is_struct for node in nodes[-1].walk())
+    if blobs_as_bytes and not is_located and any(blobs_below):
+        raise UnsupportedFeatureError(
+            f"column {'.'.join(path)!r} has blobs of 2.2 below it: ask for these by their own names"
+        )
+    kept = nodes[-1] if blobs_as_bytes and not is_located else blob_description(nodes[-1])
     output = kept.to_arrow().with_name(".".join(path)).with_nullable(any(node.nullable for node in nodes))
+    if is_located:
+        output = pa.field(output.name, pa.large_binary(), output.nullable)
     for node in reversed(nodes[:-1]):
         kept = node.with_children([kept])
-    return StoredColumn(path, kept, output)
+    return StoredColumn(path, kept, output, is_located)
 
 
 def row_columns(*, with_row_id: bool, with_row_address: bool) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from lance_df.encodings.gather import true_positions
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.expr.evaluate import evaluate
+from lance_df.table.blobs import values_of
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.prefetch import map_ahead
@@ -38,6 +39,7 @@ _DENSE = 4
 _GATHERED_ROWS = 16 * 1024
 _PREFETCHED_WINDOWS = 4
 _FIRST_LIMITED_ROWS = 4096
+_BLOB_ROWS = 64
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -73,6 +75,13 @@ class Scan:
     window_rows: int | None
     include_deleted_rows: bool
     learns_bounds: bool
+
+    def rows_at_once(self) -> int | None:
+        """Return how many rows to read at once: few of blobs, whose sizes only their descriptions tell."""
+        columns = (*self.filter_columns, *self.columns)
+        if any(isinstance(column, StoredColumn) and column.is_located for column in columns):
+            return _BLOB_ROWS
+        return self.window_rows
 
     def fields(self) -> list[Field]:
         """Return the stored fields that are read, each once."""
@@ -216,7 +225,7 @@ class Stretch:
             start,
             stop,
             self._reader.page_starts(fields),
-            max_rows=window_rows(self._reader, fields, wanted=scan.window_rows),
+            max_rows=window_rows(self._reader, fields, wanted=scan.rows_at_once()),
             first_rows=None if scan.limit is None else max(scan.limit, _FIRST_LIMITED_ROWS),
             selected=selected,
         )
@@ -301,7 +310,8 @@ class Stretch:
         stored = [column for column in columns if isinstance(column, StoredColumn)]
         arrays = self._reader.read([column.field for column in stored], rows)
         values: dict[Column, pa.Array] = {
-            column: column.extract(array) for column, array in zip(stored, arrays, strict=True)
+            column: values_of(self._scan.table, self._reader.fragment, column, array)
+            for column, array in zip(stored, arrays, strict=True)
         }
         for column in columns:
             if isinstance(column, SystemColumn):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.errors import InvalidInputError
+from lance_df.table.blobs import values_of
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.prefetch import map_ahead
@@ -204,7 +205,7 @@ def _read_group(
     stored = [column for column in columns if isinstance(column, StoredColumn)]
     arrays = dict(zip(stored, reader.read([column.field for column in stored], rows), strict=True))
     values = [
-        conform(column.extract(arrays[column]), column.output.type, reader.name)
+        conform(values_of(table, reader.fragment, column, arrays[column]), column.output.type, reader.name)
         if isinstance(column, StoredColumn)
         else system_column(table, place, column.name, rows)
         for column in columns

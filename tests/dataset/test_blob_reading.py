@@ -7,6 +7,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
@@ -172,3 +173,17 @@ def test_clean_up_keeps_blobs_that_a_version_needs_and_removes_the_others(tmp_pa
             dataset = module.dataset(uri, version=version)
             found = dataset.read_blobs("b", indices=range(len(numbers)))
             assert [value for _, value in found] == [bytes([number]) * 70_000 for number in numbers]
+
+
+def test_scans_return_the_bytes_of_blobs(folder: Path) -> None:
+    ours, theirs = (
+        module.dataset(str(folder)).to_table(blob_handling="all_binary", filter=pc.field("id") != 2)
+        for module in (lance_df, lance)
+    )
+    assert ours.schema.field("b").type == pa.large_binary()
+    assert ours.to_pydict() == theirs.to_pydict()
+    taken = lance_df.dataset(str(folder)).scanner(["b"], limit=1, offset=1, blob_handling="all_binary")
+    assert taken.to_table().to_pydict() == {"b": [_VALUES[1]]}
+    described = lance_df.dataset(str(folder)).to_table().column("b").combine_chunks()
+    kinds = [None if value is None else value["kind"] for value in described.to_pylist()]
+    assert kinds == [0, 1, 2, None, 0, 3, 3]

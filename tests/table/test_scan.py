@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_df.errors import ColumnNotFoundError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, NotFoundError
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate, Unknown
 from lance_df.storage import RemoteSource
 from lance_df.table.open import open_table
@@ -242,16 +242,8 @@ def test_blobs_as_bytes(tmp_path: Path, version: str) -> None:
     blobs = [b"abc", b"", b"x" * 5000] if version == "2.0" else [b"abc", None, b"", b"x" * 5000]
     lance.write_dataset(pa.table([blobs], schema), tmp_path / "t", data_storage_version=version)
     request = ScanRequest(blobs_as_bytes=True)
-    if version == "2.2":
-        with pytest.raises(UnsupportedFeatureError, match="blobs"):
-            plan_scan(open_table(str(tmp_path / "t")), request)
-    else:
-        batches = [
-            batch
-            for task in plan_scan(open_table(str(tmp_path / "t")), request).tasks
-            for batch in task.read()
-        ]
-        assert pa.Table.from_batches(batches)["b"].to_pylist() == blobs
+    tasks = plan_scan(open_table(str(tmp_path / "t")), request).tasks
+    assert pa.Table.from_batches(batch for task in tasks for batch in task.read())["b"].to_pylist() == blobs
 
 
 def test_hints_prune_and_are_not_applied(tmp_path: Path) -> None:
