@@ -220,7 +220,7 @@ WAYS = [
     "SELECT id FROM months WHERE id IN (SELECT id FROM buckets WHERE abs(murmur3(id)) % 16 = 3)",
     "SELECT country, count(*) FROM months GROUP BY country HAVING upper(country) = 'US'",
     "SELECT id FROM march WHERE country = 'US'",
-    "SELECT a.id FROM months a JOIN months b ON a.id = b.id WHERE upper(a.country) = 'US' AND b.country = 'US'",
+    "SELECT a.id FROM months a JOIN months b USING (id) WHERE upper(a.country) = 'US' AND b.country = 'US'",
     "SELECT m.id FROM months m LEFT JOIN computed c ON m.id = c.id WHERE upper(m.country) = 'US'",
     "SELECT m.id FROM months m LEFT JOIN buckets b ON m.id = b.id AND abs(murmur3(b.id)) % 16 = 3",
     "SELECT id FROM months WHERE country = 'US' UNION ALL SELECT id FROM buckets WHERE id = 7",

@@ -193,7 +193,7 @@ def test_integers(predicate: Predicate, expected: str) -> None:
     assert "".join("C?!"[match] for match in classify(predicate, bounds, 4)) == expected
 
 
-def test_nulls() -> None:
+def test_t42_zones_of_nulls() -> None:
     bounds = zones([1, None, None], [9, None, None], pa.int64(), null_count=[3, 10, 3])
     assert classify(compare("<", 10, pa.int64()), bounds, 3).tolist() == [
         Match.MIGHT,
@@ -208,7 +208,15 @@ def test_nulls() -> None:
     assert classify(both, unknown, 1).tolist() == [Match.CANNOT]
 
 
-def test_nan_rows_are_never_lost() -> None:
+def test_t43_inequality_with_the_one_value_and_nulls() -> None:
+    bounds = zones([5], [5], pa.int64(), null_count=[3])
+    other = compare("<>", 5, pa.int64())
+    assert classify(other, bounds, 1).tolist() == [Match.CANNOT]
+    assert classify(Or((other, IsNull(COLUMN))), bounds, 1).tolist() == [Match.MIGHT]
+    assert classify(IsNull(other), bounds, 1).tolist() == [Match.MIGHT]
+
+
+def test_t41_nan_rows_are_never_lost() -> None:
     above = compare(">", 20.0, pa.float64())
     between = And((above, compare("<", 30.0, pa.float64())))
     low, high = [1.0, 1.0, None], [9.0, np.nan, np.nan]
@@ -223,7 +231,7 @@ def test_nan_rows_are_never_lost() -> None:
     assert classify(nan, counted, 3).tolist() == [Match.CANNOT, Match.MIGHT, Match.MIGHT]
 
 
-def test_truncated_strings_keep_the_boundary() -> None:
+def test_t44_truncated_strings_keep_the_boundary() -> None:
     bounds = zones(["a" * 64], ["a" * 63 + "b"], pa.string(), null_count=[0])
     assert classify(compare("=", "a" * 70, pa.string()), bounds, 1).tolist() == [Match.MIGHT]
     assert classify(compare("=", "a" * 64, pa.string()), bounds, 1).tolist() == [Match.MIGHT]
@@ -232,7 +240,7 @@ def test_truncated_strings_keep_the_boundary() -> None:
     assert classify(compare("=", "b", pa.string_view()), bounds, 1).tolist() == [Match.CANNOT]
 
 
-def test_columns_without_bounds_and_no_zones() -> None:
+def test_t45_columns_without_bounds_and_no_zones() -> None:
     predicate = And((compare("=", 50, pa.int64()), Comparison(Column(("y",)), Operator.EQ, pa.scalar(1))))
     bounds = zones([1, 45], [9, 55], pa.int64())
     assert classify(predicate, bounds, 2).tolist() == [Match.CANNOT, Match.MIGHT]

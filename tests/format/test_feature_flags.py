@@ -18,7 +18,7 @@ def test_known_bits_open(bit):
 
 
 @pytest.mark.parametrize("bit", [64, 512, 4096, 8192, 65536, 1 << 17, 1 << 40, 1 << 63])
-def test_unknown_reader_bits_are_refused_by_name(bit):
+def test_t73_unknown_reader_bits_are_refused_by_name(bit):
     with pytest.raises(UnsupportedFeatureError, match=rf"\b{bit}\b"):
         check(bit, bit)
 
@@ -31,7 +31,7 @@ def test_unknown_writer_bits_stop_writers_only(bit):
 
 
 @pytest.mark.parametrize("bit", [256, 1024, 16384, 65536])
-def test_paired_bits_in_one_word_are_corrupt(bit):
+def test_t73_paired_bits_in_one_word_are_corrupt(bit):
     for words in ((bit, 0), (0, bit)):
         with pytest.raises(CorruptDataError, match=str(bit)):
             check(*words)

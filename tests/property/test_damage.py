@@ -137,7 +137,7 @@ def _check(outcome: Outcome, path: Path, names: tuple[str, ...]) -> None:
 
 @_PROFILE
 @given(name=st.sampled_from(NAMES), seed=st.integers(0, 2**48))
-def test_damaged_bytes(originals: dict[str, Original], workshop: Path, name: str, seed: int):
+def test_t74_damaged_bytes(originals: dict[str, Original], workshop: Path, name: str, seed: int):
     rng = random.Random(seed)
     _run_damaged(originals[name], rng, workshop, lambda content, _: _damage_bytes(content, rng))
 
@@ -158,7 +158,7 @@ def test_messages_that_lie(originals: dict[str, Original], workshop: Path, name:
 
 @_PROFILE
 @given(name=st.sampled_from(NAMES), seed=st.integers(0, 2**48))
-def test_truncated_files(originals: dict[str, Original], workshop: Path, name: str, seed: int):
+def test_t74_truncated_files(originals: dict[str, Original], workshop: Path, name: str, seed: int):
     """What is cut off is noticed by whoever needs it: the answer is the right one, or an error."""
     rng = random.Random(seed)
     original = originals[name]
