@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange, Rows
-from lance_df.encodings.rows import as_positions, rows_of_spans, shift_rows
+from lance_df.encodings.rows import as_positions, rows_of_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,12 +43,14 @@ def grouped(parts: Sequence[Part], kind_of: Callable[[int], object | None] | Non
 def rows_of_run(parts: Sequence[Part], num_rows: Sequence[int]) -> Rows:
     """Return the rows of several pages, counted from the first row of the first of them."""
     counts = np.array(num_rows, np.int64)
-    starts = (np.cumsum(counts) - counts).tolist()
-    shifted = [shift_rows(rows, start) for (_, rows), start in zip(parts, starts, strict=True)]
-    bounds = np.array([(rows.start, len(rows)) for rows in shifted if isinstance(rows, RowRange)], np.int64)
-    if len(bounds) == len(shifted):
-        return rows_of_spans(bounds[:, 0], bounds[:, 1])
-    return np.concatenate([as_positions(rows) for rows in shifted])
+    starts = np.cumsum(counts) - counts
+    ranges = [rows for _, rows in parts if isinstance(rows, RowRange)]
+    if len(ranges) == len(parts):
+        firsts = np.fromiter((rows.start for rows in ranges), np.int64, len(ranges))
+        stops = np.fromiter((rows.stop for rows in ranges), np.int64, len(ranges))
+        return rows_of_spans(starts + firsts, stops - firsts)
+    shifted = zip(parts, starts.tolist(), strict=True)
+    return np.concatenate([as_positions(rows) + start for (_, rows), start in shifted])
 
 
 def in_order(values: pa.Array, parts: Sequence[Part], groups: Sequence[Sequence[int]]) -> pa.Array:
