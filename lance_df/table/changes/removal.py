@@ -85,9 +85,13 @@ def rows_removed(table: Table, rows: RowSet) -> Iterator[Removal]:
     def write(cut: _Cut) -> None:
         written.append(_with_deletion_file(table, cut))
 
+    changed = [cut for cut in cuts if not cut.leaves_nothing]
     try:
-        with ThreadPoolExecutor(_NUM_THREADS) as pool:
-            list(pool.map(write, [cut for cut in cuts if not cut.leaves_nothing]))
+        if len(changed) == 1:
+            write(changed[0])
+        elif changed:
+            with ThreadPoolExecutor(_NUM_THREADS) as pool:
+                list(pool.map(write, changed))
         yield Removal(
             tuple(sorted(written, key=lambda fragment: fragment.id)),
             tuple(cut.fragment.id for cut in cuts if cut.leaves_nothing),
