@@ -6,6 +6,7 @@ Spec: directory namespace, V1; table format, chapter 15.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from lance_df.namespace.directory_names import TABLE_SUFFIX, root_folder
 from lance_df.table.parallel import map_reads
@@ -41,6 +42,16 @@ def holds_table(folder: Location) -> bool:
 def is_reserved(folder: Location) -> bool:
     """Whether a table is declared in a folder."""
     return (folder / _RESERVED).exists()
+
+
+def is_declared_by_pylance(root: Location, location: str) -> bool:
+    """Whether pylance has declared a table in a folder that is not there.
+
+    Observed with pylance 14: the mark of a name that is not ASCII is in a folder of its percent-encoded name,
+    where the table itself will not be.
+    """
+    encoded = "".join(char if char.isascii() else quote(char) for char in location)
+    return encoded != location and is_reserved(root / encoded)
 
 
 def reserve(folder: Location) -> None:

@@ -119,7 +119,8 @@ class DirectoryTables:
         found = self.find_table(parts)
         if found is None:
             raise DatasetNotFoundError(f"{self.root.uri}: no table {joined(parts)!r}")
-        if not found.is_listed and not self.folder(found).exists():
+        is_there = found.is_listed or self.folder(found).exists()
+        if not is_there and not folders.is_declared_by_pylance(self.root, found.location):
             raise DatasetNotFoundError(
                 f"{self.root.uri}: the folder {found.location!r} of the table {joined(parts)!r} is gone"
             )
