@@ -336,7 +336,12 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
         UnsupportedFeatureError,
         "fixed-size lists of structs need",
     ),
-    "no size": (pa.table({"b": pa.array([b""], pa.binary(0))}), {}, UnsupportedFeatureError, "of size 0"),
+    "no size": (
+        pa.table({"b": pa.array([b""], pa.binary(0))}),
+        {"data_storage_version": "2.1"},
+        UnsupportedFeatureError,
+        "of size 0",
+    ),
     "no data": (7, {}, InvalidInputError, "int is no Arrow data"),
     "schema": (_TABLE, {"schema": pa.schema({"other": pa.int8()})}, InvalidInputError, "cannot be brought"),
 }
