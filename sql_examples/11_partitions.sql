@@ -1,0 +1,12 @@
+-- title: How late did the flights of United and Delta leave in summer?
+-- shows: partitions by month, and since July by month and carrier: those of other months and carriers stay closed
+SELECT
+    date_part('month', time_hour) AS month_utc,
+    carrier,
+    count(*) AS flights,
+    round(avg(dep_delay), 1) AS mean_delay
+FROM flights_by_month
+WHERE date_part('month', time_hour) BETWEEN 6 AND 8
+  AND carrier IN ('UA', 'DL')
+GROUP BY month_utc, carrier
+ORDER BY month_utc, carrier;
