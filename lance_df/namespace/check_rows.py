@@ -39,7 +39,7 @@ def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
         problems += _names(below, spec)
         tables = below.filter(pc.equal(below["object_type"], TABLE))
         problems += _pins(tables)
-        if survey.is_whole:
+        if survey.has_values:
             problems += _values(below, spec, survey.specs)
             problems += _twins(tables, spec)
     tables = rows.filter(pc.equal(rows["object_type"], TABLE))

@@ -41,7 +41,9 @@ class Rebuild:
     good
         Rows that are as they should be.
     open
-        Rows below spec versions of which the values are not known.
+        Rows below spec versions that are not complete.
+    valued
+        The ids of open rows with values that fit those of other rows.
     other
         Rows that are not of the partitioned namespace.
     """
@@ -53,6 +55,7 @@ class Rebuild:
     good: pa.Table
     open: pa.Table
     other: pa.Table
+    valued: frozenset[str] = frozenset()
     actions: list[RepairAction] = field(default_factory=list)
 
     @classmethod
@@ -61,13 +64,14 @@ class Rebuild:
         rows = survey.rows()
         is_own = is_spec_row(rows)
         own, other = rows.filter(is_own), rows.filter(pc.invert(is_own))
-        if survey.missing:
+        bad = _bad_ids(survey, rows)
+        good = pc.invert(pc.is_in(own["object_id"], pa.array([*bad], pa.string())))
+        if not survey.has_values:
             good = pc.equal(pc.count_substring(own["object_id"], SEPARATOR), 0)
-        else:
-            good = pc.invert(pc.is_in(own["object_id"], pa.array(_bad_ids(survey, rows), pa.string())))
-        return cls(
-            survey.root, specs, schema, rows.schema, own.filter(good), own.filter(pc.invert(good)), other
-        )
+        fitting = [name for name, kinds in bad.items() if kinds == {ProblemKind.ROW}]
+        valued = frozenset(fitting if survey.has_values else ())
+        complete, incomplete = own.filter(good), own.filter(pc.invert(good))
+        return cls(survey.root, specs, schema, rows.schema, complete, incomplete, other, valued)
 
     def recall(self, known: pa.Table, version: int) -> None:
         """Complete open rows from those of an older version: of the same id, type and folder."""
@@ -166,6 +170,8 @@ class Rebuild:
             raise NoMemberError("it has no location")
         table = newest_version(self.root, location)
         values = values_of_member(table, spec, self.schema)
+        if values is None and name in self.valued:
+            values = row.select([each.column for each in spec.fields]).combine_chunks().to_batches()[0]
         if values is None:
             raise NoMemberError("it has no rows, so that its partition values are not known")
         key = value_keys(values.columns)[0].as_py()
@@ -238,13 +244,13 @@ class Rebuild:
             self._did(RepairKind.NAMESPACE, name, "with the values of the tables in it")
 
 
-def _bad_ids(survey: Survey, rows: pa.Table) -> list[str]:
-    """Return the ids of rows that contradict others."""
-    return [
-        problem.subject
-        for problem in check_rows(survey, rows)
-        if problem.severity is Severity.ERROR and problem.kind in _ROW_PROBLEMS
-    ]
+def _bad_ids(survey: Survey, rows: pa.Table) -> dict[str, set[ProblemKind]]:
+    """Return the ids of rows that contradict others or are not complete, and how."""
+    found: dict[str, set[ProblemKind]] = {}
+    for problem in check_rows(survey, rows):
+        if problem.severity is Severity.ERROR and problem.kind in _ROW_PROBLEMS:
+            found.setdefault(problem.subject, set()).add(problem.kind)
+    return found
 
 
 def _value_columns(specs: PartitionSpecs) -> list[str]:

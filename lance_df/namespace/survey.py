@@ -70,6 +70,12 @@ class Survey:
         """Whether specs, schema and columns are there."""
         return self.specs is not None and self.schema is not None and not self.missing
 
+    @property
+    def has_values(self) -> bool:
+        """Whether there is a column for each partition field."""
+        read = {field.name for field in READ_FIELDS}
+        return self.specs is not None and all(each.name in read for each in self.missing)
+
     def rows(self) -> pa.Table:
         """Return all rows; columns that are missing are null."""
         plan = plan_scan(self.table, ScanRequest())

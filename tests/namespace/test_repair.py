@@ -4,6 +4,7 @@ import datetime as dt
 import io
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance
@@ -14,7 +15,14 @@ from lance.namespace import DirectoryNamespace as TheirNamespace
 
 import lance_df
 from lance_df import PartitionedNamespace
-from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lance_df.namespace import repair as repair_module
 from lance_df.namespace.repair_report import RepairKind
 
 ROWS = pa.table(
@@ -251,6 +259,61 @@ def test_values_that_were_wiped_come_back(tmp_path, wiped):
     PartitionedNamespace.repair(tmp_path)
     assert manifest_rows(tmp_path) == before
     assert lance_df.verify(tmp_path, deep=True).ok
+
+
+def test_a_namespace_without_read_versions_is_taken_over(tmp_path):
+    """The columns are optional in the specification: all members are at their newest version then."""
+    create(tmp_path)
+    before = state(tmp_path)
+    PartitionedNamespace.open(tmp_path).delete("kind = 'b' AND day >= '2025-01-01'")
+    partitions, rows = state(tmp_path)
+    assert len(rows) < len(before[1])
+    path = tmp_path / "__manifest"
+    lance.dataset(path).drop_columns(["read_version", "read_branch", "read_tag"])
+    forget_history(tmp_path)
+    with pytest.raises(CorruptDataError, match="repair"):
+        PartitionedNamespace.open(tmp_path)
+    report = PartitionedNamespace.repair(tmp_path)
+    assert len(report.of_kind(RepairKind.READ)) == len(partitions)
+    assert not report.of_kind(RepairKind.SET_ASIDE)
+    after, found = state(tmp_path)
+    assert after.sort_by("object_id") == partitions.sort_by("object_id")
+    assert found == rows
+    assert lance_df.verify(tmp_path, deep=True).ok
+
+
+def test_repairs_at_once_are_one(tmp_path):
+    create(tmp_path)
+    rows = state(tmp_path)
+    rewrite(tmp_path)
+    before = lance.dataset(tmp_path / "__manifest").version
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(lambda _: PartitionedNamespace.repair(tmp_path), range(4)))
+    assert sorted(bool(report.actions) for report in reports) == [False, False, False, True]
+    assert lance.dataset(tmp_path / "__manifest").version == before + 1
+    assert state(tmp_path) == rows
+
+
+def test_a_repair_that_died_is_done_again(tmp_path, monkeypatch):
+    create(tmp_path)
+    rows = state(tmp_path)
+    lance.dataset(tmp_path / "__manifest").update_metadata({"schema": "{"})
+    rewrite(tmp_path)
+    commit, commits = repair_module.commit_change, []
+
+    def dies(*args, **options):
+        commits.append(args)
+        if len(commits) == 2:
+            raise StorageError("the store is away")
+        return commit(*args, **options)
+
+    monkeypatch.setattr(repair_module, "commit_change", dies)
+    with pytest.raises(StorageError):
+        PartitionedNamespace.repair(tmp_path)
+    with pytest.raises(CorruptDataError):
+        PartitionedNamespace.open(tmp_path)
+    PartitionedNamespace.repair(tmp_path)
+    assert state(tmp_path) == rows
 
 
 def test_metadata_come_back(tmp_path):
