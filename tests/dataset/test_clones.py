@@ -201,9 +201,7 @@ def test_files_of_one_name_cannot_be_copied_together(source: lance_df.LanceDatas
     table = clone._table
     own = table.fragments[2].files[0]
     (tmp_path / "clone/data" / own.path).rename(tmp_path / "clone/data" / name)
-    message = table.manifest.origin
-    assert message is not None
-    message.fragments[2].files[0].path = name
+    table.fragments.to_proto()[2].files[0].path = name
     with pytest.raises(CorruptDataError, match="have one name"):
         clone.deep_clone(tmp_path / "deep")
 
