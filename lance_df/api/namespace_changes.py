@@ -230,7 +230,7 @@ class NamespaceChanges:
         ColumnNotFoundError
             There is no such key column.
         UnsupportedFeatureError
-            Keys of nested types.
+            A key of a type that cannot be one.
         ConflictError, CommitStateUnknownError
             See `append`.
         """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.namespace.cleanup import clean_up
 from lance_df.namespace.compaction import MembersCompacted
+from lance_df.namespace.draft import Draft
 from lance_df.namespace.publish import publish
 from lance_df.optimize import CompactionMetrics
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
@@ -57,6 +58,8 @@ class NamespaceUpkeep:
         given = {name: value for name, value in locals().items() if name != "self"}
         latest = self._table.latest()
         change = MembersCompacted(given)
+        # before it is its turn to publish: others of this process do not wait for it
+        change.apply(Draft(latest.root, latest.manifest))
         self._table = latest.of(publish(latest.root, latest.manifest, [change]))
         return CompactionMetrics._of(change.groups)
 

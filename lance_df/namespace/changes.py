@@ -149,7 +149,7 @@ class PendingChanges:
         InvalidInputError
             As for `append`; a column is missing; several rows of one key, if these are an error.
         UnsupportedFeatureError
-            Keys of nested types.
+            A key of a type that cannot be one.
         """
         keyed = KeyedRows.of(self._manifest.schema, on, data_schema, batches, duplicates)
         # what does not fit is an error before anything is deleted

@@ -13,11 +13,12 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import LanceError, VersionNotFoundError
-from lance_df.namespace.member import open_member
 from lance_df.namespace.publish import map_commits
+from lance_df.namespace.published import members_at
 from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE, CleanupPolicy
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.namespace.published import Member
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
 _NO_LIMIT: Final = 2**62
-_PINS: Final = ("location", "read_version", "read_branch")
+_PINS: Final = ("location", "read_version")
 
 
 def clean_up(
@@ -83,14 +85,12 @@ def clean_up(
         error_if_tagged=False,
     )
 
-    def clean_member(row: dict[str, object]) -> CleanupStats:
-        location, version = str(row["location"]), int(str(row["read_version"]))
-        member = open_member(root.child(location), version)
-        chosen = dataclasses.replace(of_members, pinned=frozenset(pinned[location]))
-        return explain_cleanup(member, chosen).stats if dry_run else cleanup(member, chosen)
+    def clean_member(member: Member) -> CleanupStats:
+        chosen = dataclasses.replace(of_members, pinned=frozenset(pinned[member.folder.name]))
+        return explain_cleanup(member.open(), chosen).stats if dry_run else cleanup(member.open(), chosen)
 
-    rows = newest.members.select(["location", "read_version"]).to_pylist()
-    return _total([own, *map_commits(clean_member, rows)])
+    members = members_at(root, newest, np.arange(len(newest.members)))
+    return _total([own, *map_commits(clean_member, members)])
 
 
 def _pinned_versions(table: Table, goes: set[int]) -> defaultdict[str, set[int]]:
@@ -125,7 +125,7 @@ def _pins(table: Table, fragment_ids: tuple[int, ...]) -> Iterable[tuple[str, in
         return ()
     plan = plan_scan(table, ScanRequest(columns=_PINS, fragment_ids=fragment_ids))
     rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema)
-    # what is read on a branch is kept by the branch, and the newest version stays anyway
+    # versions of branches count for main, too; tags and the newest version stay anyway
     rows = rows.filter(rows["read_version"].is_valid())
     return zip(rows["location"].to_pylist(), rows["read_version"].to_pylist(), strict=True)
 

@@ -80,7 +80,7 @@ class KeyedRows:
         InvalidInputError
             Data that does not fit, or lacks columns; several rows of one key, if these are an error.
         UnsupportedFeatureError
-            Keys of nested types.
+            A key of a type that cannot be one.
         """
         columns = schema_to_write(data_schema, schema.columns)
         if columns.fields != schema.columns.fields:

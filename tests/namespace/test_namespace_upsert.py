@@ -205,11 +205,26 @@ def test_what_does_not_fit_leaves_nothing(namespace):
     assert (namespace.version, files(namespace)) == (version, before)
 
 
-def test_nested_keys_are_refused(tmp_path):
-    schema = pa.schema([("s", pa.struct([("a", pa.int8())])), ("b", pa.int8())])
-    made = lance_df.PartitionedNamespace.create(tmp_path / "n", schema, ["b"])
+def test_nested_keys(tmp_path):
+    schema = pa.schema(
+        [
+            ("s", pa.struct([("a", pa.int8()), ("b", pa.list_(pa.string()))])),
+            ("b", pa.int8()),
+            ("m", pa.map_(pa.string(), pa.int8())),
+        ]
+    )
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", schema, ["b", "bucket(s.a, 3)"])
+    keys = [{"a": 1, "b": ["x", None]}, {"a": None, "b": []}, None]
+    made.append(pa.table({"s": keys, "b": [1, 2, 3], "m": [[("k", 1)]] * 3}, schema))
+    new = pa.table({"s": keys, "b": [4, 4, 4], "m": [None] * 3}, schema)
+    assert made.upsert(new, on="s") == {
+        "num_inserted_rows": 1,
+        "num_updated_rows": 2,
+        "num_deleted_rows": 0,
+    }
+    assert sorted(made.to_table()["b"].to_pylist()) == [3, 4, 4, 4]
     with pytest.raises(UnsupportedFeatureError, match="cannot be a key"):
-        made.upsert(pa.table({"s": [{"a": 1}], "b": [1]}, schema), on="s")
+        made.upsert(new, on="m")
     with pytest.raises(UnsupportedFeatureError, match="as a whole"):
         made.update({"s.a": "1"})
 
