@@ -203,14 +203,8 @@ class NamespaceManifest:
             A row is not complete.
         """
         tables = self._rows.members
-        for name in ("location", "read_version"):
-            # rows that other programs make have no partition values either
-            if tables[name].null_count:
-                first = tables["object_id"].filter(pc.is_null(tables[name]))[0]
-                raise CorruptDataError(
-                    f"{self.table.uri}: the table {first} has no {name}: a program that does not know "
-                    "partitions has made or changed the row; repair the namespace"
-                )
+        if tables["location"].null_count or tables["read_version"].null_count:
+            self._check_complete(tables)
         return tables
 
     def changed(
@@ -265,6 +259,18 @@ class NamespaceManifest:
                 merged.append(fragment_id)
                 num_rows += num_live
         return merged
+
+    def _check_complete(self, tables: pa.Table) -> None:
+        # rows that other programs make have no partition values either
+        unpublished = pc.and_(pc.is_null(tables["read_version"]), pc.is_null(tables["read_tag"]))
+        missing = {"location": pc.is_null(tables["location"]), "read_version": unpublished}
+        for name, is_missing in missing.items():
+            if pc.any(is_missing).as_py():
+                first = tables["object_id"].filter(is_missing)[0]
+                raise CorruptDataError(
+                    f"{self.table.uri}: the table {first} has no {name}: a program that does not know "
+                    "partitions has made or changed the row; repair the namespace"
+                )
 
     def _check_columns(self) -> None:
         wanted = {field.column: field.result_type for field in self.specs.fields.values()}

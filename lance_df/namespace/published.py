@@ -29,7 +29,7 @@ _COLUMNS = ("object_id", "location", "read_version", "read_branch", "read_tag")
 class Member:
     """The table of a partition, and what of it is published.
 
-    A version of main or of a branch, or a tag; nothing stands for the newest version of main.
+    A version of main or of a branch, or a tag.
     """
 
     object_id: str
@@ -58,12 +58,9 @@ class Member:
                 return resolve(self.folder, tag, branch=None)
             case int(version), branch, None:
                 return ResolvedRef(branch, version)
-            case None, None, None:
-                return ResolvedRef(None, None)
             case _:
                 raise CorruptDataError(
-                    f"{self.folder.uri}: {self.object_id} is to be read at a branch without a version, or at "
-                    "a version and a tag"
+                    f"{self.folder.uri}: the row of {self.object_id} names neither a version nor a tag, or both"
                 )
 
     def open(self) -> Table:
@@ -90,7 +87,7 @@ class Member:
                 f"{self.folder.uri}: {self.object_id} is read from branch {ref.branch!r}, which a namespace "
                 "does not write to"
             )
-        return open_ref(Shared(self.folder), ref).version if ref.version is None else ref.version
+        return self.open().version if ref.version is None else ref.version
 
 
 def members_at(root: Location, manifest: NamespaceManifest, places: npt.NDArray[np.intp]) -> list[Member]:
