@@ -60,7 +60,7 @@ class Member:
                 return ResolvedRef(branch, version)
             case _:
                 raise CorruptDataError(
-                    f"{self.folder.uri}: the row of {self.object_id} names neither a version nor a tag, or both"
+                    f"{self.folder.uri}: the row of {self.object_id} has neither version nor tag, or both"
                 )
 
     def open(self) -> Table:
