@@ -65,7 +65,8 @@ class Problem:
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.severity} {self.kind}: {self.subject}: {self.found}; {self.expected}. {self.advice}"
+        said = f"{self.found} (expected: {self.expected})"
+        return f"{self.severity} {self.kind}: {self.subject}: {said}. {self.advice}"
 
 
 @dataclass(frozen=True, slots=True)
