@@ -11,7 +11,7 @@ Spec: partitioning, "Storage Partitioned Join" and appendix F.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ from lance_df.engine.plan_rebuild import NotRebuiltError, columns_of, has_joins_
 from lance_df.engine.plan_walk import visible_scans
 from lance_df.engine.qualified_columns import renaming
 from lance_df.engine.report import JoinReport
+from lance_df.engine.unit_stream import streamed
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
 _ONE_BY_ONE: Final = (
     "datafusion.optimizer.repartition_joins",
     "datafusion.optimizer.enable_round_robin_repartition",
+    # computed from the first table of a join for the second, whose scan takes none
+    "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
 )
 _REPARTITIONED: Final = (
     "datafusion.optimizer.repartition_aggregations",
@@ -75,6 +78,7 @@ def join_by_partition(
         found = _Rewriting(ctx, statement, plan, plan_again).frame(chosen, frame.schema())
     except Exception as err:  # noqa: BLE001 - whatever DataFusion does not take, the ordinary join stands
         statement.units.clear()
+        statement.unit_frames.clear()
         statement.joins += [
             JoinReport(join, f"not by partition: {err}") for part, _ in chosen for join in part.joins
         ]
@@ -97,7 +101,8 @@ def _chosen(
 
 def _effect(part: Part, units: Units) -> str:
     functions = "" if part.grouping is None else ", ".join(part.grouping.functions)
-    return f"by partition: {units.num_groups:,} groups by {functions}, in {len(units.units):,} units"
+    at_once = "" if units.at_once is None else f", {units.at_once} at a time"
+    return f"by partition: {units.num_groups:,} groups by {functions}, in {len(units.units):,} units{at_once}"
 
 
 class _Rewriting:
@@ -118,7 +123,11 @@ class _Rewriting:
         settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
         if any("Aggr" in part.plan.display_indent() for part, _ in chosen):
             settings = (*settings, *_REPARTITIONED)
-        own = _with_settings(self._ctx, settings)
+        changes = dict.fromkeys(settings, "false")
+        if any(units.at_once is not None for _, units in chosen):
+            # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
+            changes["datafusion.execution.target_partitions"] = "1"
+        own = _with_settings(self._ctx, changes)
         replacements = {part.path: self._union(own, part, units) for part, units in chosen}
         found = rebuilt(own, self._plan, (), replacements)
         if found.schema() != schema:
@@ -129,7 +138,11 @@ class _Rewriting:
         whole = ctx.create_dataframe_from_logical_plan(part.plan)
         names = [f"c{number}" for number in range(len(whole.schema()))]
         frames = [self._unit(ctx, part, unit, units, names) for unit in units.units]
-        found = reduce(DataFrame.union, frames)
+        if units.at_once is None:
+            found = reduce(DataFrame.union, frames)
+        else:
+            self._statement.unit_frames += frames
+            found = streamed(ctx, frames, units.at_once)
         if not names:
             return found
         return found.select(*renaming(ctx, list(zip(names, columns_of(whole, part.plan), strict=True))))
@@ -147,7 +160,8 @@ class _Rewriting:
     def _part(self, part: Part, unit: Unit, units: Units) -> Any:
         """Return the part, planned for the partitions of one unit."""
         statement = self._statement
-        providers = list(unit.providers(part, units.num_rows, num_cores()))
+        cores = num_cores() if units.at_once is None else 1
+        providers = list(unit.providers(part, units.num_rows, cores))
         keys = {id(table): key for key, table in statement.tables.items()}
         statement.units += providers
         statement.stand_ins.update({keys[id(table)]: provider for table, provider in providers})
@@ -162,12 +176,12 @@ class _Rewriting:
         return plan
 
 
-def _with_settings(ctx: PlainSessionContext, off: Sequence[str]) -> PlainSessionContext:
-    """Return a context with the memory and functions of another, and some settings switched off."""
+def _with_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> PlainSessionContext:
+    """Return a context with the memory and functions of another, and some settings of its own."""
     found = PlainSessionContext.__new__(PlainSessionContext)
     found.ctx = ctx.ctx.enable_url_table()  # the one method that makes a context of its own from another
-    for setting in off:
-        found.sql(f"SET {setting} = false")
+    for setting, value in changes.items():
+        found.sql(f"SET {setting} = {value}")
     return found
 
 

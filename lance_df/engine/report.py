@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from lance_df.table.scan_plan import Count, TableReport
 
@@ -56,6 +56,30 @@ class ScanReport:
         titles = "".join(f"<th>{title}</th>" for title in _TITLES)
         joins = "".join(f"<p>{html.escape(f'{join.join}: {join.effect}')}</p>" for join in self.joins)
         return f"<table><tr>{titles}</tr>{''.join(map(_row, self.tables))}</table>{joins}"
+
+
+def merged(reports: Sequence[TableReport]) -> TableReport:
+    """Return the report on a scan that is cut into parts, each of other partitions."""
+    first = reports[0]
+    kept = sum(report.partitions.kept for report in reports if report.partitions is not None)
+    specs = tuple(
+        replace(
+            spec,
+            partitions=Count(
+                sum(report.specs[number].partitions.kept for report in reports), spec.partitions.total
+            ),
+        )
+        for number, spec in enumerate(first.specs)
+    )
+    return replace(
+        first,
+        partitions=None if first.partitions is None else Count(kept, first.partitions.total),
+        specs=specs,
+        fragments=_sum(report.fragments for report in reports),
+        pages=_sum(report.pages for report in reports),
+        bytes=_sum(report.bytes for report in reports),
+        reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
+    )
 
 
 def _sum(counts: Iterable[Count]) -> Count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from lance_df.compute.compat import (
@@ -27,7 +27,7 @@ from lance_df.engine.names import names_of
 from lance_df.engine.partitioned_join import join_by_partition
 from lance_df.engine.partitioned_join_units import JoinOptions, PartitionedJoins
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
-from lance_df.engine.report import ScanReport
+from lance_df.engine.report import ScanReport, merged
 from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source
 from lance_df.engine.statement import Statement, planning
@@ -42,6 +42,7 @@ from lance_df.sql.statements import (
 )
 from lance_df.storage import open_location
 from lance_df.table.refs import VersionRef
+from lance_df.table.scan_plan import TableReport
 
 Context = TypeVar("Context", bound=PlainSessionContext)
 
@@ -49,7 +50,17 @@ _NO_LIMIT = 2**62
 
 
 class LanceSession:
-    """What `SessionContext` and an enabled context have beyond DataFusion's context."""
+    """What `SessionContext` and an enabled context have beyond DataFusion's context.
+
+    Attributes
+    ----------
+    partitioned_joins
+        Whether partitioned namespaces are joined partition by partition: ``"auto"`` where there are enough
+        rows for it to pay, ``"always"`` wherever it is right, ``"never"``.
+    join_memory_limit
+        Bytes. With it such joins take one group of partitions after the other, as many at a time as fit;
+        without it all at once. The size of a group is estimated.
+    """
 
     partitioned_joins: PartitionedJoins = "auto"
     join_memory_limit: int | None = None
@@ -124,8 +135,9 @@ class LanceSession:
         (statement,) = frame.statements
         with planning_errors(statement):
             frame.execution_plan()
-        plans = [plan for table in statement.tables.values() for plan in table.provider.scans]
-        return ScanReport(tuple(plan.report for plan in plans))
+            for unit in statement.unit_frames:
+                unit.execution_plan()
+        return ScanReport(tuple(_scan_reports(statement)), tuple(statement.joins))
 
     def _set_up(self, storage_options: Mapping[str, Any] | None) -> None:
         self._storage_options = storage_options
@@ -219,6 +231,8 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         schemas. A name differing in case only is found when SQL lower-cased it. ``None`` for no folder.
     storage_options
         For ``root`` and for `lance_scan` and external tables.
+    partitioned_joins, join_memory_limit
+        See `LanceSession`.
 
     Raises
     ------
@@ -233,7 +247,10 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         *,
         root: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        partitioned_joins: PartitionedJoins = "auto",
+        join_memory_limit: int | None = None,
     ) -> None:
+        JoinOptions(partitioned_joins, join_memory_limit)
         super().__init__((config or SessionConfig()).with_information_schema(True), runtime)
         if root is not None:
             location = open_location(root, storage_options)
@@ -248,6 +265,8 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
                     location.name.removesuffix(SUFFIX), source
                 )
         self._set_up(storage_options)
+        self.partitioned_joins = partitioned_joins
+        self.join_memory_limit = join_memory_limit
 
 
 def connect(
@@ -255,9 +274,17 @@ def connect(
     *,
     storage_options: Mapping[str, Any] | None = None,
     config: SessionConfig | None = None,
+    partitioned_joins: PartitionedJoins = "auto",
+    join_memory_limit: int | None = None,
 ) -> SessionContext:
     """Return a session in which the tables below ``root`` have names; see `SessionContext`."""
-    return SessionContext(config, root=root, storage_options=storage_options)
+    return SessionContext(
+        config,
+        root=root,
+        storage_options=storage_options,
+        partitioned_joins=partitioned_joins,
+        join_memory_limit=join_memory_limit,
+    )
 
 
 def enable(ctx: Context) -> Context:
@@ -306,6 +333,15 @@ def register(
     found.current()
     schema, table = names_of(ctx).place(ctx, parse_name(name))
     schema.add(table, found)
+
+
+def _scan_reports(statement: Statement) -> Iterator[TableReport]:
+    """Yield what each scan of a statement reads; one that is cut into units is one scan."""
+    for table in statement.tables.values():
+        yield from (plan.report for plan in table.provider.scans)
+        units = [provider.scans for own, provider in statement.units if own is table]
+        for plans in zip(*units, strict=False):
+            yield merged([plan.report for plan in plans])
 
 
 def _attach_hints(statement: Statement, scans: list[LogicalScan]) -> None:

@@ -40,7 +40,8 @@ class Statement:
     """The state of one statement, from its text to the end of its last execution.
 
     ``stand_ins`` holds what DataFusion is given in place of providers. ``joins`` tells how joins of
-    namespaces are computed, and ``units`` has the providers that read some of their members each.
+    namespaces are computed, ``units`` has the providers that read some of their members each, and
+    ``unit_frames`` what is not planned before its turn comes.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Statement:
     errors: list[LanceError] = field(default_factory=list)
     joins: list[JoinReport] = field(default_factory=list)
     units: list[tuple[ResolvedTable, LanceTableProvider]] = field(default_factory=list)
+    unit_frames: list[Any] = field(default_factory=list)
     _sources: list[TableSource | PartSource] = field(default_factory=list)
     _versions: dict[int, Scanned] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)

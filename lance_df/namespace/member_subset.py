@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.namespace.spec_members import members_by_spec
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_counts import live_rows
+from lance_df.table.scan_plan import Count
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.namespace.pruning import KeptMembers
-    from lance_df.table.scan_plan import ScanRequest
+    from lance_df.table.scan_plan import ScanRequest, SpecReport
 
 
 class MemberSubset(NamespaceSnapshot):
@@ -37,6 +39,16 @@ class MemberSubset(NamespaceSnapshot):
         found = super().kept(request)
         exists = self.subset[found.places]
         return replace(found, places=found.places[exists], choices=found.choices[exists])
+
+    def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
+        reports = super()._specs(request, super().kept(request))
+        return tuple(
+            replace(
+                report,
+                partitions=Count(int(np.isin(members.places, kept.places).sum()), report.partitions.total),
+            )
+            for report, members in zip(reports, members_by_spec(self.manifest), strict=True)
+        )
 
     def member_rows(self) -> npt.NDArray[np.int64]:
         """Return the number of rows of each member, 0 for those that do not exist."""

@@ -1,0 +1,163 @@
+"""The rows of several frames, computed one after the other, as one DataFusion table.
+
+DataFusion starts all inputs of a union at once, and a hash join does not spill: all of their build sides
+would be in memory together. Here a few threads compute one frame each, start the next one when it is done,
+and wait when nobody takes their batches.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from lance_df.compute.compat import DataFrame, PlainSessionContext, Table
+from lance_df.engine.shutdown import scan_step, scan_stream
+
+_NO_LIMIT: Final = 2**62
+_POLL_SECONDS: Final = 0.1
+# A thread of DataFusion's that waits here longer might be the one that a frame needs to go on.
+_PATIENCE_SECONDS: Final = 0.005
+
+
+def streamed(ctx: PlainSessionContext, frames: Sequence[DataFrame], at_once: int) -> DataFrame:
+    """Return a frame with the rows of all ``frames``, which have one schema, ``at_once`` being computed."""
+    # a filter does not pass a LIMIT: the table need not apply any
+    return PlainSessionContext.read_table(ctx, Table(_Stream(frames, at_once))).limit(_NO_LIMIT)
+
+
+class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """What DataFusion asks of a Dataset; see `lance_df.engine.provider`."""
+
+    def __init__(self, frames: Sequence[DataFrame], at_once: int) -> None:
+        self._frames = frames
+        self._at_once = min(at_once, len(frames))
+        self._schema: pa.Schema = frames[0].schema()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def scanner(self, columns: list[str] | None = None, **_: Any) -> _Scan:
+        return _Scan(self._projected(columns), lambda: iter(()))
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[_Fragment]:  # noqa: A002, ARG002
+        return [_Fragment(self)]
+
+    def scan(self, columns: list[str] | None) -> _Scan:
+        schema = self._projected(columns)
+        return _Scan(schema, lambda: self._read(schema))
+
+    def _projected(self, columns: list[str] | None) -> pa.Schema:
+        if columns is None:
+            return self._schema
+        return pa.schema([self._schema.field(name) for name in columns], self._schema.metadata)
+
+    def _read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        run = _Run(self._frames, self._at_once)
+        is_ours = not isinstance(threading.current_thread(), threading._DummyThread)
+        try:
+            with scan_stream():
+                while (batch := run.next_batch(None if is_ours else _PATIENCE_SECONDS)) is not None:
+                    yield _conform(batch, schema)
+        finally:
+            run.stop()
+
+
+class _Fragment:
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+
+    def scanner(self, schema: pa.Schema, columns: list[str] | None = None, **_: Any) -> _Scan:  # noqa: ARG002
+        return self._stream.scan(columns)
+
+
+class _Scan:
+    def __init__(self, schema: pa.Schema, read: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self.projected_schema = schema
+        self.to_batches = read
+
+
+class _Run:
+    """One execution: threads that put batches into a queue."""
+
+    def __init__(self, frames: Sequence[DataFrame], at_once: int) -> None:
+        self._frames = iter(frames)
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(2 * at_once)
+        self._running = at_once
+        for _ in range(at_once):
+            threading.Thread(target=self._work, name="lance_df-join", daemon=True).start()
+
+    def next_batch(self, patience: float | None) -> pa.RecordBatch | None:
+        """Return the next batch, None at the end; an empty one when none is there after ``patience``."""
+        while self._running:
+            try:
+                item = self._queue.get(timeout=patience)
+            except queue.Empty:
+                return _NOTHING
+            if isinstance(item, BaseException):
+                raise item
+            if item is not None:
+                return item
+            self._running -= 1
+        return None
+
+    def stop(self) -> None:
+        """Let the threads end: nobody takes batches any more."""
+        self._stopped.set()
+
+    def _work(self) -> None:
+        try:
+            while (frame := self._next_frame()) is not None:
+                if not self._compute(frame):
+                    return
+        except BaseException as err:  # noqa: BLE001 - raised again by who takes batches
+            self._put(err)
+        finally:
+            self._put(None)
+
+    def _next_frame(self) -> DataFrame | None:
+        with self._lock:
+            return next(self._frames, None)
+
+    def _compute(self, frame: DataFrame) -> bool:
+        """Put all batches of a frame; return False if nobody takes them."""
+        batches = None
+        while True:
+            with scan_step() as allowed:
+                if not allowed:
+                    return False
+                batches = iter(frame.execute_stream()) if batches is None else batches
+                batch = next(batches, None)
+            if batch is None:
+                return True
+            if not self._put(batch.to_pyarrow()):
+                return False
+
+    def _put(self, item: pa.RecordBatch | BaseException | None) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(item, timeout=_POLL_SECONDS)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+_NOTHING: Final = pa.record_batch([pa.nulls(0)], ["nothing"])
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch is _NOTHING:
+        arrays = [pa.nulls(0, field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch.select([])
+    if not len(schema):
+        return batch.select([])
+    return pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)

@@ -1,0 +1,521 @@
+"""Joins of partitioned namespaces go partition by partition, and give what DataFusion gives over memory."""
+
+import datetime as dt
+import random
+
+import datafusion
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df import partition
+from lance_df.errors import InvalidInputError
+
+pytestmark = pytest.mark.engine
+
+CHOICE = random.Random(20)
+MODES = [("always", None), ("always", 2_000)]
+ALL_MODES = [("never", None), *MODES]
+
+
+def number(limit=40):
+    return None if CHOICE.random() < 0.1 else CHOICE.randrange(limit)
+
+
+def moment(*, with_hour=True):
+    if CHOICE.random() < 0.05:
+        return None
+    day = (2022 + CHOICE.randrange(2), 1 + CHOICE.randrange(3), 1 + CHOICE.randrange(2))
+    return dt.datetime(*day, CHOICE.randrange(2) if with_hour else 0)
+
+
+ORDERS = pa.table(
+    {
+        "id": pa.array(range(300), pa.int64()),
+        "customer": pa.array([number() for _ in range(300)], pa.int32()),
+        "region": [CHOICE.choice(["eu", "us", None, "ap"]) for _ in range(300)],
+        "total": pa.array([CHOICE.randrange(100) for _ in range(300)], pa.int64()),
+        "at": pa.array([moment() for _ in range(300)], pa.timestamp("us")),
+        "weight": [CHOICE.choice([0.0, -0.0, float("nan"), -float("nan"), 1.5, None]) for _ in range(300)],
+    }
+)
+CUSTOMERS = pa.table(
+    {
+        "id": pa.array([number(60) for _ in range(60)], pa.int64()),
+        "name": [f"c{place % 17}" for place in range(60)],
+        "region": [CHOICE.choice(["eu", "us", None, "af"]) for _ in range(60)],
+        "boss": pa.array([number(60) for _ in range(60)], pa.int64()),
+        "weight": [CHOICE.choice([0.0, -0.0, float("nan"), 2.5, None]) for _ in range(60)],
+    }
+)
+VISITS = pa.table(
+    {
+        "customer": pa.array([number(60) for _ in range(150)], pa.int16()),
+        "at": pa.array([moment(with_hour=False) for _ in range(150)], pa.timestamp("us")),
+        "seconds": pa.array(range(150), pa.int64()),
+        "customer_text": [str(place % 40) for place in range(150)],
+    }
+)
+NAMESPACES = {
+    "orders": (ORDERS, [partition.bucket("customer", 16)]),
+    "customers": (CUSTOMERS, [partition.bucket("id", 8)]),
+    "visits": (VISITS, [partition.bucket("customer", 12)]),
+    "sixes": (VISITS, [partition.bucket("customer", 6)]),
+    "fives": (VISITS, [partition.bucket("customer", 5)]),
+    "texts": (VISITS, [partition.bucket("customer_text", 8)]),
+    "orders_by_month": (ORDERS, [partition.year("at"), partition.month("at")]),
+    "visits_by_day": (VISITS, [partition.year("at"), partition.month("at"), partition.day("at")]),
+    "visits_by_mere_day": (VISITS, [partition.day("at")]),
+    "orders_by_mere_month": (ORDERS, [partition.month("at")]),
+    "orders_by_region": (ORDERS, [partition.identity("region"), partition.bucket("customer", 4)]),
+    "customers_by_region": (CUSTOMERS, [partition.identity("region")]),
+    "orders_by_weight": (ORDERS, [partition.identity("weight")]),
+    "customers_by_weight": (CUSTOMERS, [partition.identity("weight")]),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("joins")
+    for name, (rows, fields) in NAMESPACES.items():
+        lance_df.PartitionedNamespace.create(folder / name, rows.schema, fields).append(rows)
+    evolved = lance_df.PartitionedNamespace.create(
+        folder / "evolved", ORDERS.schema, [partition.bucket("customer", 16), partition.identity("region")]
+    )
+    evolved.append(ORDERS.slice(0, 150))
+    evolved.update_partition_spec([partition.bucket("customer", 8)])
+    evolved.append(ORDERS.slice(150))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def memory():
+    context = datafusion.SessionContext()
+    for name, (rows, _) in NAMESPACES.items():
+        context.from_arrow(rows, name=name)
+    context.from_arrow(ORDERS, name="evolved")
+    return context
+
+
+@pytest.fixture
+def ctx(root):
+    return lance_df.connect(root)
+
+
+def rows_of(frame):
+    found = frame.to_arrow_table()
+    return sorted(zip(*(map(str, column.to_pylist()) for column in found.columns), strict=True))
+
+
+@pytest.fixture
+def check(ctx, memory):
+    """Compare a query with memory, all groups at once and one by one; return what each join did."""
+
+    def compare(query, by_partition=None):
+        frame = memory.sql(query)
+        expected = rows_of(frame)
+        for mode, limit in MODES:
+            ctx.partitioned_joins, ctx.join_memory_limit = mode, limit
+            found = ctx.sql(query)
+            assert rows_of(found) == expected, (query, mode, limit)
+            assert found.schema().names == frame.schema().names
+        [statement] = found.statements
+        effects = [join.effect for join in statement.joins]
+        if by_partition is not None:
+            assert [effect.startswith("by partition") for effect in effects] == by_partition, effects
+        return effects
+
+    return compare
+
+
+ON = "orders o {} JOIN customers c ON o.customer = c.id"
+
+
+@pytest.mark.parametrize("kind", ["INNER", "LEFT", "RIGHT", "FULL"])
+def test_trap_48_outer_joins_keep_partitions_that_only_one_side_has(check, kind):
+    check(f"SELECT o.*, c.* FROM {ON.format(kind)}", [True])
+    check(f"SELECT o.id, c.name FROM {ON.format(kind)} AND o.total > 50 AND c.name <> 'c3'", [True])
+    check(f"SELECT o.id, c.name FROM {ON.format(kind)} AND c.id = 7", [True])
+    check(f"SELECT o.id, v.seconds FROM orders_by_month o {kind} JOIN visits_by_day v ON o.at = v.at", [True])
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "o.customer IN (SELECT id FROM customers)",
+        "o.customer IN (SELECT id FROM customers WHERE name < 'c3') AND total > 20",
+        "EXISTS (SELECT 1 FROM customers c WHERE c.id = o.customer AND c.region <> o.region)",
+        "NOT EXISTS (SELECT 1 FROM customers c WHERE c.id = o.customer)",
+        "o.customer NOT IN (SELECT id FROM customers)",
+        "o.customer NOT IN (SELECT id FROM customers WHERE id IS NOT NULL)",
+        "o.customer NOT IN (SELECT id FROM customers WHERE id > 1000)",
+        "o.customer IS NOT NULL AND o.customer NOT IN (SELECT id FROM customers WHERE id IS NOT NULL)",
+        "o.customer IN (SELECT id FROM customers) OR total > 90",
+        "o.customer NOT IN (SELECT id FROM customers WHERE id = 3) OR total > 90",
+    ],
+)
+def test_trap_49_null_keys_in_semi_and_anti_joins(check, condition):
+    check(f"SELECT id FROM orders o WHERE {condition}")
+
+
+def test_trap_49_null_keys_that_are_equal(check):
+    check(
+        "SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer IS NOT DISTINCT FROM c.id", [True]
+    )
+    check("SELECT customer FROM orders INTERSECT SELECT id FROM customers", [True])
+    check("SELECT id FROM customers EXCEPT SELECT customer FROM orders")
+
+
+def test_trap_49_not_in_goes_by_partition_where_there_is_no_null(check):
+    query = """SELECT id FROM orders WHERE customer IS NOT NULL
+        AND customer NOT IN (SELECT id FROM customers WHERE id IS NOT NULL)"""
+    check(query, [True])
+
+
+@pytest.mark.parametrize(
+    ("tables", "function", "num_groups"),
+    [
+        (("orders o", "customers c", "o.customer = c.id"), "bucket(8)", 9),
+        (("visits o", "customers c", "o.customer = c.id"), "bucket(4)", 5),
+        (("sixes o", "customers c", "o.customer = c.id"), "bucket(2)", 3),
+        (("orders o", "visits c", "o.customer = c.customer"), "bucket(4)", 5),
+        (("fives o", "customers c", "o.customer = c.id"), None, 0),
+    ],
+)
+def test_trap_50_buckets_are_paired_by_their_greatest_common_divisor(check, tables, function, num_groups):
+    left, right, condition = tables
+    [effect] = check(f"SELECT * FROM {left} FULL JOIN {right} ON {condition}")
+    if function is None:
+        assert effect.startswith("not by partition: no common partition field")
+    else:
+        assert effect.startswith(f"by partition: {num_groups} groups by {function}, ")
+
+
+def test_trap_51_a_day_does_not_imply_a_month(check):
+    on = "o.at = v.at AND o.customer = v.customer"
+    query = "SELECT o.id, v.seconds FROM {} o LEFT JOIN {} v ON " + on
+    [refused] = check(query.format("orders_by_mere_month", "visits_by_mere_day"), [False])
+    assert "v1 of orders_by_mere_month has month; v1 of visits_by_mere_day has day" in refused
+    [effect] = check(query.format("orders_by_month", "visits_by_day"), [True])
+    assert "groups by year, month" in effect
+    [effect] = check(query.format("orders_by_mere_month", "visits_by_day"), [True])
+    assert "groups by month" in effect
+
+
+def test_trap_52_a_transform_of_another_column_is_no_help(check):
+    [effect] = check(
+        "SELECT o.id FROM orders_by_month o JOIN visits_by_day v ON o.customer = v.customer", [False]
+    )
+    assert "no common partition field" in effect
+    check("SELECT o.id FROM orders o JOIN customers c ON o.region = c.region", [False])
+
+
+def test_trap_53_spec_versions_share_what_all_of_them_imply(check):
+    [effect] = check("SELECT o.id, c.name FROM evolved o LEFT JOIN customers c ON o.customer = c.id", [True])
+    assert "by bucket(8)" in effect
+    [effect] = check("SELECT o.id FROM evolved o JOIN customers_by_region c ON o.region = c.region", [False])
+    assert "v1 of evolved has identity; v2 of evolved has none" in effect
+
+
+def test_trap_54_a_subset_of_the_fields(check):
+    [effect] = check(
+        "SELECT o.id, c.id FROM orders_by_region o JOIN customers_by_region c USING (region)", [True]
+    )
+    assert "by identity" in effect
+    [effect] = check(
+        "SELECT o.id, c.id FROM orders_by_region o JOIN customers c ON o.customer = c.id", [True]
+    )
+    assert "by bucket(4)" in effect
+    both = "o.region = e.region AND o.customer = e.customer"
+    check(f"SELECT o.id, e.id FROM orders_by_region o FULL JOIN orders_by_region e ON {both}", [True])
+
+
+@pytest.mark.parametrize(
+    ("query", "by_partition"),
+    [
+        (f"SELECT o.id, v.seconds FROM {ON.format('')} JOIN visits v ON v.customer = c.id", [True, True]),
+        (f"SELECT o.id, v.seconds FROM {ON.format('')} FULL JOIN visits v ON v.customer = o.customer", None),
+        (f"SELECT o.id, v.seconds FROM {ON.format('LEFT')} JOIN visits v ON v.customer = c.id", None),
+        (
+            f"SELECT o.id, v.seconds FROM {ON.format('LEFT')} LEFT JOIN visits v ON v.customer = c.id",
+            [False, True],
+        ),
+        (
+            f"SELECT o.id, v.seconds FROM {ON.format('FULL')} LEFT JOIN visits v ON v.customer = c.id",
+            [False, True],
+        ),
+        (
+            "SELECT a.name, b.name FROM customers a JOIN customers b ON a.id = b.id AND a.name < b.name",
+            [True],
+        ),
+        ("SELECT a.name, b.name FROM customers a JOIN customers b ON a.id = b.boss", [False]),
+        (
+            """WITH v AS (SELECT * FROM orders WHERE total > 50)
+            SELECT a.id, b.id FROM v a JOIN v b ON a.customer = b.customer""",
+            [True],
+        ),
+        (f"SELECT c.id, count(*), max(total) FROM {ON.format('RIGHT')} GROUP BY c.id", [True]),
+        (f"SELECT c.id, count(o.id) FROM {ON.format('LEFT')} GROUP BY c.id", [True]),
+        (
+            f"SELECT c.name, sum(total), count(*) FROM {ON.format('')} GROUP BY c.name HAVING count(*) > 3",
+            [True],
+        ),
+        (f"SELECT DISTINCT c.region FROM {ON.format('')}", [True]),
+        (f"SELECT count(*), count(DISTINCT o.region), count(DISTINCT c.name) FROM {ON.format('')}", [True]),
+        (
+            f"SELECT c.name, o.region, sum(total) FROM {ON.format('')} GROUP BY ROLLUP (c.name, o.region)",
+            [False],
+        ),
+        (
+            f"""SELECT o.id, row_number() OVER (PARTITION BY o.customer ORDER BY o.id, c.name)
+            FROM {ON.format("LEFT")}""",
+            [True],
+        ),
+        (
+            f"SELECT o.id, rank() OVER (PARTITION BY c.name ORDER BY o.id, c.id) FROM {ON.format('')}",
+            [True],
+        ),
+        (
+            "SELECT o.id, (SELECT max(seconds) FROM visits v WHERE v.customer = o.customer) FROM orders o",
+            [True],
+        ),
+        (f"SELECT o.id FROM {ON.format('')} WHERE o.total > (SELECT avg(total) FROM orders)", None),
+        (f"SELECT o.id FROM {ON.format('')} UNION ALL SELECT id FROM customers", [True]),
+        (
+            f"""SELECT x.n, y.n FROM (SELECT c.region r, count(*) n FROM {ON.format("")} GROUP BY 1) x
+            JOIN (SELECT region r, count(*) n FROM orders_by_region GROUP BY 1) y ON x.r = y.r""",
+            None,
+        ),
+        (
+            f"""SELECT o.id, c.name, x.k FROM {ON.format("")}
+            JOIN (VALUES (1, 'c1'), (2, 'c2')) x(k, n) ON x.n = c.name""",
+            [False, True],
+        ),
+    ],
+)
+def test_trap_55_three_tables_self_joins_and_groups_above(check, query, by_partition):
+    check(query, by_partition)
+
+
+def test_trap_56_rows_are_paired_by_key_after_an_outer_join(check):
+    query = """SELECT coalesce(o.customer, c.id) AS k, o.total, c.name, v.seconds
+        FROM orders o FULL JOIN customers c ON o.customer = c.id
+        FULL JOIN visits v ON v.customer = coalesce(o.customer, c.id) ORDER BY k, total, name, seconds"""
+    check(query)
+
+
+def test_trap_57_keys_of_other_types(check):
+    check("SELECT o.id FROM orders o JOIN visits v ON o.customer = v.customer", [True])
+    check("SELECT o.id FROM orders o JOIN texts v ON o.customer = v.customer_text", [False])
+    check("SELECT o.id FROM orders o JOIN customers c ON CAST(o.customer AS DOUBLE) = c.id", [False])
+    check("SELECT o.id FROM orders o JOIN customers c ON TRY_CAST(o.customer AS TINYINT) = c.id", [False])
+    check("SELECT o.id FROM orders o JOIN customers c ON o.customer + 0 = c.id", [False])
+
+
+def test_trap_57_dates_moments_and_zones(tmp_path):
+    days = [dt.date(2024, 1, 1 + place % 20) for place in range(60)]
+    moments = pa.array([dt.datetime(2024, 1, 1 + place % 20) for place in range(60)], pa.timestamp("s"))
+    columns = {
+        "days": pa.array(days),
+        "seconds": moments,
+        "nanoseconds": moments.cast(pa.timestamp("ns")),
+        "zoned": moments.cast(pa.timestamp("us", "Europe/Berlin")),
+    }
+    context, memory = lance_df.connect(tmp_path), datafusion.SessionContext()
+    context.partitioned_joins = "always"
+    for name, values in columns.items():
+        rows = pa.table({"k": values, "n": range(60)})
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, [partition.bucket("k", 4)]).append(
+            rows
+        )
+        memory.from_arrow(rows, name=name)
+    alike = {("seconds", "nanoseconds"), ("nanoseconds", "seconds")}
+    for left in columns:
+        for right in columns:
+            query = f"SELECT a.n, b.n FROM {left} a JOIN {right} b ON a.k = b.k"
+            found = context.sql(query)
+            assert rows_of(found) == rows_of(memory.sql(query))
+            [join] = found.statements[0].joins
+            assert join.effect.startswith("by") == (left == right or (left, right) in alike), (query, join)
+
+
+def test_trap_58_zeros_and_nans(check):
+    check(
+        "SELECT o.id, c.name FROM orders_by_weight o FULL JOIN customers_by_weight c USING (weight)", [True]
+    )
+    check(
+        "SELECT o.id FROM orders_by_weight o LEFT ANTI JOIN customers_by_weight c ON o.weight = c.weight",
+        [True],
+    )
+
+
+def test_trap_59_a_key_in_tables_of_several_spec_versions(check, root):
+    key = next(
+        key
+        for key in ORDERS["customer"].to_pylist()
+        if key is not None
+        and all(key in part["customer"].to_pylist() for part in (ORDERS[:150], ORDERS[150:]))
+    )
+    check(
+        f"SELECT o.id, c.name FROM evolved o LEFT JOIN customers c ON o.customer = c.id AND c.id = {key}",
+        [True],
+    )
+    check(f"SELECT o.id FROM evolved o JOIN orders e ON o.customer = e.customer WHERE e.customer = {key}")
+
+
+def test_trap_60_a_heavy_key_and_an_empty_partition(tmp_path):
+    rows = pa.table({"k": pa.array([7] * 3000 + list(range(50)), pa.int64()), "n": range(3050)})
+    few = pa.table({"k": pa.array([*range(40, 60), 7, 7, None], pa.int64()), "m": range(23)})
+    context, memory = lance_df.connect(tmp_path), datafusion.SessionContext()
+    for name, table, count in (("heavy", rows, 16), ("few", few, 8)):
+        namespace = lance_df.PartitionedNamespace.create(
+            tmp_path / name, table.schema, [partition.bucket("k", count)]
+        )
+        namespace.append(table)
+        memory.from_arrow(table, name=name)
+    lance_df.PartitionedNamespace.open(tmp_path / "few").delete("k = 45")
+    memory.sql("CREATE TABLE left_over AS SELECT * FROM few WHERE k <> 45 OR k IS NULL")
+    for number, kind in enumerate(("INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI", "RIGHT ANTI")):
+        left, right = ("heavy", "few") if number % 2 else ("few", "heavy")
+        query = f"SELECT * FROM {left} {kind} JOIN {right} ON {left}.k = {right}.k"
+        expected = rows_of(memory.sql(query.replace("few", "left_over")))
+        for mode, limit in MODES:
+            context.partitioned_joins, context.join_memory_limit = mode, limit
+            assert rows_of(context.sql(query)) == expected, (query, mode)
+
+
+def test_trap_61_both_sides_are_of_one_version_each(tmp_path):
+    rows = pa.table({"k": pa.array(range(100), pa.int64())})
+    namespaces = [
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, [partition.bucket("k", 4)])
+        for name in ("a", "b")
+    ]
+    for namespace in namespaces:
+        namespace.append(rows)
+    context = lance_df.connect(tmp_path)
+    context.partitioned_joins = "always"
+    query = "SELECT count(*) AS n FROM a JOIN b ON a.k = b.k"
+    planned = context.sql(query)
+    for namespace in namespaces:
+        namespace.append(rows)
+    assert planned.to_pydict() == {"n": [100]}
+    assert context.sql(query).to_pydict() == {"n": [400]}
+    assert [join.effect[:2] for join in context.explain_scan(query).joins] == ["by"]
+
+
+def test_trap_62_limits_above_a_join(check, ctx, memory):
+    order = "ORDER BY o.total DESC, o.id, c.name"
+    check(f"SELECT o.id, c.name FROM {ON.format('')} {order} LIMIT 7 OFFSET 3", [True])
+    check(f"SELECT o.id, c.name FROM {ON.format('LEFT')} {order} LIMIT 7", [True])
+    for mode, limit in ALL_MODES:
+        ctx.partitioned_joins, ctx.join_memory_limit = mode, limit
+        found = ctx.sql(f"SELECT o.id, c.name FROM {ON.format('')} LIMIT 11 OFFSET 2")
+        rows = rows_of(found)
+        assert len(rows) == 11
+        assert set(rows) <= set(rows_of(memory.sql(f"SELECT o.id, c.name FROM {ON.format('')}")))
+
+
+def test_groups_that_filters_leave_empty_are_not_read(ctx):
+    ctx.partitioned_joins = "always"
+    report = ctx.explain_scan(f"SELECT o.id, c.name FROM {ON.format('')} WHERE c.id = 7 AND o.total > 10")
+    assert [table.partitions.kept for table in report.tables] in ([1, 1], [1, 2], [2, 1])
+    outer = ctx.explain_scan(f"SELECT o.id, c.name FROM {ON.format('LEFT')} AND c.id = 7")
+    assert sorted(table.partitions.kept for table in outer.tables) == [1, 16]
+
+
+def test_names_with_dots_quotes_and_schemas(check):
+    check(
+        """SELECT "o".id, 'a.b' AS "x.y" FROM orders AS "o"
+        JOIN customers "C ""d" ON "o".customer = "C ""d".id WHERE "C ""d".region IS NULL""",
+        [True],
+    )
+    check('SELECT t.* FROM (SELECT o.id AS "O", c.id FROM ' + ON.format("") + ') t WHERE "O" > 50', [True])
+    check(
+        "SELECT o.id FROM public.orders o JOIN datafusion.public.customers ON o.customer = customers.id",
+        [True],
+    )
+
+
+def test_views_parameters_and_moments(ctx, check):
+    ctx.partitioned_joins = "always"
+    ctx.sql(f"CREATE VIEW joined AS SELECT o.id, c.name FROM {ON.format('')}")
+    query = "SELECT count(*) AS n FROM joined WHERE name > $least"
+    [join] = ctx.explain_scan(query, {"least": "c3"}).joins
+    assert join.effect.startswith("by partition")
+    found = ctx.sql(query, param_values={"least": "c3"}).to_pydict()
+    ctx.partitioned_joins = "never"
+    assert ctx.sql(query, param_values={"least": "c3"}).to_pydict() == found
+    ctx.partitioned_joins = "always"
+    moments = ctx.sql(f"SELECT DISTINCT now() AS n FROM {ON.format('')}").to_pydict()["n"]
+    assert len(moments) == 1
+
+
+def test_small_joins_are_ordinary_unless_asked_for(ctx):
+    [join] = ctx.explain_scan(f"SELECT o.id FROM {ON.format('')}").joins
+    assert "joined sooner as a whole" in join.effect
+    ctx.partitioned_joins = "never"
+    [join] = ctx.explain_scan(f"SELECT o.id FROM {ON.format('')}").joins
+    assert "switched off" in join.effect
+
+
+def test_results_can_be_worked_with(ctx, memory):
+    from datafusion import col
+    from datafusion import functions as f
+
+    query = f"SELECT o.customer, o.total, c.name FROM {ON.format('')}"
+    frames = []
+    for mode, limit in ALL_MODES:
+        ctx.partitioned_joins, ctx.join_memory_limit = mode, limit
+        frames.append(ctx.sql(query))
+    for frame in (*frames, memory.sql(query)):
+        summed = frame.filter(col("total") > 20).aggregate([col("name")], [f.sum(col("total")).alias("s")])
+        assert rows_of(summed) == rows_of(
+            memory.sql(f"SELECT name, sum(total) FROM {ON.format('')} WHERE total > 20 GROUP BY name")
+        )
+        assert rows_of(frame) == rows_of(frame)  # a frame may be run again
+    assert rows_of(frames[1].union(frames[2])) == sorted(rows_of(frames[0]) * 2)
+
+
+def test_streams_may_be_dropped_half_way(ctx):
+    ctx.partitioned_joins, ctx.join_memory_limit = "always", 2_000
+    stream = ctx.sql(f"SELECT o.id FROM {ON.format('')}").execute_stream()
+    assert next(iter(stream)).to_pyarrow().num_rows
+    del stream
+    assert ctx.sql(f"SELECT count(*) AS n FROM {ON.format('')}").to_pydict()["n"][0] > 0
+
+
+def test_a_missing_member_is_named(tmp_path):
+    from lance_df.errors import NotFoundError
+
+    rows = pa.table({"k": pa.array(range(100), pa.int64())})
+    for name in ("a", "b"):
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, [partition.bucket("k", 4)]).append(
+            rows
+        )
+    gone = lance_df.PartitionedNamespace.open(tmp_path / "b").partitions()["location"][0].as_py()
+    (tmp_path / "b" / gone).rename(tmp_path / "elsewhere")
+    for mode, limit in ALL_MODES:
+        context = lance_df.connect(tmp_path)
+        context.partitioned_joins, context.join_memory_limit = mode, limit
+        with pytest.raises(NotFoundError, match=gone.replace("$", r"\$")):
+            context.sql("SELECT count(*) FROM a JOIN b ON a.k = b.k").collect()
+
+
+@pytest.mark.parametrize(("name", "value"), [("partitioned_joins", "yes"), ("join_memory_limit", 0)])
+def test_settings_are_checked(ctx, name, value):
+    setattr(ctx, name, value)
+    with pytest.raises(InvalidInputError, match=name):
+        ctx.sql("SELECT 1 FROM orders")
+    with pytest.raises(InvalidInputError, match=name):
+        lance_df.connect(**{name: value})
+
+
+def test_enabled_contexts_join_by_partition_too(root, memory):
+    plain = datafusion.SessionContext()
+    for name in ("orders", "customers"):
+        lance_df.register(plain, name, root / name)
+    enabled = lance_df.enable(plain)
+    enabled.partitioned_joins = "always"
+    query = f"SELECT o.id, c.name FROM {ON.format('LEFT')}"
+    assert rows_of(enabled.sql(query)) == rows_of(memory.sql(query))
+    assert [join.effect[:2] for join in enabled.explain_scan(query).joins] == ["by"]
