@@ -88,13 +88,19 @@ def _exact(values: pa.Array) -> ZoneBounds:
     )
 
 
-def _bounds(low: pa.Array, high: pa.Array, is_null: npt.NDArray[np.bool_] | None) -> ZoneBounds:
+def _bounds(low: pa.Array, high: pa.Array, is_null: npt.NDArray[np.bool_]) -> ZoneBounds:
     return ZoneBounds(
         min=low,
         max=high,
-        null_count=None if is_null is None else is_null.astype(np.int64),
+        null_count=is_null.astype(np.int64),
         num_rows=np.ones(len(low), np.int64),
     )
+
+
+def _of_known(low: pa.Array, high: pa.Array, known: npt.NDArray[np.bool_]) -> ZoneBounds:
+    """Return bounds of columns that are not NULL where they are known, and may be anything elsewhere."""
+    rows = np.full(len(low), 2, np.int64)
+    return ZoneBounds(min=low, max=high, null_count=(~known).astype(np.int64), num_rows=rows)
 
 
 def _of_transform(field: PartitionField, values: pa.Array, data_type: pa.DataType) -> ZoneBounds | None:
@@ -202,7 +208,7 @@ def _of_seconds(
         low = pa.array((start // DAY_SECONDS).astype(np.int32), days, mask=~known)
         last = (stop - 1) // DAY_SECONDS
         high = pa.array(last.astype(np.int32), days, mask=~known)
-        return _bounds(low, high, None)
+        return _of_known(low, high, known)
     slack = zone_slack(data_type)
     start, stop = start - slack, stop + slack
     per_second = TICKS_PER_SECOND["ms" if pa.types.is_date64(data_type) else data_type.unit]
@@ -211,4 +217,4 @@ def _of_seconds(
     ticks = [np.where(known, moment, 0) * per_second for moment in (start, stop)]
     ends = (ticks[0], ticks[1] - 1)
     low, high = (pa.array(each, pa.int64(), mask=~known).cast(data_type) for each in ends)
-    return _bounds(low, high, None)
+    return _of_known(low, high, known)

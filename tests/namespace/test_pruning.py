@@ -19,6 +19,7 @@ from lance_df.namespace.partition_by import resolve_all
 from lance_df.namespace.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.namespace.partition_values import partition_values
 from lance_df.namespace.pruning import judged_members
+from lance_df.namespace.pruning import kept_members as kept_by_condition
 
 pytestmark = pytest.mark.engine
 
@@ -252,6 +253,22 @@ def test_t35_what_is_not_known_keeps():
     unknown = Unknown("abs(i) = 5")
     assert kept_values(["i"], rows, unknown) == [1, 2]
     assert kept_values(["i"], rows, And((unknown, where("i", "=", 1)))) == [1]
+
+
+def test_what_partition_values_prove_is_not_asked_of_rows():
+    rows = column_of("t", [dt.datetime(2023, 6, 1), dt.datetime(2023, 12, 1), dt.datetime(2024, 6, 1), None])
+    since, other = where("t", ">=", dt.datetime(2023, 7, 1)), where("i", "=", 3)
+    manifest, _ = partitioned([["year(t)"], ["year(t)", "month(t)"]], rows)
+    kept = kept_by_condition(manifest, And((since, other)))
+    names = [manifest.members["object_id"][place].as_py()[:2] for place in kept.places.tolist()]
+    left = [kept.residuals[choice] for choice in kept.choices.tolist()]
+    both = And((since, other))
+    expected = {"v1": [both, other, both], "v2": [other, other, both]}
+    assert sorted(zip(names, map(str, left), strict=True)) == sorted(
+        (name, str(predicate)) for name, predicates in expected.items() for predicate in predicates
+    )
+    kept = kept_by_condition(manifest, since, hint=where("t", "<", dt.datetime(2023, 12, 31)))
+    assert {str(kept.residuals[choice]) for choice in kept.choices.tolist()} == {str(since), "None"}
 
 
 def test_members_of_no_spec_are_an_error():
