@@ -18,6 +18,7 @@ from lance_df import PartitionedNamespace
 from lance_df.errors import (
     CorruptDataError,
     InvalidInputError,
+    LanceError,
     NotFoundError,
     StorageError,
     UnsupportedFeatureError,
@@ -437,3 +438,25 @@ def test_what_is_no_namespace_is_not_repaired(tmp_path):
     manifest.update_metadata({"lance.namespace.manifest.writer_feature_flags": "8"})
     with pytest.raises(UnsupportedFeatureError, match="writers"):
         PartitionedNamespace.repair(tmp_path / "n")
+
+
+@pytest.mark.parametrize("kinds", [["a", "b"], ["c", "d"]])
+def test_t71_writers_of_a_namespace_that_was_made_anew_are_refused(tmp_path, kinds):
+    def make():
+        shutil.rmtree(tmp_path / "n", ignore_errors=True)
+        namespace = PartitionedNamespace.create(tmp_path / "n", ROWS.schema, ["kind"])
+        namespace.append(ROWS)
+        return namespace
+
+    stale = make()
+    assert len(stale.to_table()) == len(ROWS)
+    make()
+    more = ROWS.slice(0, 2).set_column(2, "kind", pa.array(kinds))
+    with pytest.raises(LanceError), stale.transaction(rebase=False) as transaction:
+        transaction.append(more)
+    report = lance_df.verify(tmp_path / "n", deep=True)
+    assert report.ok, report
+    assert PartitionedNamespace.open(tmp_path / "n").version == 2
+    # without that, a change is of whatever is there now
+    stale.append(more)
+    assert stale.count_rows() == PartitionedNamespace.open(tmp_path / "n").count_rows() == len(ROWS) + 2
