@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.errors import CommitStateUnknownError
-from lance_df.namespace.member import MEMBER_COMMIT, commits_to_member, open_member
+from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member, open_member
 from lance_df.table.maintenance.compaction import commit_rewrites, remove_files, rewrite, with_zone_maps
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
@@ -15,6 +15,7 @@ from lance_df.table.maintenance.compaction_plan import plan_compaction
 if TYPE_CHECKING:
     from lance_df.format.operations import RewriteGroup
     from lance_df.namespace.draft import Draft, DraftMember
+    from lance_df.namespace.namespace_schema import NamespaceSchema
     from lance_df.table.table import Table
 
 # Each needs the memory of a scan, and uses several cores already.
@@ -45,17 +46,19 @@ class MembersCompacted:
         members = draft.members_that_may_match(None)
         self._states = [(member.folder.path, member.version) for member in members]
         with ThreadPoolExecutor(_MEMBERS_AT_ONCE) as pool:
-            list(pool.map(self._compact, members))
+            list(pool.map(lambda member: self._compact(member, draft.manifest.schema), members))
         for member, state in zip(members, self._states, strict=True):
             member.version = self._made[state][0]
 
     def tidy(self) -> None:
         """Nothing is left behind."""
 
-    def _compact(self, member: DraftMember) -> None:
+    def _compact(self, member: DraftMember, schema: NamespaceSchema) -> None:
         state = member.folder.path, member.version
         if state not in self._made:
             table = open_member(member.folder, member.version)
+            # columns that it has values of, and does not know, would be left out
+            check_columns(schema, table)
             groups: list[RewriteGroup] = []
             try:
                 self._made[state] = self._committed(table, groups), groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from lance_df.namespace.member import commit_to_member, open_member
+from lance_df.namespace.member import commit_to_member, in_columns_of, open_member
 from lance_df.namespace.publish import map_commits
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.row_set import RowSet
@@ -54,7 +54,7 @@ class Deletion:
         members = self._candidates(draft)
         self.states = states = [(member.folder.path, member.version) for member in members]
         new = [member for member, state in zip(members, states, strict=True) if state not in self._made]
-        tables = map_reads(lambda member: open_member(member.folder, member.version), new, where=draft.root)
+        tables = opened(draft, new)
         rows = [RowSet() for _ in new]
         for number, addresses in self._matching(tables) if tables else ():
             rows[number].add(addresses)
@@ -69,6 +69,16 @@ class Deletion:
 
     def tidy(self) -> None:
         """Nothing is left behind."""
+
+
+def opened(draft: Draft, members: Sequence[DraftMember]) -> list[Table]:
+    """Return the tables of members at their versions, in the columns of the namespace."""
+    schema = draft.manifest.schema
+    return map_reads(
+        lambda member: in_columns_of(schema, open_member(member.folder, member.version)),
+        members,
+        where=draft.root,
+    )
 
 
 def without_rows(member: DraftMember, table: Table, rows: RowSet, *, text: str) -> tuple[int, int]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from lance_df.errors import CorruptDataError, LanceError, RetryableConflictError
+from lance_df.errors import LanceError, RetryableConflictError
 from lance_df.format.operations import Restore, UpdateConfig
 from lance_df.namespace.draft import Draft
 from lance_df.namespace.manifest_table import STRICT, NamespaceManifest
-from lance_df.namespace.member import commit_to_member, open_member
+from lance_df.namespace.member import check_columns, commit_to_member, open_member
 from lance_df.namespace.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.promotion import promoted_specs
 from lance_df.namespace.publish import map_commits
@@ -80,7 +80,7 @@ def _changed_members(
         state = member.folder.path, member.version
         if state not in made:
             table = open_member(member.folder, member.version)
-            _check_alike(table, manifest)
+            check_columns(manifest.schema, table)
             with change.operation(table, manifest) as operation:
                 made[state] = commit_to_member(member.folder, member.version, operation)
         member.version = made[state]
@@ -92,14 +92,6 @@ def _changed_members(
     else:
         map_commits(commit, members)
     return {member.published.object_id: member.version for member in members if member.published is not None}
-
-
-def _check_alike(table: Table, manifest: NamespaceManifest) -> None:
-    if table.schema.fields != manifest.schema.columns.fields:
-        raise CorruptDataError(
-            f"{table.uri}: version {table.version} has other columns or field ids than the namespace; "
-            "repair it before columns are changed"
-        )
 
 
 def _published(

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
+from lance_df.namespace.member import in_columns_of
 from lance_df.namespace.names import MANIFEST_FOLDER
+from lance_df.namespace.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.partition_spec import KEY_PREFIX
 from lance_df.namespace.pruning import KeptMembers, kept_members
 from lance_df.namespace.pruning_report import manifest_query, spec_reports
@@ -139,8 +141,9 @@ class NamespaceSnapshot:
 
     def _opened(self, member: Member) -> Table:
         members = self._members if member.is_pinned else self._moving
-        key = member.folder.path, member.version, member.branch, member.tag
-        return members.get(key, member.open)
+        columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
+        key = member.folder.path, member.version, member.branch, member.tag, columns
+        return members.get(key, lambda: in_columns_of(self.manifest.schema, member.open()))
 
     def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
         return spec_reports(self.manifest, request.predicate, request.hint, kept.places)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from lance_df.namespace.append import NewRows
-from lance_df.namespace.delete import without_rows
-from lance_df.namespace.member import open_member
+from lance_df.namespace.delete import opened, without_rows
 from lance_df.namespace.partition_index import PartitionIndex
 from lance_df.namespace.publish import map_commits
 from lance_df.namespace.routing import PartitionWriter
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.changes.update import MovedRows
-from lance_df.table.parallel import map_reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,9 +71,7 @@ class RowUpdate:
         members = self._candidates(draft)
         states = [(member.folder.path, member.version) for member in members]
         if states != self._states:
-            tables = map_reads(
-                lambda member: open_member(member.folder, member.version), members, where=draft.root
-            )
+            tables = opened(draft, members)
             moved = [MovedRows(table, self._columns) for table in tables]
             self._rows = self._written(draft, self._batches(tables, moved))
             parts = zip(members, tables, (each.left for each in moved), strict=True)

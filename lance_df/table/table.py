@@ -131,6 +131,15 @@ class Table:
         """The fields, with their ids."""
         return self.manifest.schema
 
+    def seen_as(self, schema: Schema) -> Table:
+        """Return the same rows in other columns: found by field id, null where there is no such field.
+
+        Types have to be those of the table.
+        """
+        manifest = dataclasses.replace(self.manifest, schema=schema)
+        file = dataclasses.replace(self._file, manifest=manifest)
+        return Table(file, location=self.location, branch=self.branch, shared=self.shared)
+
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema, of storage types, with all metadata.

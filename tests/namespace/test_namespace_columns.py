@@ -498,20 +498,41 @@ def test_two_changes_of_columns_follow_each_other(namespace):
     ]
 
 
-def test_a_member_that_differs_is_not_changed(namespace):
-    row = namespace.partitions().to_pylist()[0]
+def read_at_newest(namespace, row):
+    """Publish what another program did to a member."""
     table = lance_df.dataset(Path(namespace.uri) / row["location"])
+    manifest = namespace._table.latest().manifest
+    manifest.changed(manifest.table.arrow_schema.empty_table(), {row["object_id"]: table.version})
+    namespace.checkout_latest()
+
+
+def test_a_member_that_others_have_changed_is_read_by_field_ids(namespace):
+    """What it lacks is NULL, names are those of the namespace; columns are not changed on top of that."""
+    of_member = (pc.field("country") == "US") & (pc.field("id_truncate") == 0)
+    (row,) = namespace.partitions().filter(of_member).to_pylist()
+    before = in_order(namespace.to_table())
+    table = lance_df.dataset(Path(namespace.uri) / row["location"])
+    table.alter_columns({"path": "at", "name": "country"}, {"path": "country", "name": "at"})
     table.add_columns(pa.field("stray", pa.int8()))
-    namespace.add_columns(pa.field("more", pa.int8()))
-    assert stored(namespace).num_rows == 24
-    manifest = namespace._table.manifest
-    wrong = manifest.changed(
-        manifest.table.arrow_schema.empty_table(),
-        {row["object_id"]: lance_df.dataset(table.uri).version - 1},
-    )
-    assert wrong.version == namespace.version + 1
-    with pytest.raises(CorruptDataError, match="repair"):
-        namespace.add_columns(pa.field("other", pa.int8()))
+    read_at_newest(namespace, row)
+    assert in_order(namespace.to_table()) == before
+    for change in (lambda: namespace.add_columns(pa.field("more", pa.int8())), namespace.compact):
+        with pytest.raises(CorruptDataError, match="repair"):
+            change()
+    table = lance_df.dataset(table.uri)
+    table.drop_columns(["place"])
+    table = lance_df.write_dataset(rows(18, 2).select(["id"]), table, mode="append")
+    read_at_newest(namespace, row)
+    added = namespace.to_table(filter="place IS NULL")
+    assert in_order(added) == [{"id": i, "country": None, "at": None, "place": None} for i in (18, 19)]
+    assert namespace.delete("place IS NULL AND id = 19") == {"num_deleted_rows": 1}
+    namespace.update({"country": "'DE'"}, "place IS NULL")
+    assert namespace.to_table(["id"], filter="country = 'DE' AND place IS NULL")["id"].to_pylist() == [18]
+    table = lance_df.dataset(table.uri)
+    table.alter_columns({"path": "id", "data_type": pa.int64()})
+    read_at_newest(namespace, row)
+    with pytest.raises(CorruptDataError, match="field 0"):
+        namespace.to_table()
 
 
 def test_a_lost_reply_is_told(namespace, monkeypatch):
