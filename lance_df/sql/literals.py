@@ -98,6 +98,7 @@ def _text(value: pa.Scalar) -> str:
     if kinds.is_interval(data_type):
         months, days, nanoseconds = value.as_py()
         return f"INTERVAL '{months} months {days} days {nanoseconds} nanoseconds'"
+    type_name(data_type)  # raises for nested types
     content = f"X'{value.as_buffer().to_pybytes().hex()}'"
     return content if data_type == pa.binary() else _cast(content, data_type)
 
