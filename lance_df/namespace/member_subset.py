@@ -30,7 +30,7 @@ class MemberSubset(NamespaceSnapshot):
     """
 
     def __init__(self, snapshot: NamespaceSnapshot, members: npt.NDArray[np.bool_]) -> None:
-        super().__init__(snapshot.root, snapshot.manifest, snapshot._members)
+        super().__init__(snapshot.root, snapshot.manifest, snapshot._members, snapshot._joined)
         self._moving = snapshot._moving
         self.subset = members
 

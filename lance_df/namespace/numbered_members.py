@@ -12,7 +12,7 @@ from lance_df.expr.nodes import Literal
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns
-from lance_df.table.scan_plan import ScanPlan, ScanTask
+from lance_df.table.scan_plan import Count, ScanPlan, ScanTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ class NumberedMembers(NamespaceSnapshot):
                 for number, plan in enumerate(plans)
                 for task in plan.tasks
             ]
-        return ScanPlan(schema, tasks, lambda: self._report(plans, len(self._tables), ()))
+        return ScanPlan(schema, tasks, lambda: self._report(plans, Count(len(plans), len(self._tables)), ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
+from lance_df.namespace.joined_members import JoinedMembers
 from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
 from lance_df.namespace.member import in_columns_of
 from lance_df.namespace.names import MANIFEST_FOLDER
@@ -23,6 +24,7 @@ from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns
 from lance_df.table.scan_plan import Count, ScanPlan, ScanTask, SpecReport, TableReport
+from lance_df.table.system_columns import SYSTEM_COLUMNS
 from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from lance_df.table.scan_plan import ScanRequest
     from lance_df.table.table import Table
 
+SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
 _MAX_OPEN_MEMBERS: Final = 16_384
 
 
@@ -51,7 +54,11 @@ class NamespaceSnapshot:
     """What a query sees of a namespace: every member at one version. Safe to share between threads."""
 
     def __init__(
-        self, root: Location, manifest: NamespaceManifest, members: LruCache[Table] | None = None
+        self,
+        root: Location,
+        manifest: NamespaceManifest,
+        members: LruCache[Table] | None = None,
+        joined: JoinedMembers | None = None,
     ) -> None:
         self.root = root
         self.uri = root.uri
@@ -59,6 +66,7 @@ class NamespaceSnapshot:
         self.version = manifest.version
         self.arrow_schema: pa.Schema = manifest.schema.arrow
         self._members = LruCache(_MAX_OPEN_MEMBERS) if members is None else members
+        self._joined = JoinedMembers(root, manifest.schema.columns) if joined is None else joined
         # what tags and newest versions were when they were first asked for: a query sees one state
         self._moving: LruCache[Table] = LruCache(_MAX_OPEN_MEMBERS)
 
@@ -77,7 +85,7 @@ class NamespaceSnapshot:
         """Return the newest version: this object, if nothing happened since."""
         manifest = self.manifest.latest()
         if manifest is self.manifest and not are_pinned(manifest):
-            return NamespaceSnapshot(self.root, manifest, self._members)
+            return NamespaceSnapshot(self.root, manifest, self._members, self._joined)
         return self.of(manifest)
 
     def checkout(self, version: object) -> NamespaceSnapshot:
@@ -92,11 +100,14 @@ class NamespaceSnapshot:
         """
         if isinstance(version, bool) or not isinstance(version, int):
             raise InvalidInputError(f"{self.uri}: a version of a namespace is a number, not {version!r}")
-        return self.of(NamespaceManifest(self.manifest.table.checkout(version)))
+        return self.of(self.manifest.checkout(version))
 
     def of(self, manifest: NamespaceManifest) -> NamespaceSnapshot:
         """Return another version, with the tables that are open already."""
-        return self if manifest is self.manifest else NamespaceSnapshot(self.root, manifest, self._members)
+        if manifest is self.manifest:
+            return self
+        joined = self._joined if manifest.schema == self.manifest.schema else None
+        return NamespaceSnapshot(self.root, manifest, self._members, joined)
 
     def latest_version(self) -> int:
         """Return the number of the newest version."""
@@ -111,15 +122,28 @@ class NamespaceSnapshot:
         output = resolve_columns(schema, request.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes)
         kept = self.kept(request)
         requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
-        plans = [
-            plan_scan(table, requests[choice])
-            for table, choice in zip(self.open_members(kept.places), kept.choices.tolist(), strict=True)
-        ]
+        plans = [plan_scan(table, requests[choice]) for table, choice in self._runs(request, kept)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         arrow = pa.schema([column.output for column in output], schema.arrow_metadata)
         return ScanPlan(
-            arrow, tasks, lambda: self._report(plans, len(self.manifest.members), self._specs(request, kept))
+            arrow,
+            tasks,
+            lambda: self._report(
+                plans, Count(len(kept.places), len(self.manifest.members)), self._specs(request, kept)
+            ),
         )
+
+    def _runs(self, request: ScanRequest, kept: KeptMembers) -> Iterator[tuple[Table, int]]:
+        """Yield tables to scan, small members joined, and what is left to be asked of each."""
+        tables, choices = self.open_members(kept.places), kept.choices.tolist()
+        # addresses are those of rows in their own tables
+        names = request.columns or ()
+        if request.with_row_id or request.with_row_address or not SYSTEM_NAMES.isdisjoint(names):
+            yield from zip(tables, choices, strict=True)
+            return
+        for run in self._joined.runs(tables, choices):
+            for table in run.tables:
+                yield table, run.choice
 
     def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
         """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""
@@ -149,7 +173,7 @@ class NamespaceSnapshot:
         return spec_reports(self.manifest, request.predicate, request.hint, kept.places)
 
     def _report(
-        self, plans: Sequence[ScanPlan], num_partitions: int, specs: Sequence[SpecReport]
+        self, plans: Sequence[ScanPlan], partitions: Count, specs: Sequence[SpecReport]
     ) -> TableReport:
         reports = [plan.report for plan in plans]
 
@@ -160,7 +184,7 @@ class NamespaceSnapshot:
         return TableReport(
             table=self.uri,
             version=self.version,
-            partitions=Count(len(plans), num_partitions),
+            partitions=partitions,
             specs=tuple(specs),
             manifest_query=manifest_query(specs) if specs else None,
             fragments=total(report.fragments for report in reports),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
@@ -18,6 +19,7 @@ from lance_df.namespace.names import partition_names
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.storage import open_location
 from lance_df.storage.unsynced import Unsynced
+from lance_df.table.scan_plan import ScanRequest
 
 pytestmark = pytest.mark.engine
 
@@ -287,3 +289,30 @@ def test_members_that_are_read_from_a_branch_are_not_written(namespace):
         namespace.append(rows(("a", 5)))
     namespace.append(rows(("b", 5)))
     assert namespace.count_rows() == 5
+
+
+def test_small_members_are_read_as_fragments_of_one_table(tmp_path, monkeypatch):
+    data = pa.table(
+        {"p": np.repeat(np.arange(30), 4), "k": np.arange(120), "s": [f"s{k}" for k in range(120)]}
+    )
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", data.schema, ["p"])
+    made.append(data)
+    made.append(data.slice(0, 12))
+    made.delete("k = 41")
+    joined = {}
+    for name in ("joined", "apart"):
+        if name == "apart":
+            monkeypatch.setattr("lance_df.namespace.joined_members._MIN_MEMBERS", 1000)
+        fresh = reopened(made)
+        plans = [len(list(fresh._table._runs(ScanRequest(), fresh._table.kept(ScanRequest()))))]
+        joined[name] = [
+            fresh.to_table(filter=where, columns=columns).sort_by([("k", "ascending"), ("p", "ascending")])
+            for where in (None, "k > 50", "p IN (1, 2, 3, 9, 10, 11, 12) AND s <> 's5'", "p < 12 OR k = 100")
+            for columns in (None, ["k", "p"])
+        ]
+        joined[name].append(fresh.count_rows("s > 's5'"))
+        joined[name].append(str(fresh.plan_scan(pc.field("p") < 20).report.partitions))
+        # rows that changed are the last ones: that is the member of which a row is deleted
+        assert plans == [2 if name == "joined" else 30]
+    assert joined["joined"] == joined["apart"]
+    assert joined["joined"][0].num_rows == 131
