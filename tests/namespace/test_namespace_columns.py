@@ -386,7 +386,6 @@ CHANGES = {
     "alter": lambda namespace: namespace.alter_columns(
         {"path": "id", "name": "key", "data_type": pa.int64()}
     ),
-    "drop": lambda namespace: namespace.drop_columns(["country"]),
 }
 
 

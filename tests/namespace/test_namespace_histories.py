@@ -266,7 +266,7 @@ CHANGES = [
 ]
 
 
-@settings(max_examples=6, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_random_histories_are_those_of_plain_memory(tmp_path_factory, data):
     history = History(tmp_path_factory.mktemp("histories") / "n", data)
