@@ -336,7 +336,10 @@ def test_trap_57_dates_moments_and_zones(tmp_path):
             found = context.sql(query)
             assert rows_of(found) == rows_of(memory.sql(query))
             [join] = found.statements[0].joins
-            assert join.effect.startswith("by") == (left == right or (left, right) in alike), (query, join)
+            if (left, right) in alike:  # DataFusion 51 compares them as seconds, and rounds for that
+                assert join.effect.startswith("by") or "compared as timestamp[s]" in join.effect, join
+            else:
+                assert join.effect.startswith("by") == (left == right), (query, join)
 
 
 def test_trap_58_zeros_and_nans(check):

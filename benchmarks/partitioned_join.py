@@ -1,0 +1,134 @@
+"""Join lineitem and orders: as DataFusion does, and by partition, all at once and one group at a time.
+
+Usage: python benchmarks/partitioned_join.py FOLDER_WITH_PARQUET [ROUNDS]
+
+The tables are written as namespaces of 16 and 8 buckets of the order's key. Every way to join each query runs
+in a process of its own, so that its peak memory is its own, and takes its turn in every round.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUERIES = {
+    "sums": """SELECT count(*), sum(l_quantity), sum(o_totalprice)
+        FROM orders JOIN lineitem ON o_orderkey = l_orderkey""",
+    "by key": """SELECT max(n) FROM (SELECT o_orderkey, count(*) AS n, sum(l_extendedprice)
+        FROM orders JOIN lineitem ON o_orderkey = l_orderkey GROUP BY o_orderkey)""",
+}
+TABLES = {"orders": ("o_orderkey", 8), "lineitem": ("l_orderkey", 16)}
+# partitioned_joins and join_memory_limit; None: DataFusion over the Parquet files
+WAYS: dict[str, tuple[str, int | None] | None] = {
+    "DataFusion, Parquet": None,
+    "ordinary join": ("never", None),
+    "by partition": ("auto", None),
+    "within 64 MiB": ("auto", 64 << 20),
+    "one group at a time": ("auto", 1),
+}
+
+
+def main() -> None:
+    parquet = Path(sys.argv[1])
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+    with tempfile.TemporaryDirectory() as folder:
+        write(parquet, Path(folder))
+        measured: dict[tuple[str, str], list[dict[str, Any]]] = {
+            (way, name): [] for name in QUERIES for way in WAYS
+        }
+        workers = {
+            key: subprocess.Popen(
+                [sys.executable, __file__, "--worker", *key, folder, str(parquet)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for key in measured
+        }
+        for _ in range(rounds):
+            for key, worker in workers.items():
+                measured[key].append(ask(worker))
+        report(measured)
+        for worker in workers.values():
+            worker.communicate()
+
+
+def write(parquet: Path, folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    import lance_df
+
+    for name, (key, num_buckets) in TABLES.items():
+        rows = pq.read_table(parquet / f"{name}.parquet")
+        namespace = lance_df.PartitionedNamespace.create(
+            folder / name, rows.schema, [lance_df.partition.bucket(key, num_buckets)]
+        )
+        namespace.append(rows)
+
+
+def ask(worker: subprocess.Popen[str]) -> dict[str, Any]:
+    if worker.stdin is None or worker.stdout is None:
+        raise RuntimeError("a worker without pipes")
+    worker.stdin.write("again\n")
+    worker.stdin.flush()
+    reply: dict[str, Any] = json.loads(worker.stdout.readline())
+    return reply
+
+
+def report(measured: dict[tuple[str, str], list[dict[str, Any]]]) -> None:
+    for name in QUERIES:
+        answers = {json.dumps(run["answer"]) for way in WAYS for run in measured[way, name]}
+        if len(answers) > 1:
+            raise RuntimeError(f"the answers differ: {answers}")
+        print(f"\n| {name} | elapsed | processor | peak memory |\n|---|---:|---:|---:|")
+        for way in WAYS:
+            runs = measured[way, name]
+            best = {key: min(run[key] for run in runs) for key in ("elapsed", "processor")}
+            peak = max(run["peak"] for run in runs) / 2**20
+            print(f"| {way} | {best['elapsed']:.2f} s | {best['processor']:.2f} s | {peak:.0f} MiB |")
+
+
+def work(way: str, name: str, folder: str, parquet: str) -> None:
+    sql = session(way, folder, parquet)
+    for _ in sys.stdin:
+        processor, elapsed = time.process_time(), time.perf_counter()
+        rows = sql(QUERIES[name]).to_pylist()
+        reply = {
+            "elapsed": time.perf_counter() - elapsed,
+            "processor": time.process_time() - processor,
+            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "answer": [str(value) for row in rows for value in row.values()],
+        }
+        print(json.dumps(reply), flush=True)
+
+
+def session(way: str, folder: str, parquet: str) -> Callable[[str], Any]:
+    how = WAYS[way]
+    if how is None:
+        import datafusion
+
+        context = datafusion.SessionContext()
+        for name in TABLES:
+            context.register_parquet(name, str(Path(parquet) / f"{name}.parquet"))
+    else:
+        import lance_df
+
+        joins, limit = how
+        context = lance_df.connect(folder, partitioned_joins=joins, join_memory_limit=limit)
+    return context.sql
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--worker":
+        work(*sys.argv[2:])
+    else:
+        main()
