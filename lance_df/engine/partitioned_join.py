@@ -46,7 +46,7 @@ _REPARTITIONED: Final = (
 def join_by_partition(
     ctx: PlainSessionContext,
     statement: Statement,
-    frame: DataFrame,
+    planned: tuple[DataFrame, Any],
     plan_again: Callable[[], DataFrame],
     options: JoinOptions,
 ) -> DataFrame | None:
@@ -54,34 +54,33 @@ def join_by_partition(
 
     Parameters
     ----------
-    frame
-        The statement as it was planned.
+    planned
+        The statement as a frame, and the optimized plan of that.
     plan_again
         Plans the statement again, with ``statement.stand_ins`` as they are then.
     """
-    namespaces = [
-        table for table in statement.tables.values() if isinstance(table.provider.table, NamespaceSnapshot)
-    ]
-    plan = frame.optimized_logical_plan()
-    if not namespaces or "Join:" not in plan.display_indent():
+    if not any(isinstance(table.provider.table, NamespaceSnapshot) for table in statement.tables.values()):
+        return None
+    frame, plan = planned
+    if "Join:" not in plan.display_indent():
         return None
     if options.partitioned_joins == "never":
         statement.joins.append(JoinReport("joins", "partitioned joins are switched off"))
         return None
-    not_in = " IN (<subquery>)" in frame.logical_plan().display_indent()
-    analysis = divisible_parts(ctx, statement, plan, visible_scans(plan), not_in=not_in)
-    statement.joins += [JoinReport(join, f"not by partition: {why}") for join, why in analysis.refused]
-    chosen = list(_chosen(statement, analysis.parts, options))
-    if not chosen:
-        return None
+    chosen: list[tuple[Part, Units]] = []
     try:
+        not_in = " IN (<subquery>)" in frame.logical_plan().display_indent()
+        analysis = divisible_parts(ctx, statement, plan, visible_scans(plan), not_in=not_in)
+        statement.joins += [JoinReport(join, f"not by partition: {why}") for join, why in analysis.refused]
+        chosen += _chosen(statement, analysis.parts, options)
+        if not chosen:
+            return None
         found = _Rewriting(ctx, statement, plan, plan_again).frame(chosen, frame.schema())
     except Exception as err:  # noqa: BLE001 - whatever DataFusion does not take, the ordinary join stands
         statement.units.clear()
         statement.unit_frames.clear()
-        statement.joins += [
-            JoinReport(join, f"not by partition: {err}") for part, _ in chosen for join in part.joins
-        ]
+        joins = [join for part, _ in chosen for join in part.joins] or ["joins"]
+        statement.joins += [JoinReport(join, f"not by partition: {err}") for join in joins]
         return None
     for part, units in chosen:
         statement.joins += [JoinReport(join, _effect(part, units)) for join in part.joins]

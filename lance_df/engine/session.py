@@ -163,15 +163,20 @@ class LanceSession:
                 return PlainSessionContext.sql(self, query, options, param_values, **named_params)
 
         frame = plan()
-        if statement.tables and (scans := logical_scans(frame.optimized_logical_plan())):
-            if not (self._registered and evaluator().replaces(self._registered)):
-                _attach_hints(statement, scans)
-            if any(scan.is_blocked for scan in scans):
-                self._stand_in(statement, scans)
-                return LanceDataFrame(plan().df, (statement,))
-        if statement.tables:
+        if not statement.tables:
+            return LanceDataFrame(frame.df, (statement,))
+        optimized = frame.optimized_logical_plan()
+        scans = logical_scans(optimized)
+        # predicates prove nothing where functions of the user's have the names of built-in ones
+        can_prove = not (self._registered and evaluator().replaces(self._registered))
+        if scans and can_prove:
+            _attach_hints(statement, scans)
+        if any(scan.is_blocked for scan in scans):
+            self._stand_in(statement, scans)
+            frame = plan()
+        elif can_prove:
             how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
-            frame = join_by_partition(self, statement, frame, plan, how) or frame
+            frame = join_by_partition(self, statement, (frame, optimized), plan, how) or frame
         return LanceDataFrame(frame.df, (statement,))
 
     def _stand_in(self, statement: Statement, scans: list[LogicalScan]) -> None:
