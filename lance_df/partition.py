@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lance_df.namespace.partition_by import PartitionBy
-from lance_df.namespace.transforms import Transform, TransformKind
+from lance_df.namespace.spec.partition_by import PartitionBy
+from lance_df.namespace.spec.transforms import Transform, TransformKind
 
 __all__ = [
     "PartitionBy",

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from lance_df.api import directory_responses as responses
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from lance_df.namespace.directory import Directory
-from lance_df.namespace.directory_folders import holds_table
-from lance_df.namespace.directory_names import Parts, id_parts
-from lance_df.namespace.directory_tables import DirectoryTables, FoundTable
-from lance_df.namespace.json_arrow import schema_to_json
+from lance_df.namespace.directory.directory import Directory
+from lance_df.namespace.directory.folders import holds_table
+from lance_df.namespace.directory.names import Parts, id_parts
+from lance_df.namespace.directory.tables import DirectoryTables, FoundTable
+from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.sources import to_batches
 from lance_df.storage import Location, open_location
 from lance_df.table.refs import ResolvedRef

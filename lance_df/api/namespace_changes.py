@@ -15,10 +15,10 @@ from lance_df.api.row_filters import check_addressable
 from lance_df.engine.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
-from lance_df.namespace.changes import PendingChanges
-from lance_df.namespace.evolution import with_new_spec
-from lance_df.namespace.keyed_rows import Duplicates
-from lance_df.namespace.numbered_members import MEMBER, NumberedMembers
+from lance_df.namespace.changes.evolution import with_new_spec
+from lance_df.namespace.changes.keyed_rows import Duplicates
+from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
+from lance_df.namespace.changes.pending import PendingChanges
 from lance_df.sources import to_batches
 from lance_df.table.system_columns import ROW_ADDRESS
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from lance_df.api.merge_insert import MergeResult
     from lance_df.api.row_changes import DeleteResult, UpdateResult
-    from lance_df.namespace.changes import Upsert
-    from lance_df.namespace.delete import Deletion
-    from lance_df.namespace.partition_by import PartitionBy
+    from lance_df.namespace.changes.delete import Deletion
+    from lance_df.namespace.changes.pending import Upsert
+    from lance_df.namespace.changes.update import RowUpdate
     from lance_df.namespace.snapshot import NamespaceSnapshot
-    from lance_df.namespace.update import RowUpdate
+    from lance_df.namespace.spec.partition_by import PartitionBy
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 

@@ -11,13 +11,18 @@ from lance_df.api.schema_changes import AlterColumn, as_alteration, as_schema
 from lance_df.api.transforms import open_transform
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.namespace.column_changes import AlteredColumns, ComputedColumns, DroppedColumns, NullColumns
-from lance_df.namespace.numbered_members import NumberedMembers
-from lance_df.namespace.schema_publish import with_changed_columns
+from lance_df.namespace.changes.column_changes import (
+    AlteredColumns,
+    ComputedColumns,
+    DroppedColumns,
+    NullColumns,
+)
+from lance_df.namespace.changes.numbered_members import NumberedMembers
+from lance_df.namespace.changes.schema_publish import with_changed_columns
 from lance_df.udf import BatchUDF
 
 if TYPE_CHECKING:
-    from lance_df.namespace.column_changes import ColumnChange, Rows
+    from lance_df.namespace.changes.column_changes import ColumnChange, Rows
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.table.table import Table
 

@@ -11,18 +11,18 @@ import pyarrow.compute as pc
 
 from lance_df.api.directory_responses import DescribeNamespaceResponse, DescribeTableResponse
 from lance_df.errors import DatasetNotFoundError, NotFoundError
-from lance_df.namespace.directory_manifest import DirectoryManifest
-from lance_df.namespace.directory_names import folder_at, id_parts, joined
-from lance_df.namespace.json_arrow import schema_to_json
+from lance_df.namespace.directory.manifest import DirectoryManifest
+from lance_df.namespace.directory.names import folder_at, id_parts, joined
+from lance_df.namespace.health.orphans import ORPHAN_AGE
+from lance_df.namespace.health.repair import RepairOptions, repair_namespace
+from lance_df.namespace.health.verify import verify_namespace
 from lance_df.namespace.member import open_member
-from lance_df.namespace.orphans import ORPHAN_AGE
-from lance_df.namespace.repair import RepairOptions, repair_namespace
-from lance_df.namespace.verify import verify_namespace
+from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
-    from lance_df.namespace.findings import VerifyReport
-    from lance_df.namespace.repair_report import RepairReport
+    from lance_df.namespace.health.findings import VerifyReport
+    from lance_df.namespace.health.repair_report import RepairReport
     from lance_df.namespace.snapshot import NamespaceSnapshot
 
 

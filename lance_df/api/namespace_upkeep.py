@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.namespace.cleanup import clean_up
-from lance_df.namespace.compaction import MembersCompacted
-from lance_df.namespace.draft import Draft
-from lance_df.namespace.publish import publish
+from lance_df.namespace.changes.cleanup import clean_up
+from lance_df.namespace.changes.compaction import MembersCompacted
+from lance_df.namespace.changes.draft import Draft
+from lance_df.namespace.changes.publish import publish
 from lance_df.optimize import CompactionMetrics
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 

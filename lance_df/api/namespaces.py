@@ -18,10 +18,10 @@ from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
-from lance_df.namespace.namespace_schema import NamespaceSchema
-from lance_df.namespace.partition_by import PartitionBy, resolve_all
-from lance_df.namespace.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+from lance_df.namespace.spec.partition_by import PartitionBy, resolve_all
+from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.storage import open_location
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.schema_rules import check_schema

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import DatasetNotFoundError
+from lance_df.namespace.health.verify import verify_namespace, verify_table
 from lance_df.namespace.snapshot import holds_namespace
-from lance_df.namespace.verify import verify_namespace, verify_table
 from lance_df.storage import open_location
 from lance_df.table.open import open_table
 
 if TYPE_CHECKING:
-    from lance_df.namespace.findings import VerifyReport
+    from lance_df.namespace.health.findings import VerifyReport
 
 
 def verify(

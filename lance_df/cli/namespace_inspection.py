@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from lance_df.cli.inspection import Section
 from lance_df.errors import InvalidInputError
-from lance_df.namespace.history_table import HistoryTable
-from lance_df.namespace.partition_tables import PartitionsTable, SpecsTable
-from lance_df.namespace.runtime_properties import values_as_text
+from lance_df.namespace.metadata.history import HistoryTable
+from lance_df.namespace.metadata.partitions import PartitionsTable, SpecsTable
+from lance_df.namespace.metadata.runtime_properties import values_as_text
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
-    from lance_df.namespace.metadata_tables import MetadataTable
+    from lance_df.namespace.metadata.tables import MetadataTable
     from lance_df.storage import Location
 
 # of the partitions; not what is the same for all, or can be told from the id

@@ -49,7 +49,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what was done."""
-    from lance_df.namespace.repair import RepairOptions, repair_namespace  # loads DataFusion
+    from lance_df.namespace.health.repair import RepairOptions, repair_namespace  # loads DataFusion
 
     try:
         age = dt.timedelta(days=options.older_than_days)

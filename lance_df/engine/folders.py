@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from lance_df.engine.parts import PartSource
 from lance_df.engine.source import TableSource
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
-from lance_df.namespace.directory_manifest import DirectoryManifest
-from lance_df.namespace.directory_names import Parts, folder_at, joined
+from lance_df.namespace.directory.manifest import DirectoryManifest
+from lance_df.namespace.directory.names import Parts, folder_at, joined
+from lance_df.namespace.health.orphans import is_member_folder
 from lance_df.namespace.manifest_table import NAMESPACE, TABLE
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
-from lance_df.namespace.orphans import is_member_folder
 from lance_df.namespace.snapshot import holds_namespace
 from lance_df.storage import Location
 from lance_df.table.parallel import map_reads

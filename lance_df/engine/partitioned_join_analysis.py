@@ -7,7 +7,7 @@ one value; an aggregation or a window by functions of the columns that it groups
 fills up with NULLs tells nothing of the side that is missing, so only columns of the preserved side say
 afterwards to which value a row belongs.
 
-Which functions follow from partition values is the question of `lance_df.namespace.join_compatibility`.
+Which functions follow from partition values is the question of `lance_df.namespace.joins.compatibility`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import pyarrow as pa
 from lance_df.compute.compat import Expr, PlainSessionContext, not_in_shows, plan_schema, variant
 from lance_df.engine.hints import scan_condition
 from lance_df.engine.plan_walk import LogicalScan
-from lance_df.namespace.join_compatibility import Grouping, JoinSide, common_grouping
-from lance_df.namespace.join_key_types import keeps_apart, key_class
-from lance_df.namespace.pruning import kept_members
+from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_grouping
+from lance_df.namespace.joins.key_types import keeps_apart, key_class
+from lance_df.namespace.pruning.kept_members import kept_members
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import DatasetNotFoundError
-from lance_df.namespace.history_table import HistoryTable
+from lance_df.namespace.metadata.history import HistoryTable
+from lance_df.namespace.metadata.partitions import FilesTable, PartitionsTable, SpecsTable
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
-from lance_df.namespace.partition_tables import FilesTable, PartitionsTable, SpecsTable
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from lance_df.engine.source import TableSource
-    from lance_df.namespace.metadata_tables import MetadataTable
+    from lance_df.namespace.metadata.tables import MetadataTable
 
     Part: TypeAlias = Table | MetadataTable
 

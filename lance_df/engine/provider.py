@@ -36,7 +36,7 @@ from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from lance_df.engine.plan_walk import LogicalScan
-    from lance_df.namespace.metadata_tables import MetadataTable
+    from lance_df.namespace.metadata.tables import MetadataTable
     from lance_df.table.scan_plan import ScanTask
 
     Scanned: TypeAlias = Table | NamespaceSnapshot | MetadataTable

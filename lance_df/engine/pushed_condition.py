@@ -8,7 +8,7 @@ import numpy as np
 
 from lance_df.engine.query import scan_with_sql
 from lance_df.expr.nodes import And, Literal
-from lance_df.namespace.pruning import KeptMembers
+from lance_df.namespace.pruning.kept_members import KeptMembers
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:

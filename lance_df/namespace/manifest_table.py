@@ -25,8 +25,8 @@ from lance_df.namespace.manifest_rows import NAMESPACE as NAMESPACE
 from lance_df.namespace.manifest_rows import TABLE as TABLE
 from lance_df.namespace.manifest_rows import ManifestRows
 from lance_df.namespace.names import MANIFEST_FOLDER
-from lance_df.namespace.namespace_schema import SCHEMA_KEY, NamespaceSchema
-from lance_df.namespace.partition_spec import PartitionSpecs
+from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
+from lance_df.namespace.spec.partition_spec import PartitionSpecs
 from lance_df.table.caches import LruCache
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.row_set import RowSet

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import Operation
     from lance_df.format.schema import Schema
-    from lance_df.namespace.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
 

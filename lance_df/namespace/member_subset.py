@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.snapshot import NamespaceSnapshot
-from lance_df.namespace.spec_members import members_by_spec
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_counts import live_rows
 from lance_df.table.scan_plan import Count
@@ -16,7 +16,7 @@ from lance_df.table.scan_plan import Count
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_df.namespace.pruning import KeptMembers
+    from lance_df.namespace.pruning.kept_members import KeptMembers
     from lance_df.table.scan_plan import ScanRequest, SpecReport
 
 

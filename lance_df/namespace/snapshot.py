@@ -14,11 +14,11 @@ from lance_df.namespace.joined_members import JoinedMembers
 from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
 from lance_df.namespace.member import in_columns_of
 from lance_df.namespace.names import MANIFEST_FOLDER
-from lance_df.namespace.namespace_schema import SCHEMA_KEY
-from lance_df.namespace.partition_spec import KEY_PREFIX
-from lance_df.namespace.pruning import KeptMembers, kept_members
-from lance_df.namespace.pruning_report import manifest_query, spec_reports
+from lance_df.namespace.pruning.kept_members import KeptMembers, kept_members
+from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports
 from lance_df.namespace.published import are_pinned, members_at
+from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
+from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.table.caches import LruCache
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan

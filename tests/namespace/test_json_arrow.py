@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.namespace.json_arrow import schema_from_json, schema_to_json, type_from_json, type_to_json
+from lance_df.namespace.spec.json_arrow import schema_from_json, schema_to_json, type_from_json, type_to_json
 
 ITEM = pa.field("item", pa.int32(), nullable=False, metadata={"lance:field_id": "7"})
 TYPES = [

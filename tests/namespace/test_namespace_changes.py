@@ -14,7 +14,7 @@ import lance_df
 from lance_df import partition
 from lance_df.compute.evaluator import evaluator
 from lance_df.errors import ColumnNotFoundError, ConflictError, InvalidInputError
-from lance_df.namespace.draft import Draft
+from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.manifest_table import NamespaceManifest
 
 pytestmark = pytest.mark.engine

@@ -21,7 +21,8 @@ from lance_df.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from lance_df.namespace import member, schema_publish
+from lance_df.namespace import member
+from lance_df.namespace.changes import schema_publish
 from lance_df.namespace.manifest_table import NamespaceManifest
 
 pytestmark = pytest.mark.engine

@@ -20,7 +20,7 @@ from writer_orders import LIST, PUT, Orders, Turns
 
 import lance_df
 from lance_df.errors import CommitStateUnknownError, LanceError
-from lance_df.namespace import publish
+from lance_df.namespace.changes import publish
 from lance_df.table.commit import publish as table_publish
 from lance_df.table.commit.options import CommitOptions
 

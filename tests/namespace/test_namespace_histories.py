@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lance_df
-from lance_df.namespace.spec_members import members_by_spec
+from lance_df.namespace.pruning.spec_members import members_by_spec
 
 pytestmark = pytest.mark.engine
 

@@ -12,7 +12,7 @@ import pytest
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.namespace import publish, routing
+from lance_df.namespace.changes import publish, routing
 from lance_df.namespace.manifest_rows import ManifestRows, take_rows
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.names import partition_names

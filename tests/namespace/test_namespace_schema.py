@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lance_df.errors import AlreadyExistsError, ColumnNotFoundError, CorruptDataError, InvalidInputError
-from lance_df.namespace.column_changes import AlteredColumns, DroppedColumns, NullColumns
-from lance_df.namespace.namespace_schema import NamespaceSchema
+from lance_df.namespace.changes.column_changes import AlteredColumns, DroppedColumns, NullColumns
+from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.table.evolution.alter_columns import Alteration
 
 NESTED = pa.schema(

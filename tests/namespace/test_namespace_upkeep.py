@@ -12,7 +12,7 @@ import pytest
 import lance_df
 from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.format.operations import UpdateConfig
-from lance_df.namespace import compaction
+from lance_df.namespace.changes import compaction
 from lance_df.optimize import CompactionMetrics
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.options import CommitOptions

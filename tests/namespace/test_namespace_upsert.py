@@ -11,7 +11,7 @@ import pytest
 import lance_df
 from lance_df import partition
 from lance_df.errors import ColumnNotFoundError, ConflictError, InvalidInputError, UnsupportedFeatureError
-from lance_df.namespace import keyed_rows
+from lance_df.namespace.changes import keyed_rows
 
 pytestmark = pytest.mark.engine
 

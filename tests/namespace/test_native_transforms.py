@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lance_df.compute.evaluator import evaluator
-from lance_df.namespace.native_transforms import native_values
-from lance_df.namespace.transforms import CALENDAR_PARTS, Transform, TransformKind
+from lance_df.namespace.spec.native_transforms import native_values
+from lance_df.namespace.spec.transforms import CALENDAR_PARTS, Transform, TransformKind
 
 pytestmark = pytest.mark.engine
 

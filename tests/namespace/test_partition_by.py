@@ -5,10 +5,10 @@ import pytest
 
 from lance_df import partition
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
-from lance_df.namespace.namespace_schema import NamespaceSchema
-from lance_df.namespace.partition_by import parse_partition_by, resolve_all
-from lance_df.namespace.partition_spec import PartitionSpec, PartitionSpecs
-from lance_df.namespace.transforms import Transform, TransformKind
+from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+from lance_df.namespace.spec.partition_by import parse_partition_by, resolve_all
+from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+from lance_df.namespace.spec.transforms import Transform, TransformKind
 
 pytestmark = pytest.mark.engine
 

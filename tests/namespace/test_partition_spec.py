@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
-from lance_df.namespace.partition_spec import PartitionField, PartitionSpec, PartitionSpecs
-from lance_df.namespace.transforms import Transform, TransformKind
+from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpec, PartitionSpecs
+from lance_df.namespace.spec.transforms import Transform, TransformKind
 
 IDENTITY, YEAR = Transform(TransformKind.IDENTITY), Transform(TransformKind.YEAR)
 EVENT_DATE = PartitionField("event_date", (1,), IDENTITY, None, pa.date32())

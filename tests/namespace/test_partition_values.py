@@ -10,9 +10,9 @@ import pytest
 
 from lance_df import partition
 from lance_df.errors import InvalidInputError
-from lance_df.namespace.namespace_schema import NamespaceSchema
-from lance_df.namespace.partition_by import resolve_all
-from lance_df.namespace.partition_values import partition_values
+from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+from lance_df.namespace.spec.partition_by import resolve_all
+from lance_df.namespace.spec.partition_values import partition_values
 
 pytestmark = pytest.mark.engine
 

@@ -14,12 +14,12 @@ from lance_df.expr.evaluate import evaluate, gather_columns
 from lance_df.expr.literals import compare, is_in
 from lance_df.expr.nodes import And, Column, IsNull, Literal, Not, Operator, Or, Unknown
 from lance_df.expr.walk import columns
-from lance_df.namespace.namespace_schema import NamespaceSchema
-from lance_df.namespace.partition_by import resolve_all
-from lance_df.namespace.partition_spec import PartitionSpec, PartitionSpecs
-from lance_df.namespace.partition_values import partition_values
-from lance_df.namespace.pruning import judged_members
-from lance_df.namespace.pruning import kept_members as kept_by_condition
+from lance_df.namespace.pruning.kept_members import judged_members
+from lance_df.namespace.pruning.kept_members import kept_members as kept_by_condition
+from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+from lance_df.namespace.spec.partition_by import resolve_all
+from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+from lance_df.namespace.spec.partition_values import partition_values
 
 pytestmark = pytest.mark.engine
 

@@ -13,9 +13,9 @@ from lance_df.errors import CorruptDataError, InvalidInputError, LanceError
 from lance_df.expr.literals import compare, is_in
 from lance_df.expr.nodes import And, Column, IsNull, Literal, Not, Operator, Or, Unknown
 from lance_df.expr.terms import Call, Value
-from lance_df.namespace.namespace_schema import NamespaceSchema
-from lance_df.namespace.partition_by import resolve_all
-from lance_df.namespace.partition_values import partition_values
+from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+from lance_df.namespace.spec.partition_by import resolve_all
+from lance_df.namespace.spec.partition_values import partition_values
 
 pytestmark = pytest.mark.engine
 

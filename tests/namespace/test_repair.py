@@ -23,8 +23,8 @@ from lance_df.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from lance_df.namespace import repair as repair_module
-from lance_df.namespace.repair_report import RepairKind
+from lance_df.namespace.health import repair as repair_module
+from lance_df.namespace.health.repair_report import RepairKind
 
 ROWS = pa.table(
     {

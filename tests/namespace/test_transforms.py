@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lance_df.errors import InvalidInputError
-from lance_df.namespace.transforms import Transform, TransformKind
+from lance_df.namespace.spec.transforms import Transform, TransformKind
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import lance_df
 from lance_df import PartitionedNamespace
 from lance_df.errors import CorruptDataError, DatasetNotFoundError, NotFoundError
-from lance_df.namespace.findings import ProblemKind, Severity
+from lance_df.namespace.health.findings import ProblemKind, Severity
 
 ROWS = pa.table(
     {

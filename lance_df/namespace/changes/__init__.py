@@ -1,0 +1,1 @@
+"""Changes of many members that show at once."""

@@ -1,0 +1,94 @@
+"""Give partitions new rows, which are in data files already: after those that are there, or instead."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lance_df.errors import LanceError
+from lance_df.format.operations import Append, Overwrite
+from lance_df.namespace.changes.publish import map_commits
+from lance_df.namespace.member import commit_to_member, create_member
+from lance_df.table.base_paths import DATA_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_df.format.schema import Schema
+    from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.changes.routing import WrittenPartition
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage import Location
+    from lance_df.storage.unsynced import Unsynced
+
+
+class NewRows:
+    """The change that adds rows to partitions of one spec version, or replaces what is in them.
+
+    By the time of publishing there may be a newer spec, but rows may be partitioned by any version.
+
+    Parameters
+    ----------
+    columns
+        The schema of members, with its field ids.
+    unsynced
+        Knows the files of the rows that are not durable yet.
+    replaces
+        Whether the rows replace those of their partitions.
+    """
+
+    def __init__(
+        self,
+        spec: PartitionSpec,
+        columns: Schema,
+        written: Sequence[WrittenPartition],
+        *,
+        unsynced: Unsynced,
+        replaces: bool = False,
+    ) -> None:
+        self._spec = spec
+        self._columns = columns
+        self._written = written
+        self._unsynced = unsynced
+        self._replaces = replaces
+        self._left: dict[str, Location] = {}
+
+    def apply(self, draft: Draft) -> None:
+        """Make a version of each member that has the rows."""
+        # versions of members that are there are seen by whoever reads these alone
+        self._unsynced.sync()
+        members = draft.members_for(self._spec, self._written)
+        map_commits(self._commit, zip(self._written, members, strict=True))
+        self._unsynced.sync()
+
+    def tidy(self) -> None:
+        """Remove the folders of tables that somebody else made first."""
+        for folder in self._left.values():
+            with suppress(LanceError):
+                folder.remove_tree()
+
+    def _commit(self, pair: tuple[WrittenPartition, DraftMember]) -> None:
+        partition, member = pair
+        if partition.place.folder.path != member.folder.path:
+            self._move_files(partition, member.folder)
+        if partition.made is None or partition.made[0] != member.version:
+            partition.made = member.version, self._version_with(partition, member)
+        member.version = partition.made[1]
+
+    def _version_with(self, partition: WrittenPartition, member: DraftMember) -> int:
+        fragments = tuple(partition.fragments)
+        if not member.version:
+            return create_member(member.folder, self._columns, fragments, self._unsynced)
+        operation = Overwrite(fragments, self._columns) if self._replaces else Append(fragments)
+        return commit_to_member(member.folder, member.version, operation)
+
+    def _move_files(self, partition: WrittenPartition, folder: Location) -> None:
+        """Take data files along to the table that somebody else made for the same values meanwhile."""
+        former = partition.place.folder
+        for fragment in partition.fragments:
+            for file in fragment.files:
+                (folder / DATA_DIR / file.path).put((former / DATA_DIR / file.path).read())
+        # other changes of the same transaction may have files there, too
+        self._left[former.path] = former
+        partition.place, partition.made = dataclasses.replace(partition.place, folder=folder), None

@@ -1,0 +1,83 @@
+"""Compact the member tables of a namespace, and show all of them compacted at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_df.errors import CommitStateUnknownError
+from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member, open_member
+from lance_df.table.maintenance.compaction import commit_rewrites, remove_files, rewrite, with_zone_maps
+from lance_df.table.maintenance.compaction_options import compaction_options
+from lance_df.table.maintenance.compaction_plan import plan_compaction
+
+if TYPE_CHECKING:
+    from lance_df.format.operations import RewriteGroup
+    from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.table.table import Table
+
+# Each needs the memory of a scan, and uses several cores already.
+_MEMBERS_AT_ONCE: Final = 4
+
+
+class MembersCompacted:
+    """The change that compacts members; those that are in shape stay at their versions.
+
+    Parameters
+    ----------
+    options
+        Those of `CompactionOptions` by name; what is None comes from the configuration of each member.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._made: dict[tuple[str, int], tuple[int, list[RewriteGroup]]] = {}
+        self._states: list[tuple[str, int]] = []
+
+    @property
+    def groups(self) -> list[RewriteGroup]:
+        """What was rewritten when the change was made last."""
+        return [group for state in self._states for group in self._made[state][1]]
+
+    def apply(self, draft: Draft) -> None:
+        """Make a compacted version of each member that is not in shape."""
+        members = draft.members_that_may_match(None)
+        self._states = [(member.folder.path, member.version) for member in members]
+        with ThreadPoolExecutor(_MEMBERS_AT_ONCE) as pool:
+            list(pool.map(lambda member: self._compact(member, draft.manifest.schema), members))
+        for member, state in zip(members, self._states, strict=True):
+            member.version = self._made[state][0]
+
+    def tidy(self) -> None:
+        """Nothing is left behind."""
+
+    def _compact(self, member: DraftMember, schema: NamespaceSchema) -> None:
+        state = member.folder.path, member.version
+        if state not in self._made:
+            table = open_member(member.folder, member.version)
+            # columns that it has values of, and does not know, would be left out
+            check_columns(schema, table)
+            groups: list[RewriteGroup] = []
+            try:
+                self._made[state] = self._committed(table, groups), groups
+            except CommitStateUnknownError:
+                raise
+            except BaseException:
+                remove_files(table, groups)
+                raise
+
+    def _committed(self, table: Table, groups: list[RewriteGroup]) -> int:
+        """Rewrite what is to be, fill ``groups`` with that, and return the version that has it."""
+        options = compaction_options(table, self._options)
+        for fragment_ids in plan_compaction(table, options):
+            groups.append(rewrite(table, fragment_ids, options))  # noqa: PERF401 - kept when one fails
+        if not groups:
+            return table.version
+
+        def commit(base: Table) -> Table:
+            compacted = commit_rewrites(base, groups, commit_options=MEMBER_COMMIT)
+            return with_zone_maps(base, compacted, groups, commit_options=MEMBER_COMMIT)
+
+        return commits_to_member(table.location, table.version, commit)

@@ -1,0 +1,169 @@
+"""A namespace with changes that nobody sees yet: members at newer versions, and new members.
+
+Changes are made one after the other, each on what those before it made. All show at once when the draft is
+published, by one commit to ``__manifest``; one that is not published leaves versions that nobody reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.expr.bounds import Match
+from lance_df.namespace.changes.partition_index import PartitionIndex
+from lance_df.namespace.pruning.kept_members import judged_members
+from lance_df.namespace.pruning.spec_members import spec_numbers
+from lance_df.namespace.published import Member, members_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from lance_df.expr.nodes import Predicate
+    from lance_df.namespace.changes.routing import WrittenPartition
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage import Location
+
+
+@dataclass(slots=True)
+class DraftMember:
+    """A member table in a draft.
+
+    Attributes
+    ----------
+    version
+        That has the changes so far; 0 for a table that is to be made.
+    turn
+        Of the changes that make it.
+    published
+        The row of ``__manifest``; None for a new partition.
+    base
+        The published version.
+    """
+
+    folder: Location
+    version: int
+    turn: int = 0
+    published: Member | None = None
+    base: int = 0
+
+
+class NeedsOwnDraftError(Exception):
+    """Changes refer to a partition that others in the same draft make."""
+
+
+class Draft:
+    """Changes on top of one version of a namespace. Several threads may change different members at once.
+
+    Several transactions may share a draft, one after the other: each takes a turn of its own.
+    """
+
+    def __init__(self, root: Location, manifest: NamespaceManifest) -> None:
+        self.root = root
+        self.manifest = manifest
+        self._indexes: dict[int, PartitionIndex] = {}
+        self._known: dict[str, DraftMember] = {}
+        self._new: dict[int, dict[bytes, tuple[WrittenPartition, DraftMember]]] = {}
+        self._turn = 0
+        self._versions: dict[str, int] = {}
+
+    def begin_turn(self) -> None:
+        """Begin with the changes of another transaction."""
+        self._turn += 1
+        self._versions = {name: member.version for name, member in self._known.items()}
+
+    def undo_turn(self) -> None:
+        """Take back what was changed since the turn began."""
+        for name, member in self._known.items():
+            member.version = self._versions.get(name, member.base)
+        for spec_id, new in self._new.items():
+            self._new[spec_id] = {key: each for key, each in new.items() if each[1].turn != self._turn}
+
+    def members_for(self, spec: PartitionSpec, partitions: Sequence[WrittenPartition]) -> list[DraftMember]:
+        """Return the member of each partition of a spec version; new ones where there are none yet."""
+        new = self._new.setdefault(spec.id, {})
+        found: list[DraftMember] = []
+        for partition, member in zip(partitions, self._index(spec).find(partitions), strict=True):
+            if member is not None:
+                found.append(self._member(member))
+                continue
+            fresh = DraftMember(partition.place.folder, 0, self._turn)
+            found.append(self._own(new.setdefault(partition.key, (partition, fresh))[1]))
+        return found
+
+    def members_that_may_match(self, predicate: Predicate | None) -> list[DraftMember]:
+        """Return the members that may have rows for which a predicate is true; None stands for all rows."""
+        kept = np.ones(len(self.manifest.members), dtype=np.bool_)
+        if predicate is not None:
+            kept = judged_members(self.manifest, predicate) != Match.CANNOT
+        return self.members_at(kept)
+
+    def members_at(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
+        """Return those of ``manifest.members`` that are marked, and all that are new in this draft."""
+        new = [self._own(member) for added in self._new.values() for _, member in added.values()]
+        return [*self._published(kept), *new]
+
+    def members_of_other_specs(self, spec: PartitionSpec) -> list[DraftMember]:
+        """Return the members whose rows were partitioned by another spec version."""
+        return self._published(spec_numbers(self.manifest) != spec.id)
+
+    def publish(self) -> NamespaceManifest:
+        """Make the changes visible in one commit; return the namespace as it is, if there are none.
+
+        Raises
+        ------
+        RetryableConflictError
+            Another version was published meanwhile.
+        CommitStateUnknownError
+            It is not known whether the changes were published.
+        """
+        added = [
+            self._indexes[spec_id].rows_of(
+                [(partition, member.version) for partition, member in new.values()]
+            )
+            for spec_id, new in self._new.items()
+            if new
+        ]
+        moved = {
+            member.published.object_id: member.version
+            for member in self._known.values()
+            if member.published is not None and member.version != member.base
+        }
+        if not added and not moved:
+            return self.manifest
+        return self.manifest.changed(
+            pa.concat_tables([self.manifest.table.arrow_schema.empty_table(), *added]), moved
+        )
+
+    def _index(self, spec: PartitionSpec) -> PartitionIndex:
+        if spec.id not in self._indexes:
+            self._indexes[spec.id] = PartitionIndex(self.root, self.manifest, spec)
+        return self._indexes[spec.id]
+
+    def _published(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
+        return [self._member(member) for member in members_at(self.root, self.manifest, np.flatnonzero(kept))]
+
+    def _member(self, member: Member) -> DraftMember:
+        known = self._known.get(member.object_id)
+        if known is None:
+            version = member.version_of_main()
+            known = DraftMember(member.folder, version, published=member, base=version)
+            self._known[member.object_id] = known
+        return known
+
+    def _own(self, member: DraftMember) -> DraftMember:
+        """Return a new member, if the changes of this turn make it.
+
+        Raises
+        ------
+        NeedsOwnDraftError
+            Those of another turn do.
+        """
+        if member.turn != self._turn:
+            raise NeedsOwnDraftError
+        return member

@@ -1,0 +1,225 @@
+"""Rows that stand for themselves by a key, and where in a namespace rows with their keys are.
+
+A row of an old key may be in any partition, of any spec version. Where partition fields are computed from
+key columns only, the keys tell which partitions can have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.pruning.spec_members import members_by_spec
+from lance_df.namespace.spec.partition_values import partition_values
+from lance_df.table.changes.key_index import KeyIndex
+from lance_df.table.changes.key_values import is_comparable
+from lance_df.table.changes.matching import key_hint
+from lance_df.table.conform import conform, schema_to_write
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.partition_spec import PartitionField
+    from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.scan_plan import ScanTask
+    from lance_df.table.table import Table
+
+
+class Duplicates(StrEnum):
+    """What happens when several rows have one key."""
+
+    ERROR = "error"
+    FIRST = "first"
+    LAST = "last"
+
+
+class KeyedRows:
+    """Whole rows in memory, of which no two have the same key. A key with a null in it is no other's equal.
+
+    Attributes
+    ----------
+    rows
+        In the columns of the namespace.
+    """
+
+    def __init__(self, rows: pa.Table, names: tuple[str, ...]) -> None:
+        self.rows = rows
+        self._names = names
+        self._keys = _arrays(rows, names)
+        self._index = KeyIndex(self._keys)
+        self._found: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        schema: NamespaceSchema,
+        names: tuple[str, ...],
+        data_schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        duplicates: Duplicates,
+    ) -> KeyedRows:
+        """Bring data into the columns of a namespace, and see that keys are distinct.
+
+        Raises
+        ------
+        InvalidInputError
+            Data that does not fit, or lacks columns; several rows of one key, if these are an error.
+        UnsupportedFeatureError
+            A key of a type that cannot be one.
+        """
+        columns = schema_to_write(data_schema, schema.columns)
+        if columns.fields != schema.columns.fields:
+            missing = [field.name for field in schema.columns.fields if field not in columns.fields]
+            raise InvalidInputError(
+                f"rows are replaced as a whole, so all columns are needed; {missing[0]!r} is not complete"
+            )
+        arrow = columns.to_arrow()
+        whole = [pa.RecordBatch.from_arrays(conform(batch, columns), schema=arrow) for batch in batches]
+        rows = pa.Table.from_batches(whole, arrow)
+        for name in names:
+            if not is_comparable(rows.schema.field(name).type):
+                raise UnsupportedFeatureError(
+                    f"key column {name!r} is of type {rows.schema.field(name).type}, which cannot be a key"
+                )
+        return cls(_with_distinct_keys(rows, names, duplicates), names)
+
+    def candidates(self, draft: Draft) -> list[DraftMember]:
+        """Return the members that may have rows of the keys."""
+        return draft.members_at(_may_have(draft.manifest, self._names, self._complete_keys()))
+
+    def find(self, tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
+        """Yield places of tables, and addresses of rows there that have one of the keys."""
+        tasks: list[ScanTask] = []
+        found: list[list[npt.NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in tables]
+        if len(self._index):
+            request = ScanRequest(
+                columns=self._names, hint=key_hint(self._names, self._index), with_row_address=True
+            )
+            tasks = [
+                _PairsTask(task, self._index, number)
+                for number, table in enumerate(tables)
+                for task in plan_scan(table, request).tasks
+            ]
+        with closing(run_tasks(tasks)) as batches:
+            for batch in batches:
+                numbers, rows, addresses = (column.to_numpy() for column in batch.columns)
+                found[numbers[0]].append(rows)
+                yield int(numbers[0]), addresses
+        for table, rows_found in zip(tables, found, strict=True):
+            self._found[table.location.path, table.version] = np.unique(np.concatenate(rows_found))
+
+    def num_found(self, states: Iterable[tuple[str, int]]) -> int:
+        """Return how many of the rows were found, by the folders and versions that were looked into."""
+        found = [self._found[state] for state in states if state in self._found]
+        return len(np.unique(np.concatenate(found))) if found else 0
+
+    def _complete_keys(self) -> list[pa.Array]:
+        valid = np.logical_and.reduce([key.is_valid().to_numpy(zero_copy_only=False) for key in self._keys])
+        return [key.filter(pa.array(valid)) for key in self._keys]
+
+
+@dataclass(frozen=True, slots=True)
+class _PairsTask:
+    """A task that looks keys up where they are read, and yields where they are. A `ScanTask`."""
+
+    task: ScanTask
+    index: KeyIndex
+    number: int
+
+    @property
+    def num_rows(self) -> int:
+        return self.task.num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        return self.task.num_bytes
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.task.read():
+            *keys, addresses = batch.columns
+            rows, positions = self.index.pairs(keys)
+            if len(rows):
+                columns = [
+                    pa.repeat(pa.scalar(self.number), len(rows)),
+                    pa.array(rows),
+                    addresses.take(pa.array(positions)),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, ["number", "row", "address"])
+
+
+def _arrays(rows: pa.Table, names: Sequence[str]) -> list[pa.Array]:
+    try:
+        columns = [rows.column(name) for name in names]
+        return [
+            pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            for column in columns
+        ]
+    except pa.ArrowInvalid as err:
+        raise InvalidInputError(f"the keys are too large for one array: {err}") from err
+
+
+def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplicates) -> pa.Table:
+    """Return one row of each key, and all without a complete key."""
+    keys = _arrays(rows, names)
+    numbers, positions = KeyIndex(keys).pairs(keys)
+    others = np.flatnonzero(numbers != positions)
+    if not len(others):
+        return rows
+    if duplicates is Duplicates.ERROR:
+        first = int(positions[others[0]])
+        key = ", ".join(f"{name} = {keys[place][first].as_py()!r:.60}" for place, name in enumerate(names))
+        raise InvalidInputError(
+            f"several rows have the key {key}; it must be clear which of them counts: pass duplicates='last' "
+            "or 'first', or leave the others out"
+        )
+    chosen = np.arange(rows.num_rows)
+    pick = np.maximum if duplicates is Duplicates.LAST else np.minimum
+    pick.at(chosen, positions, numbers)
+    return rows.filter(pa.array(chosen == np.arange(rows.num_rows)))
+
+
+def _may_have(
+    manifest: NamespaceManifest, names: Sequence[str], keys: Sequence[pa.Array]
+) -> npt.NDArray[np.bool_]:
+    """Return which of ``manifest.members`` may have rows of some keys."""
+    by_id = {manifest.schema.columns.field(name).id: key for name, key in zip(names, keys, strict=True)}
+    kept = np.ones(len(manifest.members), dtype=np.bool_)
+    for members in members_by_spec(manifest):
+        wanted: list[pa.Array] = []
+        own: list[pa.Array] = []
+        for field in members.spec.fields:
+            values = _values(field, by_id)
+            if values is not None:
+                wanted.append(values)
+                own.append(members.values[field.column])
+        if wanted:
+            found = pc.is_in(value_keys(own), pc.unique(value_keys(wanted)))
+            kept[members.places] = found.to_numpy(zero_copy_only=False)
+    return kept
+
+
+def _values(field: PartitionField, keys: dict[int, pa.Array]) -> pa.Array | None:
+    """Return the partition values of keys; None where keys do not say them."""
+    columns = [keys.get(field_id) for field_id in field.source_ids]
+    known = [column for column in columns if column is not None]
+    # an expression may tell -0.0 from 0.0, and one NaN from another, which are equal as keys
+    is_exact = field.transform is not None or not any(pa.types.is_floating(each.type) for each in known)
+    if len(known) == len(columns) and is_exact:
+        with suppress(InvalidInputError):
+            return partition_values(field, known)
+    return None

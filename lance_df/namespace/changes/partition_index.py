@@ -1,0 +1,213 @@
+"""Find the tables and namespaces of partitions by their values, and describe new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.manifest_table import NAMESPACE, TABLE
+from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, partition_names, table_folder
+from lance_df.namespace.pruning.spec_members import members_by_spec
+from lance_df.namespace.published import Member as Member
+from lance_df.namespace.published import members_at
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.namespace.changes.routing import WrittenPartition
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage import Location
+
+_KEY: Final = pa.large_binary()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of a partition's table, and the last parts of the names of the namespaces above it."""
+
+    folder: Location
+    path: tuple[str, ...]
+
+
+class PartitionIndex:
+    """The partitions of one spec version, in one version of a namespace."""
+
+    def __init__(self, root: Location, manifest: NamespaceManifest, spec: PartitionSpec) -> None:
+        self._root = root
+        self._manifest = manifest
+        self._spec = spec
+        self._known = known_partitions(manifest, spec)
+        self._columns = [field.column for field in spec.fields]
+        self._levels = range(1, len(self._columns) + 1)
+        self._new_places: dict[bytes, Place] = {}
+        self._new_segments: list[dict[bytes, str]] = [{} for _ in self._levels]
+
+    def place(self, values: pa.RecordBatch) -> list[Place]:
+        """Return where the tables of partitions are; a new place, the same from then on, where there is none.
+
+        Parameters
+        ----------
+        values
+            Distinct partition values, one row for each partition.
+        """
+        keys = value_keys(values.columns)
+        members = self._members(self._known.members(keys))
+        new = np.flatnonzero([member is None for member in members])
+        places = iter(self._new(keys.take(pa.array(new)), values.take(pa.array(new))))
+        return [next(places) if member is None else _place_of(member) for member in members]
+
+    def find(self, partitions: Sequence[WrittenPartition]) -> list[Member | None]:
+        """Return the member of each partition, None where there is none."""
+        keys = pa.array([partition.key for partition in partitions], _KEY)
+        return self._members(self._known.members(keys))
+
+    def rows_of(self, fresh: Sequence[tuple[WrittenPartition, int]]) -> pa.Table:
+        """Return the rows of ``__manifest`` for new partitions and the versions of their tables.
+
+        A namespace for each level of the spec that there is not yet, and below the last one the table.
+        """
+        if not fresh:
+            return self._manifest.table.arrow_schema.empty_table()
+        values = pa.Table.from_batches([partition.values for partition, _ in fresh]).combine_chunks()
+        columns = [values[name].chunk(0) for name in self._columns]
+        parents = pa.array([self._spec.name] * len(fresh), pa.string())
+        rows = []
+        for level in self._levels:
+            segments = pa.array([partition.place.path[level - 1] for partition, _ in fresh], pa.string())
+            keys = value_keys(columns[:level])
+            known = self._known.namespaces(level, keys)
+            first, of_first = _distinct(keys)
+            names = pc.coalesce(known, pc.binary_join_element_wise(parents, segments, SEPARATOR))
+            is_new = pc.is_null(known).take(first)
+            new, parents = first.filter(is_new), names.take(first).take(of_first)
+            rows.append(
+                self._rows(NAMESPACE, parents.take(new), [each.take(new) for each in columns[:level]])
+            )
+        names = pc.binary_join_element_wise(parents, MEMBER_NAME, SEPARATOR)
+        locations = pa.array([partition.place.folder.name for partition, _ in fresh], pa.string())
+        versions = pa.array([version for _, version in fresh], pa.uint64())
+        rows.append(self._rows(TABLE, names, columns, location=locations, read_version=versions))
+        return pa.concat_tables(rows)
+
+    def _rows(
+        self, object_type: str, names: pa.Array, values: Sequence[pa.Array], **columns: pa.Array
+    ) -> pa.Table:
+        """Return rows that have the first values, so many as their level, of partitions."""
+        given = {
+            "object_id": names,
+            "object_type": pa.repeat(object_type, len(names)),
+            "metadata": pa.repeat("{}", len(names)),
+            **dict(zip(self._columns, values, strict=False)),
+            **columns,
+        }
+        schema = self._manifest.table.arrow_schema
+        return pa.table([given.get(field.name, pa.nulls(len(names), field.type)) for field in schema], schema)
+
+    def _members(self, places: npt.NDArray[np.intp]) -> list[Member | None]:
+        """Return members by their places, None for -1."""
+        members = iter(members_at(self._root, self._manifest, places[places >= 0]))
+        return [None if place < 0 else next(members) for place in places.tolist()]
+
+    def _new(self, keys: pa.Array, values: pa.RecordBatch) -> list[Place]:
+        """Return the places of partitions that have no table."""
+        paths = zip(*(self._segments(level, values) for level in self._levels), strict=True)
+        places = []
+        for key, path in zip(keys.to_pylist(), paths, strict=True):
+            if key not in self._new_places:
+                folder = table_folder(SEPARATOR.join([self._spec.name, *path, MEMBER_NAME]))
+                self._new_places[key] = Place(self._root / folder, path)
+            places.append(self._new_places[key])
+        return places
+
+    def _segments(self, level: int, values: pa.RecordBatch) -> list[str]:
+        """Return the last parts of the names of namespaces, which are kept from then on."""
+        keys, segments = value_keys(values.columns[:level]), self._new_segments[level - 1]
+        unknown = set(keys.to_pylist()) - segments.keys()
+        ids = self._known.namespaces(level, wanted := pa.array(list(unknown), _KEY)).to_pylist()
+        drawn = partition_names(len(unknown))
+        for key, known, new in zip(wanted.to_pylist(), ids, drawn, strict=True):
+            segments[key] = new if known is None else known.rpartition(SEPARATOR)[2]
+        return [segments[key] for key in keys.to_pylist()]
+
+
+class KnownPartitions:
+    """The partitions of one spec version in one version of a namespace, by the keys of their values."""
+
+    def __init__(self, manifest: NamespaceManifest, spec: PartitionSpec) -> None:
+        own = next((each for each in members_by_spec(manifest) if each.spec.id == spec.id), None)
+        self._prefix = spec.name + SEPARATOR
+        self._columns = [field.column for field in spec.fields]
+        self._places = np.empty(0, np.intp) if own is None else own.places
+        self._values = () if own is None else tuple(own.values[name] for name in self._columns)
+        self._rows = manifest.rows.select(["object_id", "object_type", *self._columns])
+
+    def members(self, keys: pa.Array) -> npt.NDArray[np.intp]:
+        """Return the places of the members of partitions in ``manifest.members``, -1 where there is none."""
+        found = _positions(keys, self._keys)
+        return np.where(found < 0, -1, self._places[found]) if len(self._places) else found
+
+    def namespaces(self, level: int, keys: pa.Array) -> pa.Array:
+        """Return the ids of the namespaces of the first so many values, NULL where there is none."""
+        names, known = self._levels[level - 1]
+        found = _positions(keys, known)
+        return names.take(pa.array(found, mask=found < 0))
+
+    @cached_property
+    def _keys(self) -> pa.Array:
+        return value_keys(self._values) if self._values else pa.array([], _KEY)
+
+    @cached_property
+    def _levels(self) -> list[tuple[pa.Array, pa.Array]]:
+        """For each level the ids of its namespaces, and the keys of their values."""
+        names = self._rows["object_id"]
+        own = pc.and_(pc.equal(self._rows["object_type"], NAMESPACE), pc.starts_with(names, self._prefix))
+        depth = pc.count_substring(names, SEPARATOR)
+        found = []
+        for level in range(1, len(self._columns) + 1):
+            rows = self._rows.filter(pc.and_(own, pc.equal(depth, level))).combine_chunks()
+            if not len(rows):
+                found.append((pa.array([], pa.string()), pa.array([], _KEY)))
+                continue
+            keys = value_keys([rows[name].chunk(0) for name in self._columns[:level]])
+            found.append((rows["object_id"].chunk(0), keys))
+        return found
+
+
+_known: WeakKeyDictionary[NamespaceManifest, dict[int, KnownPartitions]] = WeakKeyDictionary()
+
+
+def known_partitions(manifest: NamespaceManifest, spec: PartitionSpec) -> KnownPartitions:
+    """Return the partitions of a spec version; computed once for each version of a namespace."""
+    of_specs = _known.setdefault(manifest, {})
+    if spec.id not in of_specs:
+        of_specs[spec.id] = KnownPartitions(manifest, spec)
+    return of_specs[spec.id]
+
+
+def _place_of(member: Member) -> Place:
+    return Place(member.folder, tuple(member.object_id.split(SEPARATOR)[1:-1]))
+
+
+def _positions(wanted: pa.Array, known: pa.Array) -> npt.NDArray[np.intp]:
+    """Return where keys are among others, -1 where they are not; of many others no hash table is made."""
+    candidates = np.flatnonzero(pc.is_in(known, value_set=wanted).to_numpy(zero_copy_only=False))
+    found = pc.index_in(wanted, value_set=known.take(pa.array(candidates, pa.int64())))
+    positions = pc.fill_null(found, -1).to_numpy()
+    return np.where(positions < 0, -1, np.append(candidates, -1)[positions])
+
+
+def _distinct(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the first row of each key, in their order, and for each row the number of its key."""
+    encoded = pc.dictionary_encode(keys)
+    numbers = encoded.indices.to_numpy()
+    _, first = np.unique(numbers, return_index=True)
+    return pa.array(first), encoded.indices

@@ -1,0 +1,218 @@
+"""Changes of a namespace that are to show at once: collected first, made and published at the end."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.namespace.changes.append import NewRows
+from lance_df.namespace.changes.delete import Deletion
+from lance_df.namespace.changes.keyed_rows import KeyedRows
+from lance_df.namespace.changes.partition_index import PartitionIndex
+from lance_df.namespace.changes.publish import publish
+from lance_df.namespace.changes.routing import PartitionWriter, values_of_rows
+from lance_df.namespace.changes.update import RowUpdate
+from lance_df.namespace.keys import value_keys
+from lance_df.storage.unsynced import Unsynced
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+from lance_df.table.system_columns import ROW_ADDRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from types import TracebackType
+
+    from lance_df.expr.nodes import Predicate
+    from lance_df.namespace.changes.delete import Matching
+    from lance_df.namespace.changes.keyed_rows import Duplicates
+    from lance_df.namespace.changes.publish import NamespaceChange
+    from lance_df.namespace.changes.routing import WrittenPartition
+    from lance_df.namespace.changes.update import NewValues
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.storage import Location
+    from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """A change that replaces rows; the numbers are known when it is published."""
+
+    rows: KeyedRows
+    deletion: Deletion
+
+    @property
+    def num_updated(self) -> int:
+        """How many rows came in the place of others."""
+        return self.rows.num_found(self.deletion.states)
+
+    @property
+    def num_inserted(self) -> int:
+        """How many rows came in the place of none."""
+        return self.rows.rows.num_rows - self.num_updated
+
+    @property
+    def num_deleted(self) -> int:
+        """How many rows are gone without another in their place, as they shared their key."""
+        return self.deletion.num_rows - self.num_updated
+
+
+class PendingChanges:
+    """Changes that were computed from one version of a namespace.
+
+    Rows go into data files as they come; all else happens in `publish`. A context: what was written is
+    removed again when it ends before that.
+    """
+
+    def __init__(self, root: Location, manifest: NamespaceManifest) -> None:
+        self._root = root
+        self._manifest = manifest
+        self._spec = manifest.specs.current
+        self._changes: list[NamespaceChange] = []
+        self._writers: list[PartitionWriter] = []
+        self._files = ExitStack()
+        self._unsynced = Unsynced()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.__exit__(kind, error, trace)
+
+    def append(self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Add rows.
+
+        Raises
+        ------
+        InvalidInputError
+            Rows that do not fit the schema, or for which a partition expression fails.
+        """
+        self._add(self._written(data_schema, batches), replaces=False)
+
+    def overwrite_partitions(self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Replace the partitions that rows belong to, by the current spec, with these rows.
+
+        Members of other spec versions lose the rows that belong to one of these partitions.
+
+        Raises
+        ------
+        InvalidInputError
+            As for `append`.
+        """
+        written = self._written(data_schema, batches)
+        if not written:
+            return
+        keys = pa.array([partition.key for partition in written], pa.large_binary())
+        self._changes.append(
+            Deletion(
+                lambda draft: draft.members_of_other_specs(self._spec),
+                lambda tables: self._rows_of_partitions(tables, keys),
+                text="overwrite_partitions",
+            )
+        )
+        self._add(written, replaces=True)
+
+    def delete(self, predicate: Predicate | None, matching: Matching, *, text: str) -> Deletion:
+        """Delete rows, and return the change, which knows how many there were when it is published.
+
+        Parameters
+        ----------
+        predicate
+            True for all rows that match, to prune members by; it may hold `Unknown`.
+        matching
+            Where the rows are in some members; see `Deletion`.
+        """
+        change = Deletion(lambda draft: draft.members_that_may_match(predicate), matching, text=text)
+        self._changes.append(change)
+        return change
+
+    def upsert(
+        self,
+        data_schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        on: tuple[str, ...],
+        duplicates: Duplicates,
+    ) -> Upsert:
+        """Replace the rows that have the keys of others by these, and add what is left of them.
+
+        Raises
+        ------
+        InvalidInputError
+            As for `append`; a column is missing; several rows of one key, if these are an error.
+        UnsupportedFeatureError
+            A key of a type that cannot be one.
+        """
+        keyed = KeyedRows.of(self._manifest.schema, on, data_schema, batches, duplicates)
+        # what does not fit is an error before anything is deleted
+        written = self._written(keyed.rows.schema, keyed.rows.to_batches())
+        change = Deletion(keyed.candidates, keyed.find, text=f"upsert on {', '.join(on)}")
+        self._changes.append(change)
+        self._add(written, replaces=False)
+        return Upsert(keyed, change)
+
+    def update(
+        self, columns: Sequence[str], predicate: Predicate | None, values: NewValues, *, text: str
+    ) -> RowUpdate:
+        """Give rows other values, and return the change, which knows how many when it is published.
+
+        Parameters
+        ----------
+        predicate, text
+            As for `delete`.
+        values
+            Of these columns; see `RowUpdate`.
+        """
+        change = RowUpdate(
+            self._spec, columns, lambda draft: draft.members_that_may_match(predicate), values, text=text
+        )
+        self._changes.append(change)
+        return change
+
+    def publish(self, *, rebase: bool) -> NamespaceManifest:
+        """Make all changes visible at once; see `lance_df.namespace.changes.publish.publish`."""
+        # what follows may leave a member with a version that nobody reads, but that must not be broken
+        for writer in self._writers:
+            writer.keep()
+        # to append to members is quick, once the rows are in their files
+        in_advance = any(not isinstance(change, NewRows) for change in self._changes)
+        return publish(self._root, self._manifest, self._changes, rebase=rebase, in_advance=in_advance)
+
+    @cached_property
+    def _index(self) -> PartitionIndex:
+        return PartitionIndex(self._root, self._manifest, self._spec)
+
+    def _written(
+        self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> Sequence[WrittenPartition]:
+        writer = PartitionWriter(
+            self._spec, self._manifest.schema, data_schema, self._index.place, self._unsynced
+        )
+        self._writers.append(self._files.enter_context(writer))
+        return writer.write(batches)
+
+    def _add(self, written: Sequence[WrittenPartition], *, replaces: bool) -> None:
+        if written:
+            columns = self._manifest.schema.columns
+            self._changes.append(
+                NewRows(self._spec, columns, written, unsynced=self._unsynced, replaces=replaces)
+            )
+
+    def _rows_of_partitions(self, tables: Sequence[Table], keys: pa.Array) -> Iterator[tuple[int, Addresses]]:
+        schema = self._manifest.schema
+        paths = [schema.path(field_id) for field in self._spec.fields for field_id in field.source_ids]
+        names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))
+        for number, table in enumerate(tables):
+            plan = plan_scan(table, ScanRequest(columns=names, with_row_address=True))
+            for batch in run_tasks(plan.tasks):
+                values = values_of_rows(self._spec, schema, batch)
+                is_replaced = pc.is_in(value_keys(values.columns), keys)
+                yield number, batch.column(ROW_ADDRESS).filter(is_replaced).to_numpy()

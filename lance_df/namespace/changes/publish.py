@@ -1,0 +1,224 @@
+"""Publish changes of a namespace, on top of whatever others have published by then.
+
+Spec: partitioning, "Multi-Partition Transaction".
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
+from lance_df.namespace.changes.draft import Draft, NeedsOwnDraftError
+from lance_df.namespace.manifest_table import STRICT
+from lance_df.table.caches import LruCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.storage import Location
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_ATTEMPTS: Final = 100
+_MAX_GROUP: Final = 64
+_MAX_LINES: Final = 64
+_NUM_THREADS: Final = 8
+
+
+class NamespaceChange(Protocol):
+    """A change that can be made again on another version. What still holds need not be computed again."""
+
+    def apply(self, draft: Draft) -> None:
+        """Make versions of members that have the change."""
+
+    def tidy(self) -> None:
+        """Remove what is not needed any more once the change is published."""
+
+
+def publish(
+    root: Location,
+    manifest: NamespaceManifest,
+    changes: Sequence[NamespaceChange],
+    *,
+    rebase: bool = True,
+    in_advance: bool = True,
+) -> NamespaceManifest:
+    """Make changes one after the other, show all of them at once, and return a version that has them.
+
+    Transactions of this process that wait for each other share a commit.
+
+    Parameters
+    ----------
+    manifest
+        The version whose schema the changes were made for.
+    rebase
+        Make the changes again when others have published another version; otherwise fail.
+    in_advance
+        Make the changes while others publish theirs, not only when it is their turn: for those that take
+        time.
+
+    Raises
+    ------
+    RetryableConflictError
+        Another version was published, and the changes may not be made again: so it was asked for, or the
+        schema is another one, or others were faster again and again.
+    CommitStateUnknownError
+        It is not known whether the changes were published.
+    """
+    if rebase:
+        return line_of(root).publish(Waiting(root, manifest, changes), in_advance=in_advance)
+    draft = Draft(root, manifest)
+    _apply(draft, changes)
+    published = draft.publish()
+    for change in changes:
+        change.tidy()
+    return published
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A transaction that waits to be published."""
+
+    root: Location
+    manifest: NamespaceManifest
+    changes: Sequence[NamespaceChange]
+    published: NamespaceManifest | None = None
+    error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is published, or has failed."""
+        return self.published is not None or self.error is not None
+
+    def outcome(self) -> NamespaceManifest:
+        """Return the version that has the changes, or raise what kept them from it."""
+        if self.published is None:
+            raise self.error or TypeError("the transaction is not done")
+        return self.published
+
+    def apply(self, draft: Draft) -> None:
+        """Make the changes."""
+        if draft.manifest.schema != self.manifest.schema:
+            raise RetryableConflictError(f"{self.root.uri}: the schema changed meanwhile; start again")
+        _apply(draft, self.changes)
+
+
+class PublishingLine:
+    """The transactions of this process that wait to be published in one namespace.
+
+    Whoever finds nobody publishing does so for all that wait by then.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Waiting] = deque()
+        self._publishes = threading.Lock()
+
+    def publish(self, own: Waiting, *, in_advance: bool) -> NamespaceManifest:
+        """Publish a transaction, perhaps with others; see the function of this name."""
+        if in_advance and self._publishes.locked():
+            own.apply(Draft(own.root, own.manifest.latest()))
+        self._waiting.append(own)
+        while not own.is_done:
+            with self._turn(own):
+                if not own.is_done:
+                    self._publish_waiting(own)
+        published = own.outcome()
+        for change in own.changes:
+            change.tidy()
+        return published
+
+    @contextmanager
+    def _turn(self, own: Waiting) -> Iterator[None]:
+        try:
+            self._publishes.acquire()
+        except BaseException as err:
+            if self._withdrawn(own):
+                raise
+            raise CommitStateUnknownError(
+                f"{own.root.uri}: interrupted while the changes were being published; look at the namespace "
+                "before trying again"
+            ) from err
+        try:
+            yield
+        finally:
+            self._publishes.release()
+
+    def _withdrawn(self, own: Waiting) -> bool:
+        """Take back a transaction; return whether nobody has begun to publish it."""
+        try:
+            self._waiting.remove(own)
+        except ValueError:
+            return False
+        return True
+
+    def _publish_waiting(self, own: Waiting) -> None:
+        group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_GROUP))]
+        published: NamespaceManifest | None = None
+        try:
+            published = self._published(group)
+        except LanceError as err:
+            for each in group:
+                each.error = each.error or err
+        except BaseException:
+            # the commit was not made: of one that may have been, commits say so
+            self._withdrawn(own)
+            self._waiting.extendleft(each for each in group if each is not own and not each.is_done)
+            raise
+        for each in group:
+            if not each.is_done:
+                each.published = published
+
+    def _published(self, group: list[Waiting]) -> NamespaceManifest:
+        """Publish transactions but those that fail; take out those that have to wait for the others."""
+        manifest = group[0].manifest
+        for attempt in range(_ATTEMPTS):
+            manifest = manifest.latest()
+            draft = Draft(group[0].root, manifest)
+            for each in list(group):
+                if not each.is_done:
+                    self._draw_up(draft, each, group)
+            try:
+                return draft.publish()
+            except RetryableConflictError:
+                STRICT.wait(attempt)
+        raise RetryableConflictError(
+            f"{group[0].root.uri}: others were faster {_ATTEMPTS} times in a row; try again"
+        )
+
+    def _draw_up(self, draft: Draft, transaction: Waiting, group: list[Waiting]) -> None:
+        draft.begin_turn()
+        try:
+            transaction.apply(draft)
+        except NeedsOwnDraftError:
+            draft.undo_turn()
+            group.remove(transaction)
+            self._waiting.appendleft(transaction)
+        except Exception as err:  # noqa: BLE001 - raised again by the thread that the transaction is of
+            draft.undo_turn()
+            transaction.error = err
+
+
+_lines: LruCache[PublishingLine] = LruCache(_MAX_LINES)
+
+
+def line_of(root: Location) -> PublishingLine:
+    """Return where transactions of a namespace wait in this process."""
+    return _lines.get(root.identity, PublishingLine)
+
+
+def _apply(draft: Draft, changes: Sequence[NamespaceChange]) -> None:
+    for change in changes:
+        change.apply(draft)
+
+
+def map_commits(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Return the results of a function for each item, several at once: commits mostly wait for the store."""
+    with ThreadPoolExecutor(_NUM_THREADS) as pool:
+        return list(pool.map(function, items))

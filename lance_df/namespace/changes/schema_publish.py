@@ -1,0 +1,137 @@
+"""Change the columns of a namespace and of all its members, for readers in one step.
+
+The schema is in the metadata of ``__manifest``, the versions of members are in its rows, and an operation of
+Lance changes either. So both are changed in detached versions of ``__manifest``, which no reader finds, and
+one restore of the last of them publishes them: an ordinary transaction, which conflicts with everything that
+others may be about to commit. A writer that dies before leaves nothing that anybody reads.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from lance_df.errors import LanceError, RetryableConflictError
+from lance_df.format.operations import Restore, UpdateConfig
+from lance_df.namespace.changes.draft import Draft
+from lance_df.namespace.changes.publish import map_commits
+from lance_df.namespace.manifest_table import STRICT, NamespaceManifest
+from lance_df.namespace.member import check_columns, commit_to_member, open_member
+from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
+from lance_df.namespace.spec.promotion import promoted_specs
+from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.options import CommitOptions
+from lance_df.table.evolution.alter_columns import Alteration, columns_altered
+from lance_df.table.evolution.metadata import map_update
+from lance_df.table.versions import VERSIONS_DIR, NamingScheme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.namespace.changes.column_changes import ColumnChange
+    from lance_df.namespace.changes.draft import DraftMember
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.partition_spec import PartitionSpecs
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+_ATTEMPTS: Final = 50
+_DETACHED: Final = CommitOptions(detached=True)
+
+
+def with_changed_columns(
+    root: Location, manifest: NamespaceManifest, change: ColumnChange
+) -> NamespaceManifest:
+    """Publish a change of columns, on top of whatever others have published by then.
+
+    Members that are what they were are not changed again.
+
+    Raises
+    ------
+    LanceError
+        The change does not fit the schema, or the rows of a member.
+    RetryableConflictError
+        Others were faster again and again.
+    CommitStateUnknownError
+        It is not known whether the change was published.
+    """
+    schema, made = manifest.schema, dict[tuple[str, int], int]()
+    for _ in range(_ATTEMPTS):
+        if manifest.schema != schema:
+            schema, made = manifest.schema, {}
+        after = change.schema_after(schema)
+        if after == schema:
+            return manifest
+        specs = promoted_specs(manifest.specs, schema, after)
+        moved = _changed_members(root, manifest, change, made)
+        try:
+            return _published(manifest, after, specs, moved)
+        except RetryableConflictError:
+            manifest = manifest.latest()
+    raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
+
+
+def _changed_members(
+    root: Location, manifest: NamespaceManifest, change: ColumnChange, made: dict[tuple[str, int], int]
+) -> dict[str, int]:
+    """Return the versions of members that have the change, by object id."""
+
+    def commit(member: DraftMember) -> None:
+        state = member.folder.path, member.version
+        if state not in made:
+            table = open_member(member.folder, member.version)
+            check_columns(manifest.schema, table)
+            with change.operation(table, manifest) as operation:
+                made[state] = commit_to_member(member.folder, member.version, operation)
+        member.version = made[state]
+
+    members = Draft(root, manifest).members_that_may_match(None)
+    if change.runs_in_turn:
+        for member in members:
+            commit(member)
+    else:
+        map_commits(commit, members)
+    return {member.published.object_id: member.version for member in members if member.published is not None}
+
+
+def _published(
+    manifest: NamespaceManifest, schema: NamespaceSchema, specs: PartitionSpecs, moved: Mapping[str, int]
+) -> NamespaceManifest:
+    metadata = {SCHEMA_KEY: schema.to_json()}
+    metadata |= {
+        spec.key: spec.to_json() for spec, old in zip(specs, manifest.specs, strict=True) if spec != old
+    }
+    update = UpdateConfig(table_metadata=map_update(metadata))
+    casts = _casts(manifest.specs, specs)
+    if not moved and not casts:
+        return NamespaceManifest(commit_change(manifest.table, update, options=STRICT))
+    staged: list[Table] = []
+    try:
+        staged.append(commit_change(manifest.table, update, options=_DETACHED))
+        if casts:
+            with columns_altered(staged[-1], casts) as operation:
+                staged.append(commit_change(staged[-1], operation, options=_DETACHED))
+        if moved:
+            whole = NamespaceManifest(staged[-1])
+            staged.append(
+                whole.changed(whole.table.arrow_schema.empty_table(), moved, options=_DETACHED).table
+            )
+        return NamespaceManifest(commit_change(manifest.table, Restore(staged[-1].version), options=STRICT))
+    finally:
+        _remove(staged)
+
+
+def _casts(before: PartitionSpecs, after: PartitionSpecs) -> list[Alteration]:
+    """Return what becomes of the columns of partition values."""
+    return [
+        Alteration(path=f"`{field.column.replace('`', '``')}`", data_type=field.result_type)
+        for field_id, field in after.fields.items()
+        if field.result_type != before.fields[field_id].result_type
+    ]
+
+
+def _remove(staged: list[Table]) -> None:
+    """Remove detached versions: what was published needs none, and clean-ups would keep their files."""
+    for table in staged:
+        with suppress(LanceError):
+            (table.location / VERSIONS_DIR / NamingScheme.V2.file_name(table.version)).remove()

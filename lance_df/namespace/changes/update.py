@@ -1,0 +1,102 @@
+"""Give rows other values. Rows whose partition values change with that move to other partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from lance_df.namespace.changes.append import NewRows
+from lance_df.namespace.changes.delete import opened, without_rows
+from lance_df.namespace.changes.partition_index import PartitionIndex
+from lance_df.namespace.changes.publish import map_commits
+from lance_df.namespace.changes.routing import PartitionWriter
+from lance_df.storage.unsynced import Unsynced
+from lance_df.table.changes.update import MovedRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lance_df.namespace.changes.delete import Candidates
+    from lance_df.namespace.changes.draft import Draft
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.table.table import Table
+
+    NewValues: TypeAlias = Callable[[Sequence[Table]], Iterable[tuple[int, pa.RecordBatch]]]
+
+
+class RowUpdate:
+    """The change that gives rows other values, and writes them by the partitions that they have then.
+
+    Parameters
+    ----------
+    spec
+        By which the rows are partitioned.
+    columns
+        Top-level columns that get other values.
+    candidates
+        Members that may have rows to update.
+    values
+        Positions in a sequence of tables; and for rows there new values of the columns, and ``_rowaddr``.
+    text
+        What the transactions of members say of it. Nothing is read from it.
+
+    Attributes
+    ----------
+    num_rows
+        How many rows were updated when the change was made last.
+    """
+
+    def __init__(
+        self,
+        spec: PartitionSpec,
+        columns: Sequence[str],
+        candidates: Candidates,
+        values: NewValues,
+        *,
+        text: str,
+    ) -> None:
+        self._spec = spec
+        self._columns = list(columns)
+        self._candidates = candidates
+        self._values = values
+        self._text = text
+        self._states: list[tuple[str, int]] | None = None
+        self._left: list[tuple[int, int]] = []
+        self._rows: NewRows | None = None
+        self.num_rows = 0
+
+    def apply(self, draft: Draft) -> None:
+        """Make versions of members without the rows as they were, and with them as they are now."""
+        members = self._candidates(draft)
+        states = [(member.folder.path, member.version) for member in members]
+        if states != self._states:
+            tables = opened(draft, members)
+            moved = [MovedRows(table, self._columns) for table in tables]
+            self._rows = self._written(draft, self._batches(tables, moved))
+            parts = zip(members, tables, (each.left for each in moved), strict=True)
+            self._left = map_commits(lambda part: without_rows(*part, text=self._text), parts)
+            self._states = states
+        for member, (version, _) in zip(members, self._left, strict=True):
+            member.version = version
+        self.num_rows = sum(count for _, count in self._left)
+        if self._rows is not None:
+            self._rows.apply(draft)
+
+    def tidy(self) -> None:
+        """Remove the folders of tables that somebody else made first."""
+        if self._rows is not None:
+            self._rows.tidy()
+
+    def _batches(self, tables: Sequence[Table], moved: Sequence[MovedRows]) -> Iterator[pa.RecordBatch]:
+        for number, values in self._values(tables) if tables else ():
+            yield from moved[number].rows([values])
+
+    def _written(self, draft: Draft, batches: Iterable[pa.RecordBatch]) -> NewRows | None:
+        schema = draft.manifest.schema
+        index, unsynced = PartitionIndex(draft.root, draft.manifest, self._spec), Unsynced()
+        with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.place, unsynced) as writer:
+            written = writer.write(batches)
+            # what follows may leave a member with a version that nobody reads, but that must not be broken
+            writer.keep()
+        return NewRows(self._spec, schema.columns, written, unsynced=unsynced) if written else None

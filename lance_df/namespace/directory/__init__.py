@@ -1,0 +1,1 @@
+"""The directory namespace: folders and tables under one root."""

@@ -1,0 +1,207 @@
+"""A directory of namespaces and tables below one root: its rows in ``__manifest``, and how they change.
+
+Every change is decided on the newest version of ``__manifest`` and published on top of just that one.
+Spec: directory namespace; table format, chapter 15.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from lance_df.errors import (
+    AlreadyExistsError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lance_df.namespace.directory.manifest import DirectoryManifest, Edit, Entry
+from lance_df.namespace.directory.names import joined
+from lance_df.namespace.manifest_table import NAMESPACE
+from lance_df.table.commit.options import CommitOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lance_df.namespace.directory.names import Parts
+    from lance_df.storage import Location
+
+_ATTEMPTS: Final = 100
+_PATIENCE: Final = CommitOptions()
+
+
+class Directory:
+    """The namespaces of a directory, and changes of its rows. Safe to share between threads.
+
+    Parameters
+    ----------
+    root
+        Its folder, which need not exist.
+    use_manifest
+        Whether there are namespaces, and rows for tables.
+
+    Raises
+    ------
+    UnsupportedFeatureError, CorruptDataError
+        There is a ``__manifest`` that cannot be read.
+    """
+
+    def __init__(self, root: Location, *, use_manifest: bool = True) -> None:
+        self.root = root
+        self.uses_manifest = use_manifest
+        self._changing = threading.Lock()
+        self._manifest: DirectoryManifest | None = None
+        self.manifest()
+
+    def manifest(self) -> DirectoryManifest | None:
+        """Return the newest version of ``__manifest``, or None if there is none, or it is not used."""
+        if not self.uses_manifest:
+            return None
+        known = self._manifest
+        try:
+            self._manifest = DirectoryManifest.open(self.root) if known is None else known.latest()
+        except DatasetNotFoundError:
+            self._manifest = None
+        return self._manifest
+
+    # -- namespaces -----------------------------------------------------------------------------------------
+
+    def create_namespace(self, parts: Parts, properties: Mapping[str, str] | None) -> None:
+        """Make a namespace.
+
+        Raises
+        ------
+        AlreadyExistsError
+            The id is taken.
+        NotFoundError
+            The namespace that it should be in does not exist.
+        """
+        if not parts:
+            raise AlreadyExistsError(f"{self.root.uri}: the root is there always")
+        entry = Entry(joined(parts), NAMESPACE, properties=properties)
+        self.edit(lambda manifest: self.addition(manifest, parts, entry))
+
+    def namespace_properties(self, parts: Parts) -> dict[str, str]:
+        """Return the properties of a namespace.
+
+        Raises
+        ------
+        NotFoundError
+            There is none.
+        """
+        manifest = self.manifest()
+        if not parts:
+            return {} if manifest is None else manifest.root_properties
+        entry = None if manifest is None else manifest.find(joined(parts))
+        if manifest is None or entry is None or not entry.is_namespace:
+            raise NotFoundError(f"{self.root.uri}: no namespace {joined(parts)!r}")
+        return {**(entry.properties or {}), **manifest.runtime_properties(entry.object_id)}
+
+    def drop_namespace(self, parts: Parts) -> None:
+        """Remove an empty namespace.
+
+        Raises
+        ------
+        NotFoundError
+            There is none.
+        InvalidInputError
+            It is the root, or something is in it.
+        """
+        if not parts:
+            raise InvalidInputError(f"{self.root.uri}: the root cannot be dropped")
+        name = joined(parts)
+
+        def removal(manifest: DirectoryManifest) -> Edit:
+            manifest.check_changeable(name)
+            entry = manifest.find(name)
+            if entry is None or not entry.is_namespace:
+                raise NotFoundError(f"{self.root.uri}: no namespace {name!r}")
+            if manifest.has_children(name):
+                raise InvalidInputError(f"{self.root.uri}: the namespace {name!r} is not empty")
+            return Edit(removed=(name,))
+
+        self.edit(removal)
+
+    def namespaces(self, parent: Parts) -> list[str]:
+        """Return the names of the namespaces right in a namespace, sorted.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such namespace.
+        """
+        manifest = self.manifest()
+        self.check_listable(manifest, parent)
+        return sorted(manifest.children(parent, NAMESPACE)) if manifest else []
+
+    # -- changes --------------------------------------------------------------------------------------------
+
+    def addition(self, manifest: DirectoryManifest, parts: Parts, entry: Entry) -> Edit:
+        """Decide to add a namespace or table.
+
+        Raises
+        ------
+        AlreadyExistsError, NotFoundError
+            Its id is taken, or there is no namespace for it.
+        InvalidInputError, UnsupportedFeatureError
+            It may not be changed, see `DirectoryManifest.check_changeable`.
+        """
+        manifest.check_changeable(entry.object_id)
+        if other := manifest.find(entry.object_id):
+            raise AlreadyExistsError(f"{self.root.uri}: there is a {other.object_type} {entry.object_id!r}")
+        if parent := parts[:-1]:
+            found = manifest.find(joined(parent))
+            if found is None or not found.is_namespace:
+                raise NotFoundError(f"{self.root.uri}: no namespace {joined(parent)!r}")
+        return Edit((entry,))
+
+    def edit(self, decide: Callable[[DirectoryManifest], Edit]) -> None:
+        """Publish what is decided on the newest version.
+
+        Raises
+        ------
+        RetryableConflictError
+            Others were faster again and again.
+        CommitStateUnknownError
+            It is not known whether the change was published.
+        """
+        with self._changing:
+            for attempt in range(_ATTEMPTS):
+                manifest = self.manifest_to_change()
+                edit = decide(manifest)
+                try:
+                    self._manifest = manifest.changed(edit)
+                except RetryableConflictError:
+                    _PATIENCE.wait(attempt)
+                else:
+                    return
+        raise RetryableConflictError(
+            f"{self.root.uri}: others were faster {_ATTEMPTS} times in a row; try again"
+        )
+
+    def manifest_to_change(self) -> DirectoryManifest:
+        """Return the newest version of ``__manifest``, which is made if there is none.
+
+        Raises
+        ------
+        InvalidInputError
+            It is not used.
+        """
+        self.check_uses_manifest()
+        return self.manifest() or DirectoryManifest.open_or_create(self.root)
+
+    def check_uses_manifest(self) -> None:
+        """Check that there may be namespaces, and rows for tables."""
+        if not self.uses_manifest:
+            raise InvalidInputError(f"{self.root.uri}: this takes a namespace with manifest_enabled=True")
+
+    def check_listable(self, manifest: DirectoryManifest | None, parts: Parts) -> None:
+        """Namespaces without a row count as well, if something is in them: other writers make such."""
+        if not parts:
+            return
+        name = joined(parts)
+        entry = None if manifest is None else manifest.find(name)
+        is_namespace = entry is not None and entry.is_namespace
+        if manifest is None or not (is_namespace or manifest.has_children(name)):
+            raise NotFoundError(f"{self.root.uri}: no namespace {name!r}")

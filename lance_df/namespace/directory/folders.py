@@ -1,0 +1,80 @@
+"""Tables of the root that no row names: folders ``x.lance``, and the small files that mark folders.
+
+Spec: directory namespace, V1; table format, chapter 15.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from lance_df.namespace.directory.names import TABLE_SUFFIX, root_folder
+from lance_df.table.parallel import map_reads
+from lance_df.table.versions import VERSIONS_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lance_df.storage import Location
+
+_RESERVED: Final = ".lance-reserved"
+_DEREGISTERED: Final = ".lance-deregistered"
+_MARK: Final = b"reserved"
+
+
+def listed_tables(root: Location, known: Collection[str] = ()) -> list[str]:
+    """Return the names of tables that stand for themselves in the root, but those that are known."""
+    names = [
+        entry.name.removesuffix(TABLE_SUFFIX)
+        for entry in root.list()
+        if entry.is_directory and entry.name.endswith(TABLE_SUFFIX) and entry.name != TABLE_SUFFIX
+    ]
+    names = [name for name in names if name not in known]
+    hidden = map_reads(lambda name: is_deregistered(root / root_folder(name)), names, where=root)
+    return [name for name, is_hidden in zip(names, hidden, strict=True) if not is_hidden]
+
+
+def holds_table(folder: Location) -> bool:
+    """Whether a table was written to a folder, and not merely declared."""
+    return (folder / VERSIONS_DIR).exists()
+
+
+def is_reserved(folder: Location) -> bool:
+    """Whether a table is declared in a folder."""
+    return (folder / _RESERVED).exists()
+
+
+def is_declared_by_pylance(root: Location, location: str) -> bool:
+    """Whether pylance has declared a table in a folder that is not there.
+
+    Observed with pylance 14: the mark of a name that is not ASCII is in a folder of its percent-encoded name,
+    where the table itself will not be.
+    """
+    encoded = "".join(char if char.isascii() else quote(char) for char in location)
+    return encoded != location and is_reserved(root / encoded)
+
+
+def reserve(folder: Location) -> None:
+    """Declare a table."""
+    (folder / _RESERVED).put(_MARK)
+
+
+def release(folder: Location) -> None:
+    """Take back what `reserve` did."""
+    (folder / _RESERVED).remove()
+    folder.remove_empty_folder()
+
+
+def is_deregistered(folder: Location) -> bool:
+    """Whether a folder must not be listed as a table any more."""
+    return (folder / _DEREGISTERED).exists()
+
+
+def deregister(folder: Location) -> None:
+    """Let a folder not be listed as a table any more."""
+    (folder / _DEREGISTERED).put(_MARK)
+
+
+def register_again(folder: Location) -> None:
+    """Take back what `deregister` did."""
+    (folder / _DEREGISTERED).remove()

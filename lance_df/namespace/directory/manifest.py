@@ -1,0 +1,309 @@
+"""The ``__manifest`` table as a directory of names: one row for each namespace and each table.
+
+Changes add and delete rows, and leave all others, further columns and the metadata of the table as they are.
+Each is committed only on top of the version that it was decided on, so no two rows ever have one id.
+Spec: directory namespace, V2; table format, chapter 15.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_df.format.operations import Overwrite, Update
+from lance_df.format.transaction import Transaction
+from lance_df.namespace.manifest_table import (
+    FILE_VERSION,
+    NAMESPACE,
+    TABLE,
+    manifest_schema,
+    open_manifest_table,
+)
+from lance_df.namespace.metadata.runtime_properties import spec_properties, value_column, value_properties
+from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
+from lance_df.namespace.spec.json_text import parse_json
+from lance_df.namespace.spec.partition_spec import KEY_PREFIX
+from lance_df.table.changes.removal import rows_removed
+from lance_df.table.changes.row_set import RowSet
+from lance_df.table.changes.writing import rows_written
+from lance_df.table.commit.loop import commit_change, create_table
+from lance_df.table.commit.options import CommitOptions
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+from lance_df.table.system_columns import ROW_ADDRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+_FLAGS: Final = "lance.namespace.manifest."
+_READER_FLAGS: Final = f"{_FLAGS}reader_feature_flags"
+_WRITER_FLAGS: Final = f"{_FLAGS}writer_feature_flags"
+_COLUMNS: Final = ("object_id", "object_type", "location", "metadata")
+_SPEC_NAME: Final = re.compile(r"v[0-9]+", re.ASCII)
+# The caller decides again on the newest version.
+_STRICT: Final = CommitOptions(strict=True, max_retries=0)
+# Each change makes a small fragment; when there are so many, the next one makes them one.
+_MAX_SMALL_FRAGMENTS: Final = 16
+_SMALL_FRAGMENT_ROWS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A namespace, or a table with its folder relative to the root."""
+
+    object_id: str
+    object_type: str
+    location: str | None = None
+    properties: Mapping[str, str] | None = None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return self.object_type == TABLE
+
+    @property
+    def is_namespace(self) -> bool:
+        """Whether it is a namespace."""
+        return self.object_type == NAMESPACE
+
+    @property
+    def metadata(self) -> str | None:
+        """The properties as they are stored."""
+        if not self.properties:
+            return None
+        return json.dumps(dict(self.properties), separators=(",", ":"), ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of the directory: rows with these ids go, and these come.
+
+    One that comes for one that goes takes over what other columns hold.
+    """
+
+    added: Sequence[Entry] = ()
+    removed: Sequence[str] = ()
+
+
+class DirectoryManifest:
+    """One version of ``__manifest``. Immutable.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It needs a reader that knows more.
+    CorruptDataError
+        It lacks a column, or its feature flags are no numbers.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        if flags := self._flags(_READER_FLAGS):
+            raise UnsupportedFeatureError(f"{table.uri}: unknown feature flags for readers: {flags}")
+        found = {field.name: field.type for field in table.arrow_schema}
+        for name in _COLUMNS:
+            if found.get(name) != pa.string():
+                raise CorruptDataError(f"{table.uri}: no column {name} of strings, as each namespace has")
+
+    @classmethod
+    def open(cls, root: Location) -> DirectoryManifest | None:
+        """Open the newest version; None if nobody made a table or namespace yet."""
+        try:
+            return cls(open_manifest_table(root))
+        except NotFoundError:
+            return None
+
+    @classmethod
+    def open_or_create(cls, root: Location) -> DirectoryManifest:
+        """Open the newest version, or make the first one, without rows."""
+        if (found := cls.open(root)) is None:
+            transaction = Transaction(
+                read_version=0, uuid=str(uuid.uuid4()), operation=Overwrite((), manifest_schema(()))
+            )
+            with suppress(AlreadyExistsError):
+                create_table(root / MANIFEST_FOLDER, transaction, data_format=FILE_VERSION)
+            found = cls(open_manifest_table(root))
+        return found
+
+    def latest(self) -> DirectoryManifest:
+        """Return the newest version: this object, if nothing happened since."""
+        table = self.table.latest()
+        return self if table is self.table else DirectoryManifest(table)
+
+    @property
+    def root_properties(self) -> dict[str, str]:
+        """The properties of the root: those of a partitioned namespace are its specs and its schema."""
+        metadata = self.table.manifest.table_metadata
+        return {key: value for key, value in metadata.items() if not key.startswith(_FLAGS)}
+
+    def runtime_properties(self, object_id: str) -> dict[str, str]:
+        """Return the properties of a namespace that no row holds: those of a partitioned namespace."""
+        metadata = self.table.manifest.table_metadata
+        place = value_column(metadata, object_id)
+        if place is None:
+            return spec_properties(metadata, object_id)
+        field_id, column = place
+        if column not in self.table.schema.names:
+            return {}
+        rows = self._scan(ScanRequest(columns=("object_id", column)))
+        return value_properties(field_id, rows.filter(pc.equal(rows["object_id"], object_id))[column])
+
+    def check_changeable(self, object_id: str | None = None) -> None:
+        """Check that the table, and an object of it, may be changed by this program, and from here.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The table needs a writer that knows more.
+        InvalidInputError
+            The object is a part of a partitioned namespace.
+        """
+        if flags := self._flags(_WRITER_FLAGS):
+            raise UnsupportedFeatureError(f"{self.table.uri}: unknown feature flags for writers: {flags}")
+        if object_id is not None and self.is_of_partitions(object_id):
+            raise InvalidInputError(
+                f"{object_id!r} belongs to a partitioned namespace, which is changed as a whole only"
+            )
+
+    def is_of_partitions(self, object_id: str) -> bool:
+        """Whether an id is that of a spec version or below one."""
+        if not _SPEC_NAME.fullmatch(object_id.split(SEPARATOR, 1)[0]):
+            return False
+        return any(key.startswith(KEY_PREFIX) for key in self.table.manifest.table_metadata)
+
+    def find(self, object_id: str) -> Entry | None:
+        """Return the namespace or table of an id.
+
+        Raises
+        ------
+        CorruptDataError
+            There are several, or its properties are no JSON object of texts.
+        """
+        found = self._rows.filter(pc.equal(self._rows["object_id"], object_id)).to_pylist()
+        if len(found) > 1:
+            raise CorruptDataError(f"{self.table.uri}: {len(found)} rows have the id {object_id!r}")
+        if not found:
+            return None
+        (row,) = found
+        source = f"{self.table.uri}: metadata of {object_id!r}"
+        if row["object_type"] == TABLE and row["location"] is None:
+            raise CorruptDataError(f"{self.table.uri}: the table {object_id!r} has no location")
+        properties = _properties(row["metadata"], source)
+        return Entry(object_id, row["object_type"], row["location"], properties)
+
+    def has_children(self, object_id: str) -> bool:
+        """Whether anything is in a namespace."""
+        return bool(pc.any(pc.starts_with(self._rows["object_id"], object_id + SEPARATOR)).as_py())
+
+    def children(self, parent: Sequence[str], object_type: str) -> list[str]:
+        """Return the names of tables or namespaces that are right in a namespace, in any order."""
+        ids = self.ids(object_type)
+        prefix = "".join(part + SEPARATOR for part in parent)
+        is_child = pc.and_(
+            pc.starts_with(ids, prefix), pc.equal(pc.count_substring(ids, SEPARATOR), len(parent))
+        )
+        return [name.removeprefix(prefix) for name in ids.filter(is_child).to_pylist()]
+
+    def ids(self, object_type: str) -> pa.ChunkedArray:
+        """Return the ids of all tables, or of all namespaces, in any order."""
+        return self._rows.filter(pc.equal(self._rows["object_type"], object_type))["object_id"]
+
+    def locations(self) -> dict[str, str]:
+        """Return the locations of all tables by their ids."""
+        tables = self._rows.filter(pc.equal(self._rows["object_type"], TABLE))
+        pairs = zip(tables["object_id"].to_pylist(), tables["location"].to_pylist(), strict=True)
+        return {name: location for name, location in pairs if location is not None}
+
+    def changed(self, edit: Edit) -> DirectoryManifest:
+        """Publish an edit that was decided on this version.
+
+        Raises
+        ------
+        RetryableConflictError
+            Another version was published meanwhile. Decide again on that one.
+        CommitStateUnknownError
+            It is not known whether the edit was published.
+        UnsupportedFeatureError
+            The table needs a writer that knows more.
+        """
+        self.check_changeable()
+        going = pc.is_in(self._rows["object_id"], pa.array(edit.removed, pa.string()))
+        moving = pc.and_not(self._in_small_fragments(), going)
+        gone = RowSet.of([self._rows.filter(pc.or_(going, moving))[ROW_ADDRESS].to_numpy()])
+        added = [self._row(entry, going) for entry in edit.added]
+        if pc.any(moving).as_py():
+            added.append(self._full_rows(moving))
+        batches = pa.concat_tables(added).to_batches() if added else []
+        with ExitStack() as stack:
+            written = stack.enter_context(rows_written(self.table, self.table.schema, batches))
+            removal = stack.enter_context(rows_removed(self.table, gone))
+            operation = Update(removal.removed_fragment_ids, removal.updated_fragments, written)
+            return DirectoryManifest(commit_change(self.table, operation, options=_STRICT))
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        return self._scan(ScanRequest(columns=_COLUMNS, with_row_address=True))
+
+    def _full_rows(self, wanted: pa.ChunkedArray) -> pa.Table:
+        addresses = self._rows[ROW_ADDRESS].filter(wanted).combine_chunks()
+        rows = self._scan(ScanRequest(with_row_address=True))
+        return rows.filter(pc.is_in(rows[ROW_ADDRESS], addresses)).drop_columns([ROW_ADDRESS])
+
+    def _scan(self, request: ScanRequest) -> pa.Table:
+        plan = plan_scan(self.table, request)
+        return pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
+
+    def _row(self, entry: Entry, going: pa.ChunkedArray) -> pa.Table:
+        schema = self.table.arrow_schema
+        same = pc.and_(going, pc.equal(self._rows["object_id"], entry.object_id))
+        row = self._full_rows(same) if pc.any(same).as_py() else schema.empty_table()
+        if not len(row):
+            row = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
+        for name in _COLUMNS:
+            place = schema.get_field_index(name)
+            row = row.set_column(place, schema.field(place), pa.array([getattr(entry, name)], pa.string()))
+        return row
+
+    def _in_small_fragments(self) -> pa.ChunkedArray:
+        """Return which rows are in small fragments, if there are too many of these."""
+        fragments = self.table.fragments
+        small = fragments.ids[fragments.physical_rows <= _SMALL_FRAGMENT_ROWS]
+        owners = self._rows[ROW_ADDRESS].to_numpy() >> np.uint64(32)
+        if len(small) < _MAX_SMALL_FRAGMENTS:
+            return pa.chunked_array([np.zeros(len(owners), dtype=np.bool_)])
+        return pa.chunked_array([np.isin(owners, small.astype(np.uint64))])
+
+    def _flags(self, key: str) -> int:
+        text = self.table.manifest.table_metadata.get(key, "0")
+        if not (text.isascii() and text.isdecimal()):
+            raise CorruptDataError(f"{self.table.uri}: {key} is {text!r:.100}, not a number")
+        return int(text) if len(text) <= 20 else -1
+
+
+def _properties(text: str | None, source: str) -> dict[str, str] | None:
+    if text is None:
+        return None
+    found = parse_json(text, source)
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise CorruptDataError(f"{source}: no JSON object of texts: {text:.100}")
+    return found

@@ -1,0 +1,378 @@
+"""Tables of a directory: made, declared, registered, found and dropped.
+
+Rows come after the folders that they name, and go before them: what is interrupted leaves at most a folder.
+Spec: directory namespace; table format, chapter 15.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lance_df.errors import (
+    AlreadyExistsError,
+    CommitStateUnknownError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    LanceError,
+)
+from lance_df.namespace.directory import folders
+from lance_df.namespace.directory.manifest import DirectoryManifest, Edit, Entry
+from lance_df.namespace.directory.names import check_location, folder_at, joined, overlap, root_folder
+from lance_df.namespace.manifest_table import TABLE
+from lance_df.namespace.names import table_folder
+from lance_df.storage import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lance_df.namespace.directory.directory import Directory
+    from lance_df.namespace.directory.names import Parts
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table of the directory.
+
+    Attributes
+    ----------
+    location
+        Its folder, relative to the root.
+    is_listed
+        Whether nothing but its folder makes it a table.
+    """
+
+    location: str
+    properties: Mapping[str, str] | None
+    is_listed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """How a folder becomes that of a table.
+
+    Attributes
+    ----------
+    fill
+        Leaves nothing when it fails.
+    undo
+        Removes what ``fill`` made, and nothing else.
+    fills_declared
+        Whether all is well, too, when somebody declares the table meanwhile.
+    """
+
+    fill: Callable[[Location], object]
+    undo: Callable[[Location], object]
+    fills_declared: bool
+
+
+_DECLARING: Final = _Filling(folders.reserve, folders.release, fills_declared=False)
+
+
+class DirectoryTables:
+    """The tables of a directory. Safe to share between threads.
+
+    Parameters
+    ----------
+    use_listing
+        Whether folders ``x.lance`` of the root are tables without a row.
+    """
+
+    def __init__(self, directory: Directory, *, use_listing: bool) -> None:
+        self.root = directory.root
+        self._directory = directory
+        self._use_listing = use_listing
+
+    # -- tables ---------------------------------------------------------------------------------------------
+
+    def tables(self, parent: Parts) -> list[str]:
+        """Return the names of the tables right in a namespace, sorted.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such namespace.
+        """
+        manifest = self._directory.manifest()
+        self._directory.check_listable(manifest, parent)
+        names = set(manifest.children(parent, TABLE)) if manifest else set()
+        if self._use_listing and not parent:
+            names.update(self._listed(manifest))
+        return sorted(names)
+
+    def all_tables(self) -> list[str]:
+        """Return the ids of all tables, sorted."""
+        manifest = self._directory.manifest()
+        ids = set(manifest.ids(TABLE).to_pylist()) if manifest else set()
+        if self._use_listing:
+            ids.update(self._listed(manifest))
+        return sorted(ids)
+
+    def table(self, parts: Parts) -> FoundTable:
+        """Return a table.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is none, or its folder is gone.
+        """
+        found = self.find_table(parts)
+        if found is None:
+            raise DatasetNotFoundError(f"{self.root.uri}: no table {joined(parts)!r}")
+        is_there = found.is_listed or self.folder(found).exists()
+        if not is_there and not folders.is_declared_by_pylance(self.root, found.location):
+            raise DatasetNotFoundError(
+                f"{self.root.uri}: the folder {found.location!r} of the table {joined(parts)!r} is gone"
+            )
+        return found
+
+    def find_table(self, parts: Parts) -> FoundTable | None:
+        """Return a table, or None if there is none; its folder may be gone."""
+        self._check_table_id(parts)
+        return self._find(self._directory.manifest(), parts)
+
+    def folder(self, table: FoundTable) -> Location:
+        """Return the folder of a table; raises `CorruptDataError` if its row leads elsewhere."""
+        return folder_at(self.root, table.location)
+
+    def create_table(
+        self, parts: Parts, properties: Mapping[str, str] | None, write: Callable[[Location], object]
+    ) -> FoundTable:
+        """Make a table, or write one that is declared only.
+
+        Parameters
+        ----------
+        properties
+            None to leave those of a declared table.
+        write
+            Makes a table in a folder, where there is none.
+
+        Raises
+        ------
+        AlreadyExistsError
+            The id is taken.
+        NotFoundError
+            The namespace does not exist.
+        CommitStateUnknownError
+            It is not known whether the table was made.
+        """
+        found = self.find_table(parts)
+        if found is None:
+            return self._add_table(
+                parts, properties, _Filling(write, Location.remove_tree, fills_declared=True)
+            )
+        if folders.holds_table(self.folder(found)):
+            raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
+        self.check_changeable(parts, properties)
+        if found.is_listed and self._directory.uses_manifest:
+            entry = Entry(joined(parts), TABLE, found.location, properties)
+            return self._fill(parts, entry, _Filling(write, _leave, fills_declared=True))
+        write(self.folder(found))
+        return self.set_properties(parts, found, properties) if properties else found
+
+    def declare_table(self, parts: Parts, properties: Mapping[str, str] | None) -> FoundTable:
+        """Take an id for a table that is to be written later; errors are those of `create_table`."""
+        if self.find_table(parts) is not None:
+            raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
+        return self._add_table(parts, properties, _DECLARING)
+
+    def register_table(self, parts: Parts, location: str, properties: Mapping[str, str] | None) -> FoundTable:
+        """Name a table that is in a folder of the root.
+
+        Raises
+        ------
+        AlreadyExistsError
+            The id is taken, or the folder is that of another table.
+        NotFoundError
+            The namespace does not exist, or there is no table in the folder.
+        InvalidInputError
+            The location is no path within the root, or there are no rows for tables.
+        """
+        self._check_table_id(parts)
+        self._directory.check_uses_manifest()
+        location = check_location(self.root, location)
+        folder = folder_at(self.root, location)
+        if not (folders.holds_table(folder) or folders.is_reserved(folder)):
+            raise DatasetNotFoundError(f"{folder.uri}: there is no table")
+        entry = Entry(joined(parts), TABLE, location, properties)
+
+        def addition(manifest: DirectoryManifest) -> Edit:
+            if other := _sharing(manifest, entry.object_id, location):
+                raise AlreadyExistsError(f"{folder.uri}: is of the table {other!r}")
+            found = self._find(manifest, parts)
+            if found is not None and found.location != location:
+                raise AlreadyExistsError(f"{self.root.uri}: there is a table {entry.object_id!r}")
+            return self._directory.addition(manifest, parts, entry)
+
+        self._directory.edit(addition)
+        folders.register_again(folder)
+        return FoundTable(location, properties, is_listed=False)
+
+    def set_properties(
+        self, parts: Parts, table: FoundTable, properties: Mapping[str, str] | None
+    ) -> FoundTable:
+        """Replace the properties of a table.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            It is gone meanwhile.
+        """
+        name = joined(parts)
+        entry = Entry(name, TABLE, table.location, properties)
+
+        def replacement(manifest: DirectoryManifest) -> Edit:
+            manifest.check_changeable(name)
+            found = self._find(manifest, parts)
+            if found is None or found.location != table.location:
+                raise DatasetNotFoundError(f"{self.root.uri}: the table {name!r} was dropped meanwhile")
+            if found.is_listed:
+                return self._directory.addition(manifest, parts, entry)
+            return Edit((entry,), (name,))
+
+        self._directory.edit(replacement)
+        return FoundTable(table.location, properties, is_listed=False)
+
+    def deregister_table(self, parts: Parts) -> FoundTable:
+        """Forget a table, and leave its folder.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is none.
+        """
+        found = self._found(parts)
+        if self._use_listing and found.location == root_folder(parts[0]) and self.folder(found).exists():
+            folders.deregister(self.folder(found))
+        self._remove_row(parts, found)
+        return found
+
+    def drop_table(self, parts: Parts) -> FoundTable:
+        """Remove a table with its folder.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is none.
+        InvalidInputError
+            The folder is, or holds, or is in, that of another table.
+        """
+        found = self._found(parts)
+        folder = self.folder(found)
+        self._remove_row(parts, found, is_alone=True)
+        folder.remove_tree()
+        return found
+
+    def check_changeable(self, parts: Parts, properties: Mapping[str, str] | None = None) -> None:
+        """Check that a table may be changed, and may have properties.
+
+        Raises
+        ------
+        InvalidInputError, UnsupportedFeatureError
+            See `DirectoryManifest.check_changeable`.
+        """
+        if properties:
+            self._directory.check_uses_manifest()
+        if (manifest := self._directory.manifest()) is not None:
+            manifest.check_changeable(joined(parts))
+
+    # -- how ------------------------------------------------------------------------------------------------
+
+    def _listed(self, manifest: DirectoryManifest | None) -> list[str]:
+        known = frozenset(manifest.children((), TABLE)) if manifest else frozenset()
+        return folders.listed_tables(self.root, known)
+
+    def _find(self, manifest: DirectoryManifest | None, parts: Parts) -> FoundTable | None:
+        entry = None if manifest is None else manifest.find(joined(parts))
+        if entry is not None and entry.is_table and entry.location is not None:
+            return FoundTable(entry.location, entry.properties, is_listed=False)
+        if not self._use_listing or len(parts) != 1:
+            return None
+        folder = self.root / root_folder(parts[0])
+        if not folder.exists() or folders.is_deregistered(folder):
+            return None
+        return FoundTable(root_folder(parts[0]), None, is_listed=True)
+
+    def _found(self, parts: Parts) -> FoundTable:
+        found = self.find_table(parts)
+        if found is None:
+            raise DatasetNotFoundError(f"{self.root.uri}: no table {joined(parts)!r}")
+        self.check_changeable(parts)
+        return found
+
+    def _add_table(self, parts: Parts, properties: Mapping[str, str] | None, filling: _Filling) -> FoundTable:
+        """Fill a new folder and add the row for it; when that cannot be added, the folder goes again."""
+        name = joined(parts)
+        is_plain = self._use_listing and len(parts) == 1
+        location = root_folder(name) if is_plain else table_folder(name)
+        folder = self.root / location
+        if properties or not is_plain:
+            self._directory.check_uses_manifest()
+        if folder.exists():
+            raise AlreadyExistsError(
+                f"{folder.uri}: the table that is here was deregistered; register it again"
+            )
+        if not self._directory.uses_manifest:
+            filling.fill(folder)
+            return FoundTable(location, properties, is_listed=True)
+        return self._fill(parts, Entry(name, TABLE, location, properties), filling)
+
+    def _fill(self, parts: Parts, entry: Entry, filling: _Filling) -> FoundTable:
+        def addition(manifest: DirectoryManifest) -> Edit:
+            return self._directory.addition(manifest, parts, entry)
+
+        found = FoundTable(entry.location or "", entry.properties, is_listed=False)
+        folder = self.folder(found)
+        addition(self._directory.manifest_to_change())
+        filling.fill(folder)
+        try:
+            self._directory.edit(addition)
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            other = self._find(self._directory.manifest(), parts)
+            if other is None or other.is_listed or other.location != entry.location:
+                filling.undo(folder)
+                raise
+            if not filling.fills_declared:
+                raise
+            return other
+        return found
+
+    def _remove_row(self, parts: Parts, table: FoundTable, *, is_alone: bool = False) -> None:
+        name = joined(parts)
+        manifest = self._directory.manifest()
+
+        def check_alone(manifest: DirectoryManifest) -> None:
+            if is_alone and (other := _sharing(manifest, name, table.location)):
+                raise InvalidInputError(
+                    f"{self.root.uri}: the folder {table.location!r} is of the table {other!r}, too"
+                )
+
+        def removal(manifest: DirectoryManifest) -> Edit:
+            check_alone(manifest)
+            found = self._find(manifest, parts)
+            if found != table:
+                raise DatasetNotFoundError(f"{self.root.uri}: the table {name!r} was dropped meanwhile")
+            return Edit(removed=(name,))
+
+        if not table.is_listed:
+            self._directory.edit(removal)
+        elif manifest is not None:
+            check_alone(manifest)
+
+    def _check_table_id(self, parts: Parts) -> None:
+        if not parts:
+            raise InvalidInputError("the id of a table needs a name")
+        if len(parts) > 1:
+            self._directory.check_uses_manifest()
+
+
+def _sharing(manifest: DirectoryManifest, name: str, location: str) -> str | None:
+    """Return the id of another table whose folder is, or holds, or is in, that of a table."""
+    others = manifest.locations().items()
+    return next((other for other, place in others if other != name and overlap(place, location)), None)
+
+
+def _leave(folder: Location) -> None:
+    """Leave what was declared before, and is written now."""

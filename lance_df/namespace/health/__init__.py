@@ -1,0 +1,1 @@
+"""Verify and repair a partitioned namespace."""

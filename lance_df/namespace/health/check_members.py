@@ -1,0 +1,230 @@
+"""Whether each member table is as ``__manifest`` says: its schema, its version, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import LanceError, NotFoundError, VersionNotFoundError
+from lance_df.namespace.changes.routing import values_of_rows
+from lance_df.namespace.directory.names import folder_at
+from lance_df.namespace.health.check_rows import row_keys
+from lance_df.namespace.health.findings import Problem, ProblemKind, error, info, warning
+from lance_df.namespace.health.survey import is_spec_row
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.manifest_table import TABLE
+from lance_df.namespace.names import SEPARATOR
+from lance_df.table.evolution.validate import validate_table
+from lance_df.table.maintenance.cleanup import explain_cleanup
+from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
+from lance_df.table.refs import ResolvedRef, resolve
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+from lance_df.table.table import Shared, open_ref
+
+if TYPE_CHECKING:
+    from lance_df.format.schema import Field
+    from lance_df.namespace.health.survey import Survey
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+_NUM_THREADS: Final = 8
+_NO_VERSION: Final = CleanupPolicy(versions=frozenset({2**62}))
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A row of ``__manifest``, and the key of its partition values; none if they are not known."""
+
+    object_id: str
+    location: str | None
+    read_version: int | None
+    read_branch: str | None
+    read_tag: str | None
+    key: bytes | None
+    spec: PartitionSpec | None
+
+
+def check_members(survey: Survey, rows: pa.Table, *, deep: bool) -> tuple[int, list[Problem]]:
+    """Return how many member tables there are, and what is wrong with them.
+
+    Parameters
+    ----------
+    deep
+        Whether to read all rows and files, and to compute the partition values of the rows.
+    """
+    members = member_rows(survey, rows)
+
+    def checked(member: MemberRow) -> list[Problem]:
+        return list(_checked(survey, member, deep=deep))
+
+    with ThreadPoolExecutor(_NUM_THREADS) as pool:
+        found = list(pool.map(checked, members))
+    return len(members), [problem for problems in found for problem in problems]
+
+
+def member_rows(survey: Survey, rows: pa.Table) -> list[MemberRow]:
+    """Return the rows of member tables."""
+    tables = rows.filter(pc.and_(pc.equal(rows["object_type"], TABLE), is_spec_row(rows)))
+    specs = {spec.name: spec for spec in survey.specs or ()}
+    keys: list[bytes | None] = [None] * len(tables)
+    owners = [str(name).split(SEPARATOR, 1)[0] for name in tables["object_id"].to_pylist()]
+    for name, spec in specs.items() if survey.is_whole else ():
+        places = np.flatnonzero([owner == name for owner in owners])
+        of_spec = row_keys(tables.take(places), [field.column for field in spec.fields]).to_pylist()
+        for place, key in zip(places.tolist(), of_spec, strict=True):
+            keys[place] = key
+    names = ["object_id", "location", "read_version", "read_branch", "read_tag"]
+    found = tables.select(names).to_pylist()
+    return [
+        MemberRow(**row, key=key, spec=specs.get(owner))
+        for row, key, owner in zip(found, keys, owners, strict=True)
+    ]
+
+
+def pinned_table(folder: Location, member: MemberRow) -> Table:
+    """Open a member as it is to be read: at its tag, or its version and branch, or the newest version."""
+    if member.read_tag is not None:
+        return open_ref(Shared(folder), resolve(folder, member.read_tag, branch=None))
+    return open_ref(Shared(folder), ResolvedRef(member.read_branch, member.read_version))
+
+
+def differing_values(
+    table: Table, spec: PartitionSpec, schema: NamespaceSchema, key: bytes
+) -> tuple[int, pa.RecordBatch | None]:
+    """Return how many rows have other partition values than those of a key, and the values of one of them."""
+    count, example = 0, None
+    expected = pa.scalar(key, pa.large_binary())
+    for values in values_of_table(table, spec, schema):
+        wrong = pc.not_equal(value_keys(values.columns), expected)
+        number = pc.sum(wrong).as_py() or 0
+        if number and example is None:
+            example = values.filter(wrong).slice(0, 1)
+        count += number
+    return count, example
+
+
+def values_of_table(table: Table, spec: PartitionSpec, schema: NamespaceSchema) -> Iterator[pa.RecordBatch]:
+    """Yield the partition values of a table's rows, batch by batch."""
+    paths = [schema.path(field_id) for field in spec.fields for field_id in field.source_ids]
+    names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))
+    plan = plan_scan(table, ScanRequest(columns=names))
+    for batch in run_tasks(plan.tasks):
+        if batch.num_rows:
+            yield values_of_rows(spec, schema, batch)
+
+
+def differing_fields(schema: NamespaceSchema, table: Table) -> Iterator[str]:
+    """Yield how the fields of a table differ from those of the namespace."""
+    wanted, found = ({field.id: field for field in each.walk()} for each in (schema.columns, table.schema))
+    for number, field in wanted.items():
+        if number not in found:
+            yield f"there is no field {number} ({field.name!r})"
+        elif _described(found[number]) != _described(field):
+            yield f"field {number} is {_described(found[number])}, not {_described(field)}"
+    for number in found.keys() - wanted.keys():
+        yield f"there is a field {number} ({found[number].name!r}) that the namespace has not"
+
+
+def _described(field: Field) -> tuple[str, str, bool]:
+    return field.name, field.logical_type, field.nullable
+
+
+def _checked(survey: Survey, member: MemberRow, *, deep: bool) -> Iterator[Problem]:
+    if member.location is None:
+        return  # that is told of the row
+    name = member.object_id
+    try:
+        folder = folder_at(survey.root, member.location)
+        table = pinned_table(folder, member)
+    except VersionNotFoundError as err:
+        yield error(
+            ProblemKind.VERSION,
+            name,
+            str(err),
+            "the version that __manifest names",
+            "If nothing can bring it back: repair(root, publish_newer=True)",
+        )
+        return
+    except NotFoundError as err:
+        advice = "Bring the folder back; or, if it was dropped on purpose, repair(root, forget_missing=True)"
+        yield error(ProblemKind.MISSING, name, str(err), "a Lance table", advice)
+        return
+    except LanceError as err:
+        yield error(ProblemKind.DAMAGED, name, str(err), "a Lance table", "Restore the file")
+        return
+    yield from _unpublished(member, table)
+    if survey.schema is not None:
+        for difference in differing_fields(survey.schema, table):
+            yield error(
+                ProblemKind.SCHEMA,
+                name,
+                difference,
+                "the fields of the namespace, with their ids",
+                "Change the table back, or read its rows and append them",
+            )
+    if deep:
+        yield from _read_through(survey, member, table)
+
+
+def _unpublished(member: MemberRow, table: Table) -> Iterator[Problem]:
+    newest = table.latest_version()
+    if member.read_version is None or newest == member.read_version:
+        return
+    yield warning(
+        ProblemKind.UNPUBLISHED,
+        member.object_id,
+        f"there is a version {newest}",
+        f"version {member.read_version} is the one that is read",
+        "A writer is at work or died, or another program wrote to the table. The next write to this "
+        "partition undoes it; repair(root, publish_newer=True) shows it",
+    )
+
+
+def _read_through(survey: Survey, member: MemberRow, table: Table) -> Iterator[Problem]:
+    name = member.object_id
+    try:
+        validate_table(table)
+        left = explain_cleanup(table, _NO_VERSION, max_files=1)
+    except LanceError as err:
+        yield error(ProblemKind.DAMAGED, name, str(err), "a table that can be read", "Restore the file")
+        return
+    if left.candidate_files:
+        yield info(
+            ProblemKind.ORPHAN,
+            name,
+            f"{left.stats.bytes_removed:,} bytes of old files that no version needs",
+            "files of versions only",
+            "Clean up the table",
+        )
+    if member.spec is None or member.key is None or survey.schema is None:
+        return
+    try:
+        count, example = differing_values(table, member.spec, survey.schema, member.key)
+    except LanceError as err:
+        yield error(ProblemKind.VALUES, name, str(err), "partition values can be computed", "Mend the spec")
+        return
+    if example is not None:
+        yield error(
+            ProblemKind.VALUES,
+            name,
+            f"{count:,} of {table.count_rows():,} rows have other partition values, such as {_text(example)}",
+            "rows of this partition only; queries would miss the others",
+            "Read the rows, delete them from the namespace, and append them",
+        )
+
+
+def _text(values: pa.RecordBatch) -> str:
+    return ", ".join(
+        f"{name} {' '.join(column.to_string().split())[1:-1].strip()}"
+        for name, column in zip(values.schema.names, values.columns, strict=True)
+    )

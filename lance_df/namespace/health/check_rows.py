@@ -1,0 +1,193 @@
+"""Whether the rows of ``__manifest`` fit together: names, levels, values that children inherit, duplicates.
+
+Spec: partitioning, "Physical Layout and Naming" and "Manifest Table Schema". Work is by column, not by row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error, info, warning
+from lance_df.namespace.health.survey import is_spec_row
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.manifest_table import NAMESPACE, TABLE
+from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_df.namespace.health.survey import Survey
+    from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+
+_SEGMENT = "[a-z0-9]{16}"
+
+
+def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
+    """Return what is wrong with the rows of a version."""
+    problems = [*_duplicates(rows, "object_id", "rows have the id", REPAIR), *_types(rows)]
+    if survey.specs is None:
+        return problems
+    own = rows.filter(is_spec_row(rows))
+    problems += _unknown_specs(own, survey.specs)
+    for spec in survey.specs:
+        problems += _spec_row(own, spec)
+        below = own.filter(pc.starts_with(own["object_id"], spec.name + SEPARATOR))
+        problems += _names(below, spec)
+        tables = below.filter(pc.equal(below["object_type"], TABLE))
+        problems += _pins(tables)
+        if survey.has_values:
+            problems += _values(below, spec, survey.specs)
+            problems += _twins(tables, spec)
+    tables = rows.filter(pc.equal(rows["object_type"], TABLE))
+    problems += _duplicates(tables, "location", "tables have the folder", "drop all but one of them")
+    return problems
+
+
+def row_keys(rows: pa.Table, columns: list[str]) -> pa.Array:
+    """Return the key of each row's values in some columns."""
+    if not len(rows):
+        return pa.array([], pa.large_binary())
+    return value_keys([_one(rows[name]) for name in columns])
+
+
+def _duplicates(rows: pa.Table, column: str, text: str, advice: str) -> Iterator[Problem]:
+    counts = pc.value_counts(_one(rows[column].drop_null()))
+    values, numbers = counts.field("values"), counts.field("counts")
+    several = pc.greater(numbers, 1)
+    pairs = zip(values.filter(several).to_pylist(), numbers.filter(several).to_pylist(), strict=True)
+    for value, number in pairs:
+        yield error(ProblemKind.DUPLICATE, value, f"{number} {text} {value!r}", "one", advice)
+
+
+def _types(rows: pa.Table) -> Iterator[Problem]:
+    known = pc.is_in(rows["object_type"], pa.array([NAMESPACE, TABLE]))
+    for row in _picked(rows, pc.invert(known), ["object_id", "object_type"]):
+        found = f"the object type {row['object_type']!r}"
+        yield error(ProblemKind.ROW, row["object_id"], found, "namespace or table", REPAIR)
+
+
+def _unknown_specs(own: pa.Table, specs: PartitionSpecs) -> Iterator[Problem]:
+    names = pc.list_element(pc.split_pattern(own["object_id"], SEPARATOR, max_splits=1), 0)
+    unknown = pc.invert(pc.is_in(names, pa.array([spec.name for spec in specs])))
+    # a row v2 of which the spec is not there (yet) means nothing to anybody
+    below = pc.and_(unknown, pc.greater(pc.count_substring(own["object_id"], SEPARATOR), 0))
+    for row in _picked(own, below, ["object_id"]):
+        yield error(
+            ProblemKind.NAME,
+            row["object_id"],
+            "is below a spec version that there is not",
+            f"one of {', '.join(spec.name for spec in specs)}",
+            f"{REPAIR}: it is set aside",
+        )
+
+
+def _spec_row(own: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
+    if not pc.any(pc.equal(own["object_id"], spec.name)).as_py():
+        expected = f"a row for the namespace of {spec.key}"
+        yield warning(ProblemKind.MISSING, spec.name, "there is no row", expected, REPAIR)
+
+
+def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
+    depth = len(spec.fields)
+    levels = rf"(\${_SEGMENT})"
+    good = pc.if_else(
+        pc.equal(below["object_type"], TABLE),
+        pc.match_substring_regex(below["object_id"], rf"^{spec.name}{levels}{{{depth}}}\${MEMBER_NAME}$"),
+        pc.match_substring_regex(below["object_id"], rf"^{spec.name}{levels}{{1,{depth}}}$"),
+    )
+    for row in _picked(below, pc.invert(good), ["object_id", "object_type"]):
+        yield warning(
+            ProblemKind.NAME,
+            row["object_id"],
+            f"a {row['object_type']} of this name",
+            f"{spec.name}, {depth} names of 16 characters a-z0-9, {MEMBER_NAME!r} for tables",
+            f"{REPAIR}: what has not as many levels as the spec is set aside",
+        )
+    parents = _parents(below["object_id"])
+    known = pa.concat_arrays([_one(below["object_id"]), pa.array([spec.name])])
+    lost = pc.invert(pc.is_in(parents, value_set=known))
+    for row in _picked(below, lost, ["object_id"]):
+        expected = "a row for the namespace that it is in"
+        yield error(ProblemKind.ROW, row["object_id"], "there is none", expected, REPAIR)
+    is_leaf = pc.and_(
+        pc.equal(below["object_type"], NAMESPACE), pc.invert(pc.is_in(below["object_id"], _one(parents)))
+    )
+    for row in _picked(below, is_leaf, ["object_id"]):
+        yield info(
+            ProblemKind.ROW,
+            row["object_id"],
+            "nothing is in this namespace",
+            "a table, or namespaces",
+            "A partition that was dropped leaves such; the next row with its values uses it",
+        )
+
+
+def _pins(tables: pa.Table) -> Iterator[Problem]:
+    for name, what in (("location", "no location"), ("read_version", "no version to read")):
+        for row in _picked(tables, pc.is_null(tables[name]), ["object_id"]):
+            expected = "what lance_df sets for every member: another program added or changed the row"
+            yield error(ProblemKind.ROW, row["object_id"], what, expected, REPAIR)
+
+
+def _values(below: pa.Table, spec: PartitionSpec, specs: PartitionSpecs) -> Iterator[Problem]:
+    """Values come from the namespaces above; fields of other versions are null."""
+    own = [field.column for field in spec.fields]
+    others = [field.column for field in specs.fields.values() if field.column not in own]
+    depth = pc.subtract(pc.count_substring(below["object_id"], SEPARATOR), 1)
+    places = pc.index_in(_parents(below["object_id"]), value_set=_one(below["object_id"]))
+    wrong = np.zeros(len(below), dtype=np.bool_)
+    for level, name in enumerate(own):
+        # equal values have equal keys, and so has NULL
+        keys = row_keys(below, [name])
+        inherited = pc.fill_null(pc.greater(depth, level), False)
+        differs = pc.fill_null(pc.not_equal(keys, keys.take(_one(places))), False)
+        above = pc.and_(pc.less(depth, level), below[name].is_valid())
+        wrong |= _numpy(pc.or_(pc.and_(inherited, differs), above))
+    for name in others:
+        wrong |= _numpy(below[name].is_valid())
+    for row in _picked(below, pa.array(wrong), ["object_id"]):
+        yield error(
+            ProblemKind.VALUES,
+            row["object_id"],
+            "partition values that the namespace above it has not",
+            "those of the namespaces above, and its own",
+            REPAIR,
+        )
+
+
+def _twins(tables: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
+    keys = row_keys(tables, [field.column for field in spec.fields])
+    counts = pc.value_counts(keys)
+    twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    mask = pc.is_in(keys, twice)
+    for row in _picked(tables, mask, ["object_id"]):
+        yield error(
+            ProblemKind.DUPLICATE,
+            row["object_id"],
+            "another table has the same partition values",
+            "one table for each tuple of values",
+            "Read the rows of one of the two, drop it, and append them",
+        )
+
+
+def _parents(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring_regex(ids, pattern=r"\$[^$]*$", replacement="")
+
+
+def _picked(rows: pa.Table, mask: pa.Array | pa.ChunkedArray, columns: list[str]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = rows.select(columns).filter(pc.fill_null(mask, False)).to_pylist()
+    return found
+
+
+def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+
+
+def _numpy(mask: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    return _one(mask).to_numpy(zero_copy_only=False)

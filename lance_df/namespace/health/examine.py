@@ -1,0 +1,87 @@
+"""What a table below a spec version is, judged by its rows alone: a member of which partition, or none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import InvalidInputError, LanceError
+from lance_df.namespace.directory.names import folder_at
+from lance_df.namespace.health.check_members import differing_fields, values_of_table
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
+from lance_df.table.refs import ResolvedRef
+from lance_df.table.table import Shared, open_ref
+
+if TYPE_CHECKING:
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+
+class NoMemberError(InvalidInputError):
+    """A table cannot be a member of the namespace; the message says why."""
+
+
+def spec_of_path(object_id: str, specs: PartitionSpecs) -> PartitionSpec:
+    """Return the spec version that the id of a table names.
+
+    Raises
+    ------
+    NoMemberError
+        There is no such version, or the id has not as many levels as it.
+    """
+    name, *levels = object_id.split(SEPARATOR)
+    spec = next((spec for spec in specs if spec.name == name), None)
+    if spec is None:
+        raise NoMemberError(f"there is no spec version {name!r}")
+    if len(levels) != len(spec.fields) + 1 or levels[-1] != MEMBER_NAME:
+        raise NoMemberError(
+            f"a table of {name} is {len(spec.fields)} levels below it, and called {MEMBER_NAME!r}"
+        )
+    return spec
+
+
+def newest_version(root: Location, location: str) -> Table:
+    """Open the newest version of a table.
+
+    Raises
+    ------
+    NoMemberError
+        There is none that can be opened.
+    """
+    try:
+        return open_ref(Shared(folder_at(root, location)), ResolvedRef(None, None))
+    except LanceError as err:
+        raise NoMemberError(str(err)) from err
+
+
+def values_of_member(table: Table, spec: PartitionSpec, schema: NamespaceSchema) -> pa.RecordBatch | None:
+    """Return the partition values that all rows of a table have, as one row; None if there are no rows.
+
+    Raises
+    ------
+    NoMemberError
+        The rows are of several partitions or cannot be read, or the fields are not those of the namespace.
+    """
+    if (difference := next(differing_fields(schema, table), None)) is not None:
+        raise NoMemberError(difference)
+    try:
+        found = [_distinct(values) for values in values_of_table(table, spec, schema)]
+    except LanceError as err:
+        raise NoMemberError(str(err)) from err
+    if not found:
+        return None
+    values = _distinct(pa.Table.from_batches(found).combine_chunks().to_batches()[0])
+    if values.num_rows > 1:
+        raise NoMemberError("its rows are of several partitions")
+    return values
+
+
+def _distinct(values: pa.RecordBatch) -> pa.RecordBatch:
+    """Return one row for each tuple of values."""
+    keys = value_keys(values.columns)
+    return values.take(pc.index_in(keys.unique(), value_set=keys))

@@ -1,0 +1,177 @@
+"""Folders of a namespace that no row names: what a writer left that died, or has not published yet.
+
+A folder that some version of ``__manifest`` names is needed to read that version. One that none names may
+belong to a writer that is not done, so only what nobody wrote to for long may go.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import InvalidInputError
+from lance_df.namespace.directory.names import TABLE_SUFFIX
+from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
+from lance_df.namespace.manifest_table import TABLE, open_manifest_table
+from lance_df.namespace.names import MANIFEST_FOLDER, MEMBER_NAME
+from lance_df.storage.listing import scan_folder
+from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+
+if TYPE_CHECKING:
+    from lance_df.namespace.health.survey import Survey
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+ORPHAN_AGE: Final = UNVERIFIED_AGE
+
+_MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_v[0-9]+\$.*\${MEMBER_NAME}", re.ASCII | re.DOTALL)
+
+
+def is_member_folder(name: str) -> bool:
+    """Whether a folder is named as those of members are."""
+    return _MEMBER_FOLDER.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanFolder:
+    """A folder named like that of a member, which no version of ``__manifest`` names.
+
+    Attributes
+    ----------
+    modified
+        When something in it was written last, in seconds since the epoch; None where the store does not say.
+    """
+
+    folder: Location
+    num_bytes: int
+    modified: float | None
+
+
+def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
+    """Return what lies in the root and is in no row."""
+    named = _first_parts(rows)
+    strange, members = [], []
+    for entry in scan_folder(survey.root):
+        if entry.name in named or entry.name == MANIFEST_FOLDER:
+            continue
+        if not entry.is_directory:
+            strange.append(entry.name)
+        elif _MEMBER_FOLDER.fullmatch(entry.name):
+            members.append(entry.name)
+        elif not entry.name.endswith(TABLE_SUFFIX):
+            strange.append(entry.name)
+    if not members:
+        needed: frozenset[str] = frozenset()
+    else:
+        needed = _named_by_any_version(survey.table)
+    problems = [_told(name, is_needed=name in needed) for name in sorted(members)]
+    return [*problems, *(_unknown(name) for name in sorted(strange))]
+
+
+def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
+    """Return the folders of members that no row names, but an older version of ``__manifest`` does."""
+    named = _first_parts(rows)
+    found = {
+        entry.name
+        for entry in scan_folder(survey.root)
+        if entry.is_directory and entry.name not in named and _MEMBER_FOLDER.fullmatch(entry.name)
+    }
+    return found.intersection(_named_by_any_version(survey.table)) if found else found
+
+
+def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -> list[OrphanFolder]:
+    """Remove folders of members that no version of ``__manifest`` names, and return them.
+
+    Parameters
+    ----------
+    older_than
+        Nothing in a folder was written for so long. Less than the default of a week is right only while
+        nobody writes.
+
+    Raises
+    ------
+    InvalidInputError
+        ``older_than`` is negative.
+    NotFoundError
+        There is no namespace.
+    CorruptDataError
+        A version of ``__manifest`` cannot be read, so that it is not known what it needs.
+    """
+    if older_than < dt.timedelta(0):
+        raise InvalidInputError(f"older_than must be a timedelta of 0 or more, got {older_than!r}")
+    latest = time.time() - older_than.total_seconds()
+    names = [entry.name for entry in scan_folder(root) if entry.is_directory]
+    names = [name for name in names if _MEMBER_FOLDER.fullmatch(name)]
+    folders = [_measured(root / name) for name in sorted(names)]
+    old = [each for each in folders if each.modified is not None and each.modified < latest]
+    # The newest version is read after the folders: what was published in between is not removed.
+    needed = _named_by_any_version(open_manifest_table(root)) if old else frozenset()
+    found = [each for each in old if each.folder.name not in needed]
+    for each in () if dry_run else found:
+        each.folder.remove_tree()
+    return found
+
+
+def _measured(folder: Location) -> OrphanFolder:
+    total, modified, is_known = 0, 0.0, True
+    pending = [folder]
+    while pending:
+        place = pending.pop()
+        for entry in scan_folder(place):
+            if entry.is_directory:
+                pending.append(place / entry.name)
+            total += entry.size if not entry.is_directory else 0
+            # folders of object stores have no time
+            if entry.modified is not None:
+                modified = max(modified, entry.modified)
+            elif not entry.is_directory:
+                is_known = False
+    return OrphanFolder(folder, total, modified if is_known and modified else None)
+
+
+def _named_by_any_version(table: Table) -> frozenset[str]:
+    found: set[str] = set()
+    seen: set[tuple[str, ...]] = set()
+    for number in table.history.numbers():
+        version = table.checkout(number)
+        # data files never change: each is read once, with the rows that later versions deleted
+        for fragment in version.fragments:
+            files = tuple(file.path for file in fragment.files)
+            if files in seen:
+                continue
+            seen.add(files)
+            request = ScanRequest(
+                columns=("object_type", "location"), fragment_ids=(fragment.id,), include_deleted_rows=True
+            )
+            plan = plan_scan(version, request)
+            found |= _first_parts(pa.Table.from_batches(run_tasks(plan.tasks), plan.schema))
+    return frozenset(found)
+
+
+def _first_parts(rows: pa.Table) -> frozenset[str]:
+    tables = rows.filter(pc.equal(rows["object_type"], TABLE))["location"].drop_null()
+    first = pc.list_element(pc.split_pattern(tables, "/", max_splits=1), 0)
+    return frozenset(first.to_pylist())
+
+
+def _told(name: str, *, is_needed: bool) -> Problem:
+    if is_needed:
+        found = "an older version of __manifest names this folder, the newest does not"
+        advice = "If the table was not dropped on purpose: run repair, which brings it back"
+        return warning(ProblemKind.ORPHAN, name, found, "a row", advice)
+    found = "no version of __manifest names this folder"
+    advice = "A writer is at work or died; repair(root, remove_orphans=True) removes it after a week"
+    return info(ProblemKind.ORPHAN, name, found, "a row", advice)
+
+
+def _unknown(name: str) -> Problem:
+    return info(ProblemKind.ORPHAN, name, "is no part of the namespace", "tables only", "Nothing to be done")

@@ -1,0 +1,278 @@
+"""The rows that ``__manifest`` should have, from what it has, what it had, and the tables themselves.
+
+Pure but for reading tables of which no version tells the partition values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.namespace.health.check_rows import check_rows, row_keys
+from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
+from lance_df.namespace.health.findings import ProblemKind, Severity
+from lance_df.namespace.health.repair_report import RepairAction, RepairKind
+from lance_df.namespace.health.survey import is_spec_row
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
+from lance_df.namespace.names import SEPARATOR
+
+if TYPE_CHECKING:
+    from lance_df.namespace.health.survey import Survey
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+    from lance_df.storage import Location
+
+SET_ASIDE: Final = "set_aside"
+_ROW_PROBLEMS: Final = (ProblemKind.ROW, ProblemKind.VALUES, ProblemKind.NAME)
+
+
+@dataclass(slots=True)
+class Rebuild:
+    """A rebuilding under way.
+
+    Attributes
+    ----------
+    columns
+        Those that the rows will have.
+    good
+        Rows that are as they should be.
+    open
+        Rows below spec versions that are not complete.
+    valued
+        The ids of open rows with values that fit those of other rows.
+    other
+        Rows that are not of the partitioned namespace.
+    """
+
+    root: Location
+    specs: PartitionSpecs
+    schema: NamespaceSchema
+    columns: pa.Schema
+    good: pa.Table
+    open: pa.Table
+    other: pa.Table
+    valued: frozenset[str] = frozenset()
+    actions: list[RepairAction] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema) -> Rebuild:
+        """Sort the rows of a version."""
+        rows = survey.rows()
+        is_own = is_spec_row(rows)
+        own, other = rows.filter(is_own), rows.filter(pc.invert(is_own))
+        bad = _bad_ids(survey, rows)
+        good = pc.invert(pc.is_in(own["object_id"], pa.array([*bad], pa.string())))
+        if not survey.has_values:
+            good = pc.equal(pc.count_substring(own["object_id"], SEPARATOR), 0)
+        fitting = [name for name, kinds in bad.items() if kinds == {ProblemKind.ROW}]
+        valued = frozenset(fitting if survey.has_values else ())
+        complete, incomplete = own.filter(good), own.filter(pc.invert(good))
+        return cls(survey.root, specs, schema, rows.schema, complete, incomplete, other, valued)
+
+    def recall(self, known: pa.Table, version: int) -> None:
+        """Complete open rows from those of an older version: of the same id, type and folder."""
+        places = pc.index_in(self.open["object_id"], value_set=_one(known["object_id"]))
+        past = known.take(_one(places))
+        is_same = pc.fill_null(pc.equal(self.open["object_type"], past["object_type"]), False)
+        mine, theirs = (pc.fill_null(rows["location"], "") for rows in (self.open, past))
+        is_same = pc.and_(is_same, pc.equal(mine, theirs))
+        has_version = pc.or_(pc.equal(self.open["object_type"], NAMESPACE), past["read_version"].is_valid())
+        is_same = pc.and_(is_same, pc.fill_null(has_version, False))
+        if not (number := pc.sum(is_same).as_py()):
+            return
+        completed = self.open.filter(is_same)
+        past = past.filter(is_same)
+        for name in (*(each.name for each in READ_FIELDS), *_value_columns(self.specs)):
+            if name in past.column_names:
+                completed = completed.set_column(
+                    completed.schema.get_field_index(name), completed.schema.field(name), past[name]
+                )
+        self.good = _joined(self.good, completed)
+        self.open = self.open.filter(pc.invert(is_same))
+        text = f"read versions and partition values of {number:,} rows"
+        self._did(RepairKind.RECALLED, f"version {version}", text)
+
+    def bring_back(self, rows: pa.Table, version: int) -> None:
+        """Add rows of tables that are gone, though their folders are not."""
+        known = _one(self.good["object_id"])
+        rows = rows.filter(pc.invert(pc.is_in(rows["object_id"], known)))
+        for name in rows["object_id"].to_pylist():
+            self._did(RepairKind.BROUGHT_BACK, name, f"its folder is there, version {version} had the row")
+        self.good = _joined(self.good, rows)
+
+    def examine(self) -> None:
+        """Find out what the open tables are; set aside what is no member."""
+        is_table = pc.equal(self.open["object_type"], TABLE)
+        tables, others = self.open.filter(is_table), self.open.filter(pc.invert(is_table))
+        paths, taken = self._known_values()
+        aside = []
+        for number, name in enumerate(tables["object_id"].to_pylist()):
+            row = tables.slice(number, 1)
+            try:
+                self.good = _joined(self.good, self._examined(row, name, paths, taken))
+            except NoMemberError as err:
+                aside.append(row)
+                self._did(RepairKind.SET_ASIDE, name, str(err))
+        self.open = _joined(others, *aside)
+
+    def add_namespaces(self) -> None:
+        """Add the namespaces that tables are in, with the values of these, and each spec version."""
+        for spec in self.specs:
+            self._add_spec(spec)
+            for level in range(len(spec.fields), 0, -1):
+                self._add_level(spec, level)
+
+    def set_aside(self) -> None:
+        """Move what is left below a namespace of its own, where `DirectoryNamespace` finds it."""
+        if not len(self.open):
+            return
+        taken = set(self.other["object_id"].to_pylist())
+        names = []
+        for old, kind in zip(
+            self.open["object_id"].to_pylist(), self.open["object_type"].to_pylist(), strict=True
+        ):
+            base = name = f"{SET_ASIDE}{SEPARATOR}{old.replace(SEPARATOR, '.')}"
+            number = 1
+            while name in taken:
+                number += 1
+                name = f"{base}.{number}"
+            taken.add(name)
+            names.append(name)
+            if kind != TABLE:
+                self._did(RepairKind.SET_ASIDE, old, "no table of the namespace is below it")
+        rows = self.open.set_column(0, self.columns.field(0), pa.array(names))
+        self.open = self.open.slice(0, 0)
+        self.other = _joined(self.other, _without_values(rows, self.specs))
+        if SET_ASIDE not in taken:
+            row = {"object_id": SET_ASIDE, "object_type": NAMESPACE, "metadata": "{}"}
+            self.other = _joined(self.other, pa.Table.from_pylist([row], self.columns))
+
+    def rows(self) -> pa.Table:
+        """Return all rows."""
+        return _joined(self.good, self.other)
+
+    # -- how ------------------------------------------------------------------------------------------------
+
+    def _did(self, kind: RepairKind, subject: str, text: str) -> None:
+        self.actions.append(RepairAction(kind, subject, text))
+
+    def _examined(
+        self, row: pa.Table, name: str, paths: dict[str, bytes], taken: dict[tuple[int, bytes], str]
+    ) -> pa.Table:
+        """Return the row of an open table, complete."""
+        spec = spec_of_path(name, self.specs)
+        location = row["location"][0].as_py()
+        if location is None:
+            raise NoMemberError("it has no location")
+        table = newest_version(self.root, location)
+        values = values_of_member(table, spec, self.schema)
+        if values is None and name in self.valued:
+            values = row.select([each.column for each in spec.fields]).combine_chunks().to_batches()[0]
+        if values is None:
+            raise NoMemberError("it has no rows, so that its partition values are not known")
+        key = value_keys(values.columns)[0].as_py()
+        if (other := taken.get((spec.id, key))) is not None:
+            raise NoMemberError(f"{other} has the same partition values; append the rows and drop the table")
+        levels = name.split(SEPARATOR)
+        for level in range(1, len(spec.fields) + 1):
+            prefix = value_keys(values.columns[:level])[0].as_py()
+            namespace = SEPARATOR.join(levels[: level + 1])
+            if paths.setdefault(namespace, prefix) != prefix:
+                raise NoMemberError(f"its rows have other values than the namespace {namespace}")
+        self._did(RepairKind.READ, name, f"of version {table.version}, which is to be read from now on")
+        row = _with(row, "read_version", pa.array([table.version], pa.uint64()))
+        for name_of, column in zip(values.schema.names, values.columns, strict=True):
+            row = _with(row, name_of, column)
+        return row
+
+    def _known_values(self) -> tuple[dict[str, bytes], dict[tuple[int, bytes], str]]:
+        """Return the keys of namespaces and of tables whose values are known; nothing if none are needed."""
+        paths: dict[str, bytes] = {}
+        taken: dict[tuple[int, bytes], str] = {}
+        if not len(self.open):
+            return paths, taken
+        for spec in self.specs:
+            columns = [each.column for each in spec.fields]
+            below = self.good.filter(pc.starts_with(self.good["object_id"], spec.name + SEPARATOR))
+            depth = pc.count_substring(below["object_id"], SEPARATOR)
+            is_table = pc.equal(below["object_type"], TABLE)
+            tables = below.filter(is_table)
+            keys = row_keys(tables, columns).to_pylist()
+            names = tables["object_id"].to_pylist()
+            taken.update(((spec.id, key), name) for key, name in zip(keys, names, strict=True))
+            for level in range(1, len(columns) + 1):
+                own = below.filter(pc.and_(pc.invert(is_table), pc.equal(depth, level)))
+                keys = row_keys(own, columns[:level]).to_pylist()
+                paths.update(zip(own["object_id"].to_pylist(), keys, strict=True))
+        return paths, taken
+
+    def _add_spec(self, spec: PartitionSpec) -> None:
+        if not pc.any(pc.equal(self.good["object_id"], spec.name)).as_py():
+            row = {"object_id": spec.name, "object_type": NAMESPACE, "metadata": "{}"}
+            self.good = _joined(self.good, pa.Table.from_pylist([row], self.columns))
+            self._did(RepairKind.NAMESPACE, spec.name, "each spec version has one")
+
+    def _add_level(self, spec: PartitionSpec, level: int) -> None:
+        """Add the namespaces of a level that are missing: the parents of what is a level below."""
+        depth = pc.count_substring(self.good["object_id"], SEPARATOR)
+        is_below = pc.and_(
+            pc.starts_with(self.good["object_id"], spec.name + SEPARATOR), pc.equal(depth, level + 1)
+        )
+        below = self.good.filter(is_below)
+        parents = _one(pc.replace_substring_regex(below["object_id"], r"\$[^$]*$", ""))
+        missing = parents.filter(pc.invert(pc.is_in(parents, value_set=_one(self.good["object_id"]))))
+        if not len(missing):
+            return
+        distinct = missing.unique()
+        rows = below.take(pc.index_in(distinct, value_set=parents))
+        rows = _with(rows, "object_id", distinct)
+        rows = _with(rows, "object_type", pa.repeat(NAMESPACE, len(rows)))
+        # an open row of the namespace has its properties
+        places = pc.index_in(distinct, value_set=_one(self.open["object_id"]))
+        metadata = pc.fill_null(_one(self.open["metadata"]).take(places), "{}")
+        rows = _with(rows, "metadata", metadata)
+        hidden = [each.column for each in spec.fields[level:]]
+        for name in ("location", *hidden, *(each.name for each in READ_FIELDS)):
+            rows = _with(rows, name, pa.nulls(len(rows), rows.schema.field(name).type))
+        self.good = _joined(self.good, rows)
+        self.open = self.open.filter(pc.invert(pc.is_in(self.open["object_id"], distinct)))
+        for name in distinct.to_pylist():
+            self._did(RepairKind.NAMESPACE, name, "with the values of the tables in it")
+
+
+def _bad_ids(survey: Survey, rows: pa.Table) -> dict[str, set[ProblemKind]]:
+    """Return the ids of rows that contradict others or are not complete, and how."""
+    found: dict[str, set[ProblemKind]] = {}
+    for problem in check_rows(survey, rows):
+        if problem.severity is Severity.ERROR and problem.kind in _ROW_PROBLEMS:
+            found.setdefault(problem.subject, set()).add(problem.kind)
+    return found
+
+
+def _value_columns(specs: PartitionSpecs) -> list[str]:
+    return [each.column for each in specs.fields.values()]
+
+
+def _without_values(rows: pa.Table, specs: PartitionSpecs) -> pa.Table:
+    for name in (*_value_columns(specs), *(each.name for each in READ_FIELDS)):
+        rows = _with(rows, name, pa.nulls(len(rows), rows.schema.field(name).type))
+    return rows
+
+
+def _with(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, rows.schema.field(place), column)
+
+
+def _joined(*parts: pa.Table) -> pa.Table:
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)

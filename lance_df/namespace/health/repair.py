@@ -1,0 +1,240 @@
+"""Repair a partitioned namespace that another program has rewritten, or that is damaged otherwise.
+
+Nothing is lost: rows are completed from older versions, or else from what is in the tables; what cannot be a
+member of the namespace is moved to the namespace ``set_aside`` and stays a table. All is published in one
+commit, decided on the newest version.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import CorruptDataError, LanceError, NotFoundError, RetryableConflictError
+from lance_df.format.operations import Overwrite, UpdateConfig
+from lance_df.namespace.directory.manifest import DirectoryManifest
+from lance_df.namespace.directory.names import folder_at
+from lance_df.namespace.health.check_members import differing_values, member_rows, pinned_table
+from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
+from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
+from lance_df.namespace.health.rebuild import Rebuild
+from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport
+from lance_df.namespace.health.survey import Survey, check_base_columns, is_spec_row, older_surveys
+from lance_df.namespace.manifest_table import STRICT, manifest_schema, open_manifest_table
+from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
+from lance_df.namespace.spec.partition_spec import KEY_PREFIX
+from lance_df.table.changes.writing import rows_written
+from lance_df.table.commit.loop import commit_change
+from lance_df.table.evolution.metadata import map_update
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.format.schema import Schema
+    from lance_df.namespace.health.check_members import MemberRow
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairOptions:
+    """What a repair does besides.
+
+    Attributes
+    ----------
+    dry_run
+        Only tell.
+    publish_newer
+        Show the newest version of every member, if its rows fit, also where another program made it.
+    forget_missing
+        Remove rows of tables whose folders are gone.
+    remove_orphans
+        Remove folders of members that no version names, and that nobody wrote to for ``older_than``.
+    """
+
+    dry_run: bool = False
+    publish_newer: bool = False
+    forget_missing: bool = False
+    remove_orphans: bool = False
+    older_than: dt.timedelta = ORPHAN_AGE
+
+
+def repair_namespace(root: Location, options: RepairOptions) -> RepairReport:
+    """Repair a namespace; one that is whole stays as it is.
+
+    Raises
+    ------
+    NotFoundError
+        There is no partitioned namespace, and never was.
+    CorruptDataError
+        ``__manifest`` cannot be read, or no version of it has specs and a schema that can be.
+    UnsupportedFeatureError
+        The namespace needs a writer that knows more.
+    RetryableConflictError
+        Others were faster again and again.
+    CommitStateUnknownError
+        It is not known whether the repair was published. Repairing again does no harm.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            version, actions = _repaired(root, options)
+        except RetryableConflictError:
+            continue
+        if options.remove_orphans:
+            actions += _removed(root, options)
+        return RepairReport(root.uri, version, options.dry_run, tuple(actions))
+    raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
+
+
+def _repaired(root: Location, options: RepairOptions) -> tuple[int, list[RepairAction]]:
+    table = open_manifest_table(root)
+    check_base_columns(table)
+    DirectoryManifest(table).check_changeable()
+    survey, metadata = _with_metadata(Survey.of(root, table))
+    if survey.specs is None or survey.schema is None:
+        raise CorruptDataError(survey.problems[0].found)
+    actions = [RepairAction(RepairKind.METADATA, key, "as it was") for key in metadata]
+    if survey.missing:
+        names = ", ".join(each.name for each in survey.missing)
+        actions.append(RepairAction(RepairKind.COLUMNS, table.uri, names))
+    rebuild = Rebuild.of(survey, survey.specs, survey.schema)
+    _recall(survey, rebuild)
+    rebuild.examine()
+    rebuild.add_namespaces()
+    rebuild.set_aside()
+    actions += rebuild.actions
+    rows = rebuild.rows()
+    if options.forget_missing:
+        rows = _without_missing(survey, rows, actions)
+    if options.publish_newer:
+        rows = _with_newer(survey, rows, actions)
+    if options.dry_run or not actions:
+        return table.version, actions
+    return _published(survey, rows, metadata).version, actions
+
+
+def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
+    """Return a version as it is with good metadata, and what was taken from older versions for that."""
+    own = survey.table.manifest.table_metadata
+    if survey.specs is not None and survey.schema is not None:
+        return survey, {}
+    for older in older_surveys(survey):
+        if older.specs is None or older.schema is None:
+            continue
+        past = older.table.manifest.table_metadata
+        missing = {
+            key: text
+            for key, text in past.items()
+            if (key == SCHEMA_KEY or key.startswith(KEY_PREFIX)) and own.get(key) != text
+        }
+        return Survey.of(survey.root, survey.table, {**own, **missing}), missing
+    if not any(key.startswith(KEY_PREFIX) for key in own):
+        raise NotFoundError(f"{survey.table.uri}: a directory namespace without partition specs")
+    return survey, {}
+
+
+def _recall(survey: Survey, rebuild: Rebuild) -> None:
+    """Look in older versions for open rows, and for those of tables that are gone."""
+    lost = lost_folders(survey, rebuild.rows())
+    for older in older_surveys(survey) if lost or len(rebuild.open) else ():
+        if not older.is_whole:
+            continue
+        rows = older.rows()
+        known = rows.filter(is_spec_row(rows))
+        if len(rebuild.open):
+            rebuild.recall(known, older.table.version)
+        back = known.filter(pc.is_in(known["location"], pa.array(sorted(lost), pa.string())))
+        if len(back):
+            rebuild.bring_back(_as(back, rebuild.columns), older.table.version)
+            lost -= set(back["location"].to_pylist())
+        if not lost:
+            # what the newest whole version did not have was added since
+            return
+
+
+def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = [
+        rows[each.name] if each.name in rows.column_names else pa.nulls(len(rows), each.type)
+        for each in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _without_missing(survey: Survey, rows: pa.Table, actions: list[RepairAction]) -> pa.Table:
+    gone = []
+    for member in member_rows(survey, rows):
+        if member.location is not None:
+            try:
+                pinned_table(folder_at(survey.root, member.location), member)
+            except NotFoundError as err:
+                if not folder_at(survey.root, member.location).exists():
+                    gone.append(member.object_id)
+                    actions.append(RepairAction(RepairKind.FORGOTTEN, member.object_id, str(err)))
+            except LanceError:
+                continue
+    return rows.filter(pc.invert(pc.is_in(rows["object_id"], pa.array(gone, pa.string()))))
+
+
+def _with_newer(survey: Survey, rows: pa.Table, actions: list[RepairAction]) -> pa.Table:
+    moved: dict[str, int] = {}
+    for member in member_rows(survey, rows):
+        if member.location is None or member.read_branch is not None or member.read_tag is not None:
+            continue
+        try:
+            table = newest_version(survey.root, member.location)
+            if table.version == member.read_version:
+                continue
+            _check_newer(survey, member, table)
+        except NoMemberError as err:
+            actions.append(RepairAction(RepairKind.NOT_PUBLISHED, member.object_id, str(err)))
+        else:
+            moved[member.object_id] = table.version
+            text = f"version {table.version} in place of {member.read_version}"
+            actions.append(RepairAction(RepairKind.PUBLISHED, member.object_id, text))
+    place = rows.schema.get_field_index("read_version")
+    new = [
+        moved.get(name, old)
+        for name, old in zip(rows["object_id"].to_pylist(), rows["read_version"].to_pylist(), strict=True)
+    ]
+    return rows.set_column(place, rows.schema.field(place), pa.array(new, pa.uint64()))
+
+
+def _check_newer(survey: Survey, member: MemberRow, table: Table) -> None:
+    if survey.specs is None or survey.schema is None:
+        return
+    spec = spec_of_path(member.object_id, survey.specs)
+    values_of_member(table, spec, survey.schema)
+    if member.key is not None and differing_values(table, spec, survey.schema, member.key)[0]:
+        raise NoMemberError("its rows are of another partition")
+
+
+def _published(survey: Survey, rows: pa.Table, metadata: Mapping[str, str]) -> Table:
+    """Publish the rows, and after them the metadata, without which there is no partitioned namespace."""
+    table = survey.table
+    schema = _schema(survey, rows.schema)
+    batches = rows.select(schema.names).cast(schema.to_arrow()).to_batches()
+    with rows_written(table, schema, batches) as fragments:
+        table = commit_change(table, Overwrite(fragments, schema), options=STRICT)
+    if metadata:
+        update = UpdateConfig(table_metadata=map_update(dict(metadata)))
+        table = commit_change(table, update, options=STRICT)
+    return table
+
+
+def _schema(survey: Survey, columns: pa.Schema) -> Schema:
+    """Return the schema with the key, and with what columns others have added."""
+    if not survey.missing:
+        return survey.table.schema
+    base = set(manifest_schema(()).names)
+    return manifest_schema([each for each in columns if each.name not in base])
+
+
+def _removed(root: Location, options: RepairOptions) -> list[RepairAction]:
+    found = remove_orphans(root, older_than=options.older_than, dry_run=options.dry_run)
+    return [RepairAction(RepairKind.REMOVED, each.folder.name, f"{each.num_bytes:,} bytes") for each in found]

@@ -1,0 +1,180 @@
+"""What ``__manifest`` says, as far as it can be read: also where it is damaged, or others rewrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import CorruptDataError, LanceError, NotFoundError
+from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error
+from lance_df.namespace.manifest_table import BASE_FIELDS, READ_FIELDS, open_manifest_table
+from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
+from lance_df.namespace.spec.partition_spec import KEY_PREFIX, PartitionSpec, PartitionSpecs
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+SPEC_ROW = r"^v[0-9]+(\$|$)"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One version of ``__manifest``, whole or not.
+
+    Attributes
+    ----------
+    specs, schema
+        None where the metadata do not tell.
+    missing
+        Columns that the specs demand and the table lacks.
+    problems
+        What is wrong with the metadata and the columns.
+    """
+
+    root: Location
+    table: Table
+    specs: PartitionSpecs | None
+    schema: NamespaceSchema | None
+    missing: tuple[pa.Field, ...]
+    problems: tuple[Problem, ...] = field(default=())
+
+    @classmethod
+    def of(cls, root: Location, table: Table, metadata: Mapping[str, str] | None = None) -> Survey:
+        """Look at a version.
+
+        Parameters
+        ----------
+        metadata
+            To read instead of the version's own.
+        """
+        known = table.manifest.table_metadata if metadata is None else metadata
+        problems: list[Problem] = []
+        specs = _specs(known, table.uri, problems)
+        schema = _schema(known, table.uri, problems)
+        missing = _missing(table, specs)
+        if missing:
+            problems.append(_lost_columns(table, missing))
+        return cls(root, table, specs, schema, missing, tuple(problems))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether specs, schema and columns are there."""
+        return self.specs is not None and self.schema is not None and not self.missing
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there is a column for each partition field."""
+        read = {field.name for field in READ_FIELDS}
+        return self.specs is not None and all(each.name in read for each in self.missing)
+
+    def rows(self) -> pa.Table:
+        """Return all rows; columns that are missing are null."""
+        plan = plan_scan(self.table, ScanRequest())
+        rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
+        for each in self.missing:
+            if each.name in rows.column_names:
+                rows = rows.drop_columns([each.name])
+            rows = rows.append_column(each, pa.nulls(len(rows), each.type))
+        return rows
+
+
+def open_survey(root: Location, version: int | None = None) -> Survey:
+    """Look at the newest version of a namespace, or another one.
+
+    Raises
+    ------
+    NotFoundError
+        There is no partitioned namespace, or no such version.
+    CorruptDataError
+        The table itself is damaged.
+    """
+    table = open_manifest_table(root, version)
+    if not any(key.startswith(KEY_PREFIX) for key in table.manifest.table_metadata):
+        raise NotFoundError(f"{table.uri}: a directory namespace without partition specs")
+    check_base_columns(table)
+    return Survey.of(root, table)
+
+
+def check_base_columns(table: Table) -> None:
+    """Raise `CorruptDataError` if a table lacks what every ``__manifest`` has."""
+    found = {field.name: field.type for field in table.arrow_schema}
+    for each in BASE_FIELDS[:4]:
+        if found.get(each.name) != each.type:
+            raise CorruptDataError(
+                f"{table.uri}: no column {each.name} of type {each.type}, as each namespace has"
+            )
+
+
+def is_spec_row(rows: pa.Table) -> pa.ChunkedArray:
+    """Return which rows are a spec version, or below one."""
+    return pc.match_substring_regex(rows["object_id"], SPEC_ROW)
+
+
+def older_surveys(survey: Survey) -> Iterator[Survey]:
+    """Yield the versions before one that are still there, the newest first; damaged ones are left out."""
+    history = survey.table.history
+    for number in reversed(history.numbers()):
+        if number >= survey.table.version:
+            continue
+        try:
+            yield Survey.of(survey.root, survey.table.checkout(number))
+        except LanceError:
+            continue
+
+
+def _specs(metadata: Mapping[str, str], uri: str, problems: list[Problem]) -> PartitionSpecs | None:
+    is_bad = False
+    for key, text in metadata.items():
+        if not key.startswith(KEY_PREFIX):
+            continue
+        try:
+            PartitionSpec.from_json(text, source=f"{uri}: {key}")
+        except LanceError as err:
+            is_bad = True
+            problems.append(_bad_metadata(key, err))
+    if is_bad:
+        return None
+    try:
+        return PartitionSpecs.from_metadata(metadata, source=uri)
+    except LanceError as err:
+        problems.append(_bad_metadata(f"{KEY_PREFIX}*", err))
+        return None
+
+
+def _schema(metadata: Mapping[str, str], uri: str, problems: list[Problem]) -> NamespaceSchema | None:
+    if SCHEMA_KEY not in metadata:
+        problems.append(_bad_metadata(SCHEMA_KEY, CorruptDataError("there is none")))
+        return None
+    try:
+        return NamespaceSchema.from_json(metadata[SCHEMA_KEY], source=f"{uri}: {SCHEMA_KEY}")
+    except LanceError as err:
+        problems.append(_bad_metadata(SCHEMA_KEY, err))
+        return None
+
+
+def _missing(table: Table, specs: PartitionSpecs | None) -> tuple[pa.Field, ...]:
+    partition = [] if specs is None else specs.fields.values()
+    wanted = [*READ_FIELDS, *(pa.field(each.column, each.result_type) for each in partition)]
+    found = {each.name: each.type for each in table.arrow_schema}
+    return tuple(each for each in wanted if found.get(each.name) != each.type)
+
+
+def _bad_metadata(key: str, err: LanceError) -> Problem:
+    expected = "metadata of __manifest as the partitioning specification has them"
+    return error(ProblemKind.METADATA, key, str(err), expected, f"{REPAIR}: an older version may have it")
+
+
+def _lost_columns(table: Table, missing: tuple[pa.Field, ...]) -> Problem:
+    names = ", ".join(each.name for each in missing)
+    found = f"version {table.version} lacks the columns {names}"
+    expected = "a column for each partition field: a program that does not know them rewrote the table"
+    return error(ProblemKind.COLUMNS, table.uri, found, expected, REPAIR)

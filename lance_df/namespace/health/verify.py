@@ -1,0 +1,81 @@
+"""Check a partitioned namespace: what ``__manifest`` says, in itself and against the tables and folders.
+
+Works where opening the namespace is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.errors import LanceError
+from lance_df.namespace.health.check_members import check_members
+from lance_df.namespace.health.check_rows import check_rows
+from lance_df.namespace.health.findings import Problem, ProblemKind, VerifyReport, error, sorted_problems
+from lance_df.namespace.health.orphans import check_folders
+from lance_df.namespace.health.survey import open_survey
+from lance_df.table.evolution.validate import validate_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_df.namespace.health.survey import Survey
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+
+def verify_namespace(root: Location, *, deep: bool, version: int | None = None) -> VerifyReport:
+    """Check a namespace, and change nothing.
+
+    Parameters
+    ----------
+    deep
+        Whether to read all rows of all members, and to compare their partition values.
+
+    Raises
+    ------
+    NotFoundError
+        There is no partitioned namespace, or no such version.
+    CorruptDataError
+        ``__manifest`` cannot be read at all.
+    """
+    survey = open_survey(root, version)
+    rows = survey.rows()
+    problems = [*survey.problems, *_counters(survey)]
+    # without its columns every row lacks what they had, which is told already
+    problems += [
+        problem
+        for problem in check_rows(survey, rows)
+        if not (survey.missing and problem.found == "no version to read")
+    ]
+    number, found = check_members(survey, rows, deep=deep)
+    problems += found
+    problems += check_folders(survey, rows)
+    if deep:
+        problems += _damage(survey.table)
+    return VerifyReport(root.uri, survey.table.version, deep, number, sorted_problems(problems))
+
+
+def verify_table(table: Table) -> VerifyReport:
+    """Check one table: all files and all rows."""
+    problems = sorted_problems(list(_damage(table)))
+    return VerifyReport(table.uri, table.version, True, 1, problems)
+
+
+def _damage(table: Table) -> Iterator[Problem]:
+    try:
+        validate_table(table)
+    except LanceError as err:
+        advice = "Restore the file, or an older version"
+        yield error(ProblemKind.DAMAGED, table.uri, str(err), "a table that can be read", advice)
+
+
+def _counters(survey: Survey) -> Iterator[Problem]:
+    """No field id above the highest that was given out, or it would be given again."""
+    if survey.specs is None or survey.schema is None:
+        return
+    highest = survey.schema.max_field_id
+    for field in survey.specs.fields.values():
+        if max(field.source_ids) > highest:
+            found, expected = f"source ids {list(field.source_ids)}", f"the highest field id is {highest}"
+            advice = "Mend the spec in the metadata of __manifest"
+            yield error(ProblemKind.METADATA, field.column, found, expected, advice)

@@ -1,0 +1,1 @@
+"""Which partitions of several namespaces join with each other."""

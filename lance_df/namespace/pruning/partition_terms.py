@@ -1,0 +1,205 @@
+"""Predicates in terms of partition fields: ``date_part('month', ts) = 3`` where months are partitions.
+
+What a partition field computes is found in a term by its structure, and so are columns that are partition
+values themselves. A condition that can be said with partition values alone is put to them, and DataFusion
+evaluates it, whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import pyarrow as pa
+
+from lance_df.compute.evaluator import evaluator
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.expr.literals import compare, is_in, storage_type
+from lance_df.expr.nodes import Column, IsNull, Not, Operator, Predicate, Unknown
+from lance_df.expr.terms import (
+    CAST,
+    IN,
+    LIKES,
+    NOT_IN,
+    Call,
+    Term,
+    Value,
+    columns_of,
+    functions_of,
+    replaced,
+)
+from lance_df.namespace.pruning.implied import NOTHING, SourcedField
+from lance_df.namespace.spec.partition_values import expression_of
+from lance_df.namespace.spec.transforms import TransformKind
+from lance_df.sql.literals import type_name
+from lance_df.sql.predicate_text import column_sql
+from lance_df.sql.term_text import term_sql
+
+# Tells partition columns from columns of the namespace while both are in one term.
+_MARK: Final = "\0"
+_OPERATORS: Final = {operator.value: operator for operator in Operator}
+_FLIPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TEXT_TYPES: Final = (pa.string(), pa.large_string(), pa.string_view())
+
+
+class PartitionTerms:
+    """The terms that the partition fields of a spec version stand for."""
+
+    def __init__(self, fields: Sequence[SourcedField]) -> None:
+        # floats of one partition are equal, and yet need not give the same: -0.0 and 0.0, NaN and NaN
+        exact = [each for each in fields if not pa.types.is_floating(each.field.result_type)]
+        self._computed = [(term, each) for each in exact if (term := _term_of(each)) is not None]
+        self._prefixes = {each.paths[0]: each for each in exact if _is_prefix(each)}
+
+    def projected(self, term: Term) -> Predicate:
+        """Return what holds for the partition of a row for which a condition is true."""
+        simple = self._comparison(term)
+        if simple is not None:
+            return simple
+        marked = replaced(term, self._replacement)
+        paths = columns_of(marked)
+        if not paths or any(path[0] != _MARK for path in paths):
+            return NOTHING  # some column is left, maybe one that has the name of a partition column
+        if not evaluator().is_fixed(functions_of(marked)):
+            return NOTHING
+        inner = replaced(marked, lambda part: Column(part.path[1:]) if isinstance(part, Column) else None)
+        try:
+            return Unknown(term_sql(inner, column_sql), inner)
+        except UnsupportedFeatureError:
+            return NOTHING
+
+    def _field(self, term: Term) -> SourcedField | None:
+        """Return the field that has the values of a term."""
+        found = next((each for own, each in self._computed if own == term), None)
+        if found is None and isinstance(term, Call) and term.name == CAST:
+            inner = self._field(term.operands[0])
+            is_wider = inner is not None and _widens(inner.field.result_type, term.detail)
+            return inner if is_wider else None
+        return found
+
+    def _comparison(self, term: Term) -> Predicate | None:
+        """Return a comparison of a field's term with literals as one of its column."""
+        if not isinstance(term, Call) or term.is_function:
+            return None
+        first, *others = term.operands
+        if isinstance(first, Value) and len(others) == 1 and term.name in _FLIPPED:
+            return self._comparison(Call(_FLIPPED[term.name], (others[0], first)))
+        field = self._field(first)
+        if field is None:
+            return None
+        literals = [other.scalar for other in others if isinstance(other, Value)]
+        if len(literals) < len(others):
+            return None
+        found = _compared(field, term.name, literals)
+        return None if isinstance(found, Unknown) else found
+
+    def _replacement(self, term: Term) -> Term | None:
+        found = next(((own, each) for own, each in self._computed if own == term), None)
+        if found is not None:
+            return _typed_column(found[1])
+        return self._of_prefix(term)
+
+    def _of_prefix(self, term: Term) -> Term | None:
+        """Return what looks at no more of a text than the prefix that its partition has."""
+        if not isinstance(term, Call) or not term.operands or not isinstance(term.operands[0], Column):
+            return None
+        field = self._prefixes.get(term.operands[0].path)
+        width = None if field is None or field.field.transform is None else field.field.transform.width
+        if field is None or width is None:
+            return None
+        length = _length_looked_at(term)
+        if length is None or length > width:
+            return None
+        return Call(term.name, (_marked(field), *term.operands[1:]), term.detail, term.is_function)
+
+
+def _length_looked_at(term: Call) -> int | None:
+    """Return how many characters at the start of a text decide what a call gives; None if that is open."""
+    literals = [other.scalar.as_py() for other in term.operands[1:] if isinstance(other, Value)]
+    if len(literals) < len(term.operands) - 1:
+        return None
+    match term.name, literals:
+        case (("LIKE" | "NOT LIKE"), [str(pattern)]) if term.name in LIKES and not term.detail:
+            prefix = pattern.rstrip("%")
+            is_prefix = pattern != prefix and not any(mark in prefix for mark in "%_\\")
+            return len(prefix) if is_prefix else None
+        case "left", [int(length)] if length >= 0:
+            return length
+        case (("substr" | "substring"), [1, int(length)]) if length >= 0:
+            return length
+        case _:
+            return None
+
+
+def _compared(field: SourcedField, name: str, literals: Sequence[pa.Scalar]) -> Predicate | None:
+    column, data_type = field.column, field.field.result_type
+    if name in _OPERATORS and len(literals) == 1:
+        return compare(column, data_type, _OPERATORS[name], literals[0])
+    if name in (IN, NOT_IN) and len({literal.type for literal in literals}) == 1:
+        values = pa.concat_arrays([pa.repeat(literal, 1) for literal in literals])
+        found = is_in(column, data_type, values)
+        return found if name == IN or isinstance(found, Unknown) else Not(found)
+    if name == "IS NULL":
+        return IsNull(column)
+    if name == "IS NOT NULL":
+        return Not(IsNull(column))
+    return None
+
+
+def _typed_column(field: SourcedField) -> Term | None:
+    """Return the column of a field, in the type that the rows' values have by now."""
+    column = _marked(field)
+    data_type = _result_type(field)
+    if data_type == field.field.result_type or {data_type, field.field.result_type} <= set(_TEXT_TYPES):
+        return column
+    try:
+        return Call(CAST, (column,), type_name(data_type))
+    except UnsupportedFeatureError:
+        return None
+
+
+def _marked(field: SourcedField) -> Column:
+    return Column((_MARK, field.field.column))
+
+
+def _term_of(field: SourcedField) -> Term | None:
+    """Return what a field computes, over the columns of the namespace."""
+    if field.kind is TransformKind.IDENTITY:
+        return Column(field.paths[0])
+    expression = expression_of(field.field, field.types)
+    term = _normal_term(expression, field.types)
+    names = {f"col{number}": Column(path) for number, path in enumerate(field.paths)}
+    if term is None or any(path[0] not in names or len(path) > 1 for path in columns_of(term)):
+        return None
+    return replaced(term, lambda part: names.get(part.path[0]) if isinstance(part, Column) else None)
+
+
+def _result_type(field: SourcedField) -> pa.DataType:
+    if field.kind is TransformKind.IDENTITY:
+        return storage_type(field.types[0])
+    return _type_of(expression_of(field.field, field.types), field.types)
+
+
+@lru_cache(maxsize=1024)
+def _normal_term(expression: str, types: tuple[pa.DataType, ...]) -> Term | None:
+    try:
+        return evaluator().term(expression, types)
+    except InvalidInputError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _type_of(expression: str, types: tuple[pa.DataType, ...]) -> pa.DataType:
+    return evaluator().result_type(expression, types)
+
+
+def _widens(data_type: pa.DataType, cast: str) -> bool:
+    """Whether a cast of an integer gives an equal one for all values."""
+    if not pa.types.is_signed_integer(data_type):
+        return False
+    return cast in [f"Int{bits}" for bits in (8, 16, 32, 64) if bits >= data_type.bit_width]
+
+
+def _is_prefix(field: SourcedField) -> bool:
+    return field.kind is TransformKind.TRUNCATE and field.types[0] in _TEXT_TYPES

@@ -1,0 +1,95 @@
+"""The members of a namespace by spec version, with their partition values in columns that compare fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import CorruptDataError
+from lance_df.namespace.names import SEPARATOR
+
+if TYPE_CHECKING:
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SpecMembers:
+    """The members that were partitioned by one spec version.
+
+    Attributes
+    ----------
+    places
+        Their rows in ``manifest.members``, ascending.
+    values
+        The partition values of each, by name of the column in ``__manifest``.
+    """
+
+    spec: PartitionSpec
+    places: npt.NDArray[np.intp]
+    values: Mapping[str, pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+_known: WeakKeyDictionary[NamespaceManifest, tuple[SpecMembers, ...]] = WeakKeyDictionary()
+
+
+def members_by_spec(manifest: NamespaceManifest) -> tuple[SpecMembers, ...]:
+    """Return the members of each spec version that has any; computed once for each version of a namespace.
+
+    Raises
+    ------
+    CorruptDataError
+        A member belongs to no spec version.
+    """
+    found = _known.get(manifest)
+    if found is None:
+        found = _known[manifest] = tuple(_members_by_spec(manifest))
+    return found
+
+
+def spec_numbers(manifest: NamespaceManifest) -> npt.NDArray[np.int64]:
+    """Return the number of the spec version of each row of ``manifest.members``.
+
+    Raises
+    ------
+    CorruptDataError
+        A member belongs to no version that there is.
+    """
+    numbers = np.zeros(len(manifest.members), dtype=np.int64)
+    for members in members_by_spec(manifest):
+        numbers[members.places] = members.spec.id
+    return numbers
+
+
+def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
+    ids = manifest.members["object_id"]
+    rest = np.ones(len(ids), dtype=np.bool_)
+    for spec in manifest.specs:
+        # v1$ is no prefix of v10$
+        own = pc.starts_with(ids, spec.name + SEPARATOR).to_numpy(zero_copy_only=False)
+        places = np.flatnonzero(own)
+        if not len(places):
+            continue
+        rest &= ~own
+        rows = manifest.members if len(places) == len(ids) else manifest.members.take(pa.array(places))
+        values = {field.column: _one_array(rows[field.column]) for field in spec.fields}
+        yield SpecMembers(spec, places, values)
+    if rest.any():
+        name = ids[int(np.argmax(rest))].as_py().partition(SEPARATOR)[0]
+        raise CorruptDataError(
+            f"{manifest.table.uri}: there is a table below {name!r}, but no such spec version"
+        )
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

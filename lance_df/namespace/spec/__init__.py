@@ -1,0 +1,1 @@
+"""Partition specs and the schema of a namespace: fields, transforms, values, their JSON."""

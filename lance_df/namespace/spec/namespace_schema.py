@@ -1,0 +1,173 @@
+"""The schema of a namespace: the columns of all its members, by ids that are never used twice.
+
+Spec: partitioning, "Schema". Its JSON form is a `JsonArrowSchema` in which every field, at any level, names
+its id; the highest id that was ever given out is kept beside, so that ids of dropped columns stay taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from lance_df.errors import AlreadyExistsError, ColumnNotFoundError, CorruptDataError, InvalidInputError
+from lance_df.format.schema import FIELD_ID_KEY, Field, Schema, schema_from_arrow
+from lance_df.namespace.spec.json_arrow import schema_from_json, schema_to_json
+from lance_df.namespace.spec.json_text import parse_json
+
+SCHEMA_KEY: Final = "schema"
+_HIGHEST_ID_KEY: Final = "lance_df:max_field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSchema:
+    """The columns of a namespace.
+
+    Attributes
+    ----------
+    columns
+        As member tables have them.
+    max_field_id
+        The highest id that a column has, or had.
+    """
+
+    columns: Schema
+    max_field_id: int
+
+    @classmethod
+    def create(cls, schema: pa.Schema) -> Self:
+        """Give ids to the fields of an Arrow schema, depth first from 0.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no column, or two have one name.
+        UnsupportedFeatureError
+            A type that the format cannot hold.
+        """
+        columns = schema_from_arrow(schema)
+        if not columns.fields:
+            raise InvalidInputError("a namespace needs at least one column")
+        _check_names(columns.fields)
+        return cls(columns, columns.max_field_id)
+
+    @classmethod
+    def from_json(cls, text: str, *, source: str) -> Self:
+        """Parse a stored schema.
+
+        Raises
+        ------
+        CorruptDataError
+            It is malformed: a field without an id, or an id that two fields have.
+        UnsupportedFeatureError
+            A type is unknown.
+        """
+        data = parse_json(text, source)
+        arrow = schema_from_json(data, source=source)
+        metadata = {key.decode(): value for key, value in (arrow.metadata or {}).items()}
+        highest = metadata.pop(_HIGHEST_ID_KEY, b"-1").decode()
+        numbered = schema_from_arrow(arrow).fields
+        fields = tuple(
+            _with_stored_ids(field, described, source)
+            for field, described in zip(numbered, data["fields"], strict=True)
+        )
+        columns = Schema(fields=fields, metadata=metadata)
+        ids = [field.id for field in columns.walk()]
+        if len(set(ids)) < len(ids) or not highest.lstrip("-").isdecimal():
+            raise CorruptDataError(
+                f"{source}: field ids are {ids}, the highest {highest}; expected each once"
+            )
+        return cls(columns, max(int(highest), columns.max_field_id))
+
+    def to_json(self) -> str:
+        """Return the JSON text that is stored."""
+        data = schema_to_json(self.arrow)
+        for field, described in zip(self.columns.fields, data["fields"], strict=True):
+            _describe_ids(field, described)
+        data.setdefault("metadata", {})[_HIGHEST_ID_KEY] = str(self.max_field_id)
+        return json.dumps(data, separators=(",", ":"))
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return self.columns.to_arrow()
+
+    def path(self, field_id: int) -> tuple[str, ...] | None:
+        """Return the names from a column down to the field with this id; None when it is gone."""
+        return _path(self.columns.fields, field_id)
+
+    def find(self, path: str) -> Field:
+        """Return the field that ``a`` or ``a.b`` names; names with dots in them come first.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is none.
+        """
+        found = _find(self.columns.fields, path)
+        if found is None:
+            names = ", ".join(map(repr, self.columns.names))
+            raise ColumnNotFoundError(f"no column {path!r}; the columns are {names}")
+        return found
+
+    def with_columns(self, columns: Schema) -> NamespaceSchema:
+        """Return the schema with other columns; the ids of those that are gone stay taken."""
+        return NamespaceSchema(columns, max(self.max_field_id, columns.max_field_id))
+
+
+def _check_names(fields: Sequence[Field]) -> None:
+    names = [field.name for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise AlreadyExistsError(f"two columns would be called {twice[0]!r}")
+
+
+def _described_children(described: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    # a fixed-size list of numbers has an item in Arrow, which is no field of Lance
+    children: Sequence[dict[str, Any]] = described["type"].get("fields") or ()
+    return children
+
+
+def _describe_ids(field: Field, described: dict[str, Any]) -> None:
+    described.setdefault("metadata", {})[FIELD_ID_KEY] = str(field.id)
+    for child, below in zip(field.children, _described_children(described), strict=False):
+        _describe_ids(child, below)
+
+
+def _with_stored_ids(field: Field, described: Mapping[str, Any], source: str) -> Field:
+    number = (described.get("metadata") or {}).get(FIELD_ID_KEY)
+    if number is None or not number.isdecimal():
+        raise CorruptDataError(
+            f"{source}: {field.name!r} has the {FIELD_ID_KEY} {number!r}, expected a number"
+        )
+    children = zip(field.children, _described_children(described), strict=False)
+    return dataclasses.replace(
+        field,
+        id=int(number),
+        children=tuple(_with_stored_ids(child, below, source) for child, below in children),
+    )
+
+
+def _path(fields: Sequence[Field], field_id: int) -> tuple[str, ...] | None:
+    for field in fields:
+        if field.id == field_id:
+            return (field.name,)
+        if (below := _path(field.children, field_id)) is not None:
+            return (field.name, *below)
+    return None
+
+
+def _find(fields: Sequence[Field], path: str) -> Field | None:
+    for field in fields:
+        if field.name == path:
+            return field
+    for field in fields:
+        if field.is_struct and path.startswith(field.name + "."):
+            found = _find(field.children, path[len(field.name) + 1 :])
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,139 @@
+"""How a user says how to partition: by names of columns, before these are looked up in a schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_df.compute.evaluator import evaluator
+from lance_df.errors import InvalidInputError
+from lance_df.namespace.spec.expression_demands import checked_result_type
+from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpecs
+from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind
+
+_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+_NOT_IN_NAMES = re.compile(r"\W+")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBy:
+    """One partition field to be. Made by the functions of `lance_df.partition`.
+
+    Attributes
+    ----------
+    columns
+        Names of the source columns; ``a.b`` is a field of a struct.
+    transform, expression
+        Exactly one of them.
+    field_id
+        By default made from the names of columns and transform.
+    result_type
+        Of an expression; by default what the expression gives.
+    """
+
+    columns: tuple[str, ...]
+    transform: Transform | None = None
+    expression: str | None = None
+    field_id: str | None = None
+    result_type: pa.DataType | None = None
+
+    def resolved(
+        self, schema: NamespaceSchema, specs: PartitionSpecs | None, taken: Sequence[str]
+    ) -> PartitionField:
+        """Return the partition field for a schema.
+
+        Parameters
+        ----------
+        specs
+            The versions so far: a field that is in one of them keeps its id, and no id is used again.
+        taken
+            Ids of the other fields of the same spec.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            A source column is not there.
+        InvalidInputError
+            The transform does not take such columns, or the expression does not meet the demands.
+        """
+        fields = [schema.find(column) for column in self.columns]
+        types = [field.arrow_type() for field in fields]
+        sources = tuple(field.id for field in fields)
+        known = {} if specs is None else dict(specs.fields)
+        twin = next(
+            (
+                field
+                for field in known.values()
+                if field.definition == (sources, self.transform or self.expression)
+            ),
+            None,
+        )
+        if twin is not None:
+            if self.field_id not in (None, twin.field_id):
+                raise InvalidInputError(f"{twin} keeps its field_id; it cannot be {self.field_id!r} as well")
+            return twin
+        if self.transform is not None:
+            result_type = self.transform.result_type(types)
+        else:
+            result_type = checked_result_type(self.expression or "", types, self.result_type, evaluator())
+        return PartitionField(
+            field_id=self.field_id or self._new_id({*known, *taken}),
+            source_ids=sources,
+            transform=self.transform,
+            expression=self.expression,
+            result_type=result_type,
+        )
+
+    def _new_id(self, taken: set[str]) -> str:
+        match self.transform:
+            case None:
+                suffix = "expr"
+            case Transform(TransformKind.IDENTITY):
+                suffix = ""
+            case transform:
+                suffix = "bucket" if transform.kind in BUCKETS else transform.kind.value
+        parts = [_NOT_IN_NAMES.sub("_", column) for column in self.columns]
+        name = "_".join([*parts, suffix] if suffix else parts)
+        candidates = (name if number == 1 else f"{name}_{number}" for number in range(1, len(taken) + 2))
+        return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def resolve_all(
+    wanted: Sequence[PartitionBy | str], schema: NamespaceSchema, specs: PartitionSpecs | None = None
+) -> tuple[PartitionField, ...]:
+    """Return the fields of a spec version; texts are read by `parse_partition_by`."""
+    fields: list[PartitionField] = []
+    for each in wanted:
+        partition_by = parse_partition_by(each) if isinstance(each, str) else each
+        if not isinstance(partition_by, PartitionBy):
+            raise InvalidInputError(f"a partition field is expected, such as year('ts'); got {each!r:.100}")
+        fields.append(partition_by.resolved(schema, specs, [field.field_id for field in fields]))
+    return tuple(fields)
+
+
+def parse_partition_by(text: str) -> PartitionBy:
+    """Return what a text such as ``year(ts)``, ``bucket(user_id, 16)`` or ``country`` says.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such transform, or its parameters are wrong.
+    """
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return PartitionBy((text.strip(),), Transform(TransformKind.IDENTITY))
+    name, arguments = call[1].lower(), [argument.strip() for argument in call[2].split(",")]
+    if name not in set(TransformKind):
+        raise InvalidInputError(f"{text!r}: unknown transform {name!r}; known are {', '.join(TransformKind)}")
+    kind = TransformKind(name)
+    if kind in (*BUCKETS, TransformKind.TRUNCATE):
+        *columns, parameter = arguments
+        if not parameter.isdecimal():
+            raise InvalidInputError(f"{text!r}: the last argument is a number, as in {name}(column, 16)")
+        key = "width" if kind is TransformKind.TRUNCATE else "num_buckets"
+        return PartitionBy(tuple(columns), Transform(kind, **{key: int(parameter)}))
+    return PartitionBy(tuple(arguments), Transform(kind))

@@ -1,0 +1,263 @@
+"""Partition specs: how the partition of a row follows from its columns, in every version of a namespace.
+
+Spec: partitioning, "Partition Spec" and "Partition Evolution"; appendix A has the JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.namespace.spec.json_arrow import type_from_json, type_to_json
+from lance_df.namespace.spec.json_text import parse_json
+from lance_df.namespace.spec.transforms import Transform
+
+KEY_PREFIX: Final = "partition_spec_v"
+COLUMN_PREFIX: Final = "partition_field_"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """One partition value of each row.
+
+    Attributes
+    ----------
+    field_id
+        Names the partition field in all spec versions, and its column in ``__manifest``.
+    source_ids
+        Field ids of the columns that ``col0``, ``col1`` … stand for.
+    transform, expression
+        Exactly one of them; an expression is DataFusion SQL.
+    result_type
+        Type of the partition values.
+
+    Raises
+    ------
+    InvalidInputError
+        Both or none of transform and expression are given, or no source.
+    """
+
+    field_id: str
+    source_ids: tuple[int, ...]
+    transform: Transform | None
+    expression: str | None
+    result_type: pa.DataType
+
+    def __post_init__(self) -> None:
+        if not self.field_id:
+            raise InvalidInputError("a partition field needs a field_id")
+        if (self.transform is None) == (self.expression is None):
+            raise InvalidInputError(
+                f"partition field {self.field_id!r}: exactly one of transform and expression is needed"
+            )
+        if not self.source_ids:
+            raise InvalidInputError(f"partition field {self.field_id!r} has no source column")
+
+    def __str__(self) -> str:
+        return f"{self.field_id}: {self.transform or self.expression} of {list(self.source_ids)}"
+
+    @property
+    def column(self) -> str:
+        """The name of its column in ``__manifest``."""
+        return COLUMN_PREFIX + self.field_id
+
+    @property
+    def definition(self) -> tuple[tuple[int, ...], Transform | str | None]:
+        """What must be equal for two fields to be the same field, and share their id."""
+        return self.source_ids, self.transform or self.expression
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object of a partition spec."""
+        how = (
+            {"expression": self.expression}
+            if self.transform is None
+            else {"transform": self.transform.to_json()}
+        )
+        return {
+            "field_id": self.field_id,
+            "source_ids": list(self.source_ids),
+            **how,
+            "result_type": type_to_json(self.result_type),
+        }
+
+    @classmethod
+    def from_json(cls, data: object, *, source: str) -> Self:
+        """Return the field that an object of a partition spec describes.
+
+        Raises
+        ------
+        CorruptDataError
+            It is malformed.
+        UnsupportedFeatureError
+            Its transform or its type is unknown.
+        """
+        if not isinstance(data, dict):
+            raise CorruptDataError(f"{source}: a partition field is expected, found {data!r:.100}")
+        field_id, sources, expression = (data.get(key) for key in ("field_id", "source_ids", "expression"))
+        transform = data.get("transform")
+        if not isinstance(field_id, str) or not isinstance(expression, str | None):
+            raise CorruptDataError(f"{source}: a partition field of impossible members: {data!r:.200}")
+        if not isinstance(sources, list) or not all(type(number) is int for number in sources):
+            raise CorruptDataError(
+                f"{source}: source_ids of {field_id!r} are {sources!r:.100}, not field ids"
+            )
+        try:
+            return cls(
+                field_id=field_id,
+                source_ids=tuple(sources),
+                transform=None if transform is None else Transform.from_json(transform, source=source),
+                expression=expression,
+                result_type=type_from_json(data.get("result_type"), source=source),
+            )
+        except InvalidInputError as err:
+            raise CorruptDataError(f"{source}: {err}") from err
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """One version of how a namespace is partitioned. ``fields`` are the levels of its namespaces, top first.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no field, or an id is given twice.
+    """
+
+    id: int
+    fields: tuple[PartitionField, ...]
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise InvalidInputError("a partition spec needs at least one field")
+        ids = [field.field_id for field in self.fields]
+        if len(set(ids)) < len(ids):
+            raise InvalidInputError(f"a partition spec has a field_id twice: {', '.join(ids)}")
+
+    @property
+    def name(self) -> str:
+        """The name of its namespace: ``v1``."""
+        return f"v{self.id}"
+
+    @property
+    def key(self) -> str:
+        """Its key in the metadata of ``__manifest``."""
+        return f"{KEY_PREFIX}{self.id}"
+
+    def to_json(self) -> str:
+        """Return the JSON text that is stored."""
+        data = {"id": self.id, "fields": [field.to_json() for field in self.fields]}
+        return json.dumps(data, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, *, source: str) -> Self:
+        """Parse a stored spec.
+
+        Raises
+        ------
+        CorruptDataError
+            It is malformed.
+        UnsupportedFeatureError
+            It has a transform or a type that is unknown.
+        """
+        data = parse_json(text, source)
+        if not isinstance(data, dict) or type(data.get("id")) is not int or data["id"] < 1:
+            raise CorruptDataError(
+                f"{source}: a spec with an id of at least 1 is expected, found {text:.100}"
+            )
+        fields = data.get("fields")
+        if not isinstance(fields, list):
+            raise CorruptDataError(f"{source}: a list of fields is expected, found {fields!r:.100}")
+        try:
+            return cls(data["id"], tuple(PartitionField.from_json(field, source=source) for field in fields))
+        except InvalidInputError as err:
+            raise CorruptDataError(f"{source}: {err}") from err
+
+
+@dataclass(frozen=True)
+class PartitionSpecs:
+    """All versions of the spec of one namespace, ascending.
+
+    Raises
+    ------
+    InvalidInputError
+        A field id stands for two things, or one thing has two field ids.
+    """
+
+    versions: tuple[PartitionSpec, ...]
+
+    def __post_init__(self) -> None:
+        numbers = [spec.id for spec in self.versions]
+        if not numbers or numbers != sorted(set(numbers)):
+            raise InvalidInputError(f"spec versions are {numbers}, expected ascending numbers")
+        by_id: dict[str, PartitionField] = {}
+        by_definition: dict[object, PartitionField] = {}
+        for field in (field for spec in self.versions for field in spec.fields):
+            first = by_id.setdefault(field.field_id, field)
+            twin = by_definition.setdefault(field.definition, field)
+            if first.definition != field.definition:
+                raise InvalidInputError(f"field_id {field.field_id!r} stands for {first} and for {field}")
+            if twin.field_id != field.field_id:
+                raise InvalidInputError(
+                    f"{field} must have the field_id {twin.field_id!r} that it has in another version"
+                )
+            if first.result_type != field.result_type:
+                types = f"{first.result_type} and {field.result_type}"
+                raise InvalidInputError(f"partition field {field.field_id!r} has the types {types}")
+
+    @property
+    def current(self) -> PartitionSpec:
+        """The version that new rows are written with."""
+        return self.versions[-1]
+
+    @cached_property
+    def fields(self) -> Mapping[str, PartitionField]:
+        """Every partition field of any version by its id, in the order of appearance."""
+        return {field.field_id: field for spec in self.versions for field in spec.fields}
+
+    def __iter__(self) -> Iterator[PartitionSpec]:
+        return iter(self.versions)
+
+    def version(self, number: int) -> PartitionSpec | None:
+        """Return the spec version, or None."""
+        return next((spec for spec in self.versions if spec.id == number), None)
+
+    def evolved(self, fields: Sequence[PartitionField]) -> PartitionSpecs:
+        """Return the specs with another version after the others."""
+        return PartitionSpecs((*self.versions, PartitionSpec(self.current.id + 1, tuple(fields))))
+
+    def to_metadata(self) -> dict[str, str]:
+        """Return the entries in the metadata of ``__manifest``."""
+        return {spec.key: spec.to_json() for spec in self.versions}
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, str], *, source: str) -> PartitionSpecs | None:
+        """Return the specs in the metadata of a ``__manifest``; None when there are none.
+
+        Raises
+        ------
+        CorruptDataError
+            A spec is malformed, its id is not that of its key, or versions contradict each other.
+        UnsupportedFeatureError
+            A transform or a type is unknown.
+        """
+        versions = []
+        for key, text in metadata.items():
+            number = key.removeprefix(KEY_PREFIX)
+            if key == number or not number.isdecimal():
+                continue
+            spec = PartitionSpec.from_json(text, source=f"{source}: {key}")
+            if spec.key != key:
+                raise CorruptDataError(f"{source}: {key} holds the spec with the id {spec.id}")
+            versions.append(spec)
+        if not versions:
+            return None
+        try:
+            return cls(tuple(sorted(versions, key=lambda spec: spec.id)))
+        except InvalidInputError as err:
+            raise CorruptDataError(f"{source}: {err}") from err

@@ -1,0 +1,83 @@
+"""Types that a column may be given while values, hashes and partition values stay what they are.
+
+Spec: partitioning, "Partition Expression": equal values of another width have equal partition values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lance_df.compute.evaluator import evaluator
+from lance_df.namespace.spec.expression_demands import checked_result_type
+from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+
+if TYPE_CHECKING:
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.partition_spec import PartitionField
+
+_SIGNED: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_UNSIGNED: Final = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+_LADDERS: Final = (
+    *(_SIGNED, _UNSIGNED),
+    (pa.float16(), pa.float32(), pa.float64()),
+    (pa.string(), pa.large_string()),
+    (pa.binary(), pa.large_binary()),
+    (pa.date32(), pa.date64()),
+)
+_UNITS: Final = ("s", "ms", "us", "ns")
+
+
+def is_widening(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether every value of a type is a value of another one, with the same hash.
+
+    Times may overflow: a unit is finer, and so its range is smaller.
+    """
+    types = pa.types
+    if old == new or any(old in ladder and new in ladder[ladder.index(old) :] for ladder in _LADDERS):
+        return True
+    if old in _UNSIGNED and new in _SIGNED:
+        return bool(new.bit_width > old.bit_width)
+    if types.is_decimal(old) and types.is_decimal(new):
+        return bool(
+            old.scale == new.scale and old.precision <= new.precision and old.bit_width <= new.bit_width
+        )
+    for is_kind in (types.is_timestamp, types.is_time, types.is_duration):
+        if is_kind(old) and is_kind(new):
+            is_finer = _UNITS.index(old.unit) <= _UNITS.index(new.unit)
+            return is_finer and getattr(old, "tz", None) == getattr(new, "tz", None)
+    for is_kind in (types.is_list, types.is_large_list):
+        if is_kind(old) and is_kind(new):
+            return is_widening(old.value_type, new.value_type)
+    return False
+
+
+def promoted_specs(specs: PartitionSpecs, before: NamespaceSchema, after: NamespaceSchema) -> PartitionSpecs:
+    """Return the specs for columns of wider types: partition values that are columns widen with them.
+
+    Raises
+    ------
+    InvalidInputError
+        A partition expression does not fulfil the demands for the new types.
+    """
+    old, new = before.columns.by_id(), after.columns.by_id()
+    types = {field_id: field.arrow_type() for field_id, field in new.items()}
+    wider = {
+        field_id
+        for field_id, data_type in types.items()
+        if field_id in old and data_type != old[field_id].arrow_type()
+    }
+
+    def promoted(field: PartitionField) -> PartitionField:
+        if wider.isdisjoint(field.source_ids) or not types.keys() >= set(field.source_ids):
+            return field
+        sources = [types[field_id] for field_id in field.source_ids]
+        if field.transform is None:
+            checked_result_type(field.expression or "", sources, field.result_type, evaluator())
+            return field
+        return dataclasses.replace(field, result_type=field.transform.result_type(sources))
+
+    versions = [PartitionSpec(spec.id, tuple(promoted(field) for field in spec.fields)) for spec in specs]
+    return PartitionSpecs(tuple(versions))
