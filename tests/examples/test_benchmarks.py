@@ -40,4 +40,4 @@ def test_opening(monkeypatch, capsys):
     arguments = ["--fragments", "50", "--versions", "3", "--rounds", "1"]
     monkeypatch.setattr(sys, "argv", ["opening.py", *arguments])
     opening.main()
-    assert capsys.readouterr().out.count(" ms, pylance ") == 2
+    assert capsys.readouterr().out.count(" ms, pylance ") == 4

@@ -92,9 +92,13 @@ def _check_files(table: Table, fragment: Fragment) -> None:
     trusted = table.manifest.writer_version is not None
     if trusted:  # of releases that did not name themselves there are tables with fields in two files
         _check_once(ids, f"{name}: field")
+    _check_fields(table, set(ids), name)
     for file in fragment.files:
         _check_file(table, fragment, file, name)
-    held = set(ids)
+
+
+def _check_fields(table: Table, held: set[int], name: str) -> None:
+    """Check the fields that a fragment is said to hold."""
     mark = table.manifest.max_allocated_field_id
     strange = [field_id for field_id in held if field_id < 0 or (mark is not None and field_id > mark)]
     if strange:
