@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.changes.key_values import is_comparable
-from lance_df.table.changes.matching import key_hint
+from lance_df.table.changes.matching import PairsTask, key_hint
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
@@ -111,15 +110,15 @@ class KeyedRows:
                 columns=self._names, hint=key_hint(self._names, self._index), with_row_address=True
             )
             tasks = [
-                _PairsTask(task, self._index, number)
+                PairsTask(task, self._index, number)
                 for number, table in enumerate(tables)
                 for task in plan_scan(table, request).tasks
             ]
         with closing(run_tasks(tasks)) as batches:
             for batch in batches:
-                numbers, rows, addresses = (column.to_numpy() for column in batch.columns)
-                found[numbers[0]].append(rows)
-                yield int(numbers[0]), addresses
+                number = batch["number"][0].as_py()
+                found[number].append(batch["row"].to_numpy())
+                yield number, batch["address"].to_numpy()
         for table, rows_found in zip(tables, found, strict=True):
             self._found[table.location.path, table.version] = np.unique(np.concatenate(rows_found))
 
@@ -131,35 +130,6 @@ class KeyedRows:
     def _complete_keys(self) -> list[pa.Array]:
         valid = np.logical_and.reduce([key.is_valid().to_numpy(zero_copy_only=False) for key in self._keys])
         return [key.filter(pa.array(valid)) for key in self._keys]
-
-
-@dataclass(frozen=True, slots=True)
-class _PairsTask:
-    """A task that looks keys up where they are read, and yields where they are. A `ScanTask`."""
-
-    task: ScanTask
-    index: KeyIndex
-    number: int
-
-    @property
-    def num_rows(self) -> int:
-        return self.task.num_rows
-
-    @property
-    def num_bytes(self) -> int:
-        return self.task.num_bytes
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.task.read():
-            *keys, addresses = batch.columns
-            rows, positions = self.index.pairs(keys)
-            if len(rows):
-                columns = [
-                    pa.repeat(pa.scalar(self.number), len(rows)),
-                    pa.array(rows),
-                    addresses.take(pa.array(positions)),
-                ]
-                yield pa.RecordBatch.from_arrays(columns, ["number", "row", "address"])
 
 
 def _arrays(rows: pa.Table, names: Sequence[str]) -> list[pa.Array]:

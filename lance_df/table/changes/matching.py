@@ -87,21 +87,26 @@ def find_matches(
             window_rows=_WINDOW_ROWS,
             use_statistics=use_statistics,
         )
-        tasks = [_PairsTask(task, index) for task in plan_scan(table, request).tasks]
+        tasks = [PairsTask(task, index) for task in plan_scan(table, request).tasks]
         threads = None if table.location.is_local else _REMOTE_THREADS
         with closing(run_tasks(tasks, num_threads=threads)) as batches:
-            found += [Matches(*(column.to_numpy() for column in batch.columns)) for batch in batches]
+            found += [Matches(batch["row"].to_numpy(), batch["address"].to_numpy()) for batch in batches]
     return Matches(
         np.concatenate([each.rows for each in found]), np.concatenate([each.addresses for each in found])
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _PairsTask:
-    """A task that looks keys up where they are read, and yields pairs of rows and addresses. A `ScanTask`."""
+class PairsTask:
+    """A task that looks keys up where they are read. A `ScanTask`.
+
+    It yields pairs of the row that has a key and the address where the key was found, and beside them
+    ``number``, by which the tables of several scans are told apart.
+    """
 
     task: ScanTask
     index: KeyIndex
+    number: int = 0
 
     @property
     def num_rows(self) -> int:
@@ -116,8 +121,12 @@ class _PairsTask:
             *keys, addresses = batch.columns
             rows, positions = self.index.pairs(keys)
             if len(rows):
-                pairs = [pa.array(rows), addresses.take(pa.array(positions))]
-                yield pa.RecordBatch.from_arrays(pairs, ["row", "address"])
+                found = {
+                    "row": pa.array(rows),
+                    "address": addresses.take(pa.array(positions)),
+                    "number": pa.repeat(pa.scalar(self.number), len(rows)),
+                }
+                yield pa.RecordBatch.from_pydict(found)
 
 
 def key_hint(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:
