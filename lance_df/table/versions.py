@@ -29,6 +29,8 @@ _V2_DIGITS = 20
 # names that one request lists; there may be staged and temporary files among them
 _PAGE = 100
 _MAX_WHOLE_BYTES = 16 * 1024 * 1024
+# how often a local folder is looked at whose only manifests vanish while newer ones are made
+_LOOKS = 20
 
 
 class NamingScheme(Enum):
@@ -114,7 +116,11 @@ def find_latest(table: Location) -> FoundManifest | None:
     """
     folder = table / VERSIONS_DIR
     if table.is_local:
-        return _find_latest_locally(table)
+        for _ in range(_LOOKS):
+            found, is_certain = _find_latest_locally(table)
+            if is_certain:
+                break
+        return found
     try:
         page = first_files(folder, _PAGE)
     except NotFoundError:  # the bucket
@@ -127,8 +133,12 @@ def find_latest(table: Location) -> FoundManifest | None:
     return _latest(table, (entry for entry in folder.list() if not entry.is_directory))
 
 
-def _find_latest_locally(table: Location) -> FoundManifest | None:
-    """Find it by names alone, so that no file but the one in question is looked at."""
+def _find_latest_locally(table: Location) -> tuple[FoundManifest | None, bool]:
+    """Find it by names alone, so that no file but the one in question is looked at.
+
+    Not certain is that there is none when names of manifests were seen that are no files: newer versions may
+    have been made, and these removed, since the folder was read.
+    """
     folder = table / VERSIONS_DIR
     names = folder.names()
     length = _V2_DIGITS + len(_SUFFIX)
@@ -142,12 +152,17 @@ def _find_latest_locally(table: Location) -> FoundManifest | None:
     found = [name for name in others if _is_manifest(folder / name)]
     if newest is not None:
         found.append(newest)
-    return _latest(table, (Entry(name, 0, False) for name in found))
+    latest = _latest(table, (Entry(name, 0, False) for name in found))
+    return latest, latest is not None or not any(map(_is_attached_name, names))
 
 
 def _is_manifest(file: Location) -> bool:
-    parsed = parse_manifest_name(file.name)
-    return parsed is not None and not parsed[0] & DETACHED and file.is_file()
+    return _is_attached_name(file.name) and file.is_file()
+
+
+def _is_attached_name(name: str) -> bool:
+    parsed = parse_manifest_name(name)
+    return parsed is not None and not parsed[0] & DETACHED
 
 
 def _latest(table: Location, entries: Iterable[Entry]) -> FoundManifest | None:
@@ -172,6 +187,17 @@ def list_versions(table: Location) -> VersionListing:
     CorruptDataError
         Names of both schemes lie there, as pylance refuses it: one of the writers did not see the other.
     """
+    folder = table / VERSIONS_DIR
+    listing = _list_versions_once(table)
+    for _ in range(_LOOKS if table.is_local else 0):
+        if listing.entries or not any(map(_is_attached_name, folder.names())):
+            break
+        # the ones that were seen vanished before they were looked at, after newer ones were made
+        listing = _list_versions_once(table)
+    return listing
+
+
+def _list_versions_once(table: Location) -> VersionListing:
     found: dict[int, Entry] = {}
     schemes: set[NamingScheme] = set()
     for entry in (table / VERSIONS_DIR).list():

@@ -23,7 +23,7 @@ from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.history import History
 from lance_df.table.open import open_table
-from lance_df.table.versions import NamingScheme, find_latest
+from lance_df.table.versions import NamingScheme, find_latest, list_versions
 
 V1, V2 = NamingScheme.V1, NamingScheme.V2
 NUM_FRAGMENTS = 10_000
@@ -184,6 +184,46 @@ def test_a_version_that_is_listed_but_never_there(tmp_path: Path, monkeypatch: p
     (tmp_path / "t.lance/_versions" / V2.file_name(1)).unlink()
     monkeypatch.setattr("lance_df.table.history.find_latest", lambda location: listed)
     with pytest.raises(NotFoundError):
+        open_table(tmp_path / "t.lance")
+
+
+def _replace_the_version_when(called: str, uri: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make version 2 and remove version 1 right after the folder of versions was read."""
+    real = getattr(Location, called)
+
+    def raced(location: Location) -> Any:
+        if location.name != "_versions":
+            return real(location)
+        monkeypatch.undo()
+        seen = list(real(location))
+        lance.write_dataset(pa.table({"a": [2]}), uri, mode="append")
+        (uri / "_versions" / V2.file_name(1)).unlink()
+        return [each for each in seen if called == "names"]
+
+    monkeypatch.setattr(Location, called, raced)
+
+
+def test_the_only_version_is_replaced_while_the_latest_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    uri = tmp_path / "t.lance"
+    lance_df.write_dataset(pa.table({"a": [1]}), uri)
+    _replace_the_version_when("names", uri, monkeypatch)
+    assert find_latest(open_location(uri)).version == 2
+
+
+def test_the_only_version_is_replaced_while_versions_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    uri = tmp_path / "t.lance"
+    lance_df.write_dataset(pa.table({"a": [1]}), uri)
+    _replace_the_version_when("list", uri, monkeypatch)  # fsspec leaves out what vanishes meanwhile
+    assert list(list_versions(open_location(uri)).entries) == [2]
+
+
+def test_a_folder_that_is_named_like_a_version(tmp_path: Path):
+    (tmp_path / "t.lance/_versions" / V2.file_name(1)).mkdir(parents=True)
+    with pytest.raises(DatasetNotFoundError, match="no manifest"):
         open_table(tmp_path / "t.lance")
 
 
