@@ -12,7 +12,7 @@ from lance_df.encodings.plan import together
 from lance_df.encodings.rows import item_rows, split_rows
 from lance_df.encodings.v2_1.nested import empty_path_array, path_array
 from lance_df.encodings.v2_1.page import open_page
-from lance_df.encodings.v2_1.page_run import StoredPage, common_layout, decode_run
+from lance_df.encodings.v2_1.page_run import CommonLayout, StoredPage, common_layout, decode_run
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named_errors
 from lance_df.file.page_groups import SMALL_BYTES, grouped, in_order, rows_of_run
@@ -50,7 +50,7 @@ class Column:
         self._stored_type = leaf.stored_type
         self._mapped = container.source.is_memory_mapped
         self._pages: dict[int, PageDecoder] = {}
-        self._common: dict[tuple[bytes, int, int], PageLayout | None] = {}
+        self._common: dict[tuple[bytes, int, int], CommonLayout | None] = {}
         counts = [0, *(page.num_rows for page in self._info.pages)]
         expected = container.num_rows * leaf.page_rows_per_row
         if sum(counts) != expected and not leaf.is_empty_struct:
@@ -63,13 +63,17 @@ class Column:
         parts = list(split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts))
         if not parts:
             return empty_path_array(leaf.stored_type, leaf.ancestors)
-        groups = grouped(parts, self._common_layout if leaf.page_rows_per_row == 1 else None)
+        groups = grouped(parts, self._kind if leaf.page_rows_per_row == 1 else None)
         found = yield from together([self._plan([parts[part] for part in group], leaf) for group in groups])
         with named_errors(self._place):
             values = concat_arrays(found, found[0].type)
             return in_order(values, parts, groups)
 
-    def _common_layout(self, number: int) -> PageLayout | None:
+    def _kind(self, number: int) -> PageLayout | None:
+        common = self._common_layout(number)
+        return None if common is None else common.layout
+
+    def _common_layout(self, number: int) -> CommonLayout | None:
         """Return what a small page has in common with others; None if it is to be decoded by itself."""
         if self.page_bytes[number] > SMALL_BYTES:
             return None
@@ -83,18 +87,21 @@ class Column:
 
     def _plan(self, parts: Sequence[Part], leaf: Leaf) -> IoPlan[pa.Array]:
         (number, rows), *others = parts
-        layout = self._common_layout(number) if others else None
-        if layout is None:
+        common = self._common_layout(number) if others else None
+        if common is None:
             with named_errors(f"{self._place}, page {number}"):
                 slots = yield from self._open(number).decode(rows)
                 return path_array(slots, leaf.ancestors)
         with named_errors(f"{self._place}, pages {number} to {others[-1][0]}"):
-            infos = [self._info.pages[number] for number, _ in parts]
-            pages = [StoredPage(info.buffers, info.num_rows) for info in infos]
+            pages = [self._stored_page(number) for number, _ in parts]
             slots = yield from decode_run(
-                layout, pages, rows_of_run(parts, [page.num_rows for page in pages]), self._stored_type
+                common.layout, pages, rows_of_run(parts, [page.num_rows for page in pages]), self._stored_type
             )
             return path_array(slots, leaf.ancestors)
+
+    def _stored_page(self, number: int) -> StoredPage:
+        info, common = self._info.pages[number], self._common_layout(number)
+        return StoredPage(info.buffers, info.num_rows, None if common is None else common.value)
 
     def _open(self, number: int) -> PageDecoder:
         page = self._pages.get(number)

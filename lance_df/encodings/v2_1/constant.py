@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.v2_1.buffers import Bytes, Chunked, as_bytes
+from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts, as_bytes
 from lance_df.encodings.v2_1.levels import Levels, LevelScheme, Slots, decode_levels, rows_of_slots
 from lance_df.encodings.v2_1.values import bits_per_offset, bits_per_value, checked_text, fixed_width_array
 from lance_df.encodings.v2_1.variable import check_total_bytes
@@ -102,20 +102,36 @@ class ConstantPage:
     def _repeat(self, value: bytes | None, count: int) -> pa.Array:
         if value is None or count == 0:
             return _placeholders(count, self._data_type)
-        if (offset_bits := bits_per_offset(self._data_type)) is not None:
-            check_total_bytes(len(value) * count, offset_bits // 8)
-            offsets = np.arange(count + 1, dtype=f"<i{offset_bits // 8}") * len(value)
-            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(value * count)]
-            return checked_text(pa.Array.from_buffers(self._data_type, count, buffers, null_count=0))
-        if pa.types.is_boolean(self._data_type):
-            bits = np.full((count + 7) // 8, 0xFF if value != b"\0" else 0, np.uint8)
-            return fixed_width_array(bits, count, self._data_type)
-        if len(value) * 8 != bits_per_value(self._data_type):
-            raise CorruptDataError(
-                f"a constant of {len(value)} bytes, the column's type is {self._data_type}"
-            )
-        data = np.frombuffer(value * count, np.uint8) if value else np.empty(0, np.uint8)
-        return fixed_width_array(data, count, self._data_type)
+        return repeated([value], np.array([count], np.int64), self._data_type)
+
+
+def repeated(values: Sequence[bytes], counts: Counts, data_type: pa.DataType) -> pa.Array:
+    """Return value i, as layouts hold it, ``counts[i]`` times, one value after the other.
+
+    Raises
+    ------
+    CorruptDataError
+        A value is not of the type.
+    """
+    total = int(counts.sum())
+    sizes = np.fromiter(map(len, values), np.int64, len(values))
+    offset_bits = bits_per_offset(data_type)
+    if offset_bits is not None:
+        check_total_bytes(int(sizes @ counts), offset_bits // 8)
+    elif pa.types.is_boolean(data_type):
+        bits = np.repeat(np.fromiter((value != b"\0" for value in values), np.bool_, len(values)), counts)
+        return fixed_width_array(np.packbits(bits, bitorder="little"), total, data_type)
+    elif (wrong := sizes * 8 != bits_per_value(data_type)).any():
+        raise CorruptDataError(
+            f"a constant of {sizes[wrong.argmax()]} bytes, the column's type is {data_type}"
+        )
+    data = b"".join(value * count for value, count in zip(values, counts.tolist(), strict=True))
+    if offset_bits is None:
+        return fixed_width_array(np.frombuffer(data, np.uint8), total, data_type)
+    offsets = np.zeros(total + 1, f"<i{offset_bits // 8}")
+    np.cumsum(np.repeat(sizes, counts), out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return checked_text(pa.Array.from_buffers(data_type, total, buffers, null_count=0))
 
 
 def _decode_stream(encoding: Encoding | None, data: Bytes, count: int) -> Levels | None:

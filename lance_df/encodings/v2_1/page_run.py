@@ -1,7 +1,8 @@
 """Many small pages of one layout, decoded as one page.
 
-For mini-block pages without lists and dictionaries, whose chunks then follow each other, and for constant
-pages that have nothing but their layout. What these are, `mini_block` and `constant` say.
+For mini-block pages without lists and dictionaries, whose chunks then follow each other; for full-zip pages
+that are nothing but values of fixed width; and for constant pages that have nothing but their layout. What
+these are, `mini_block`, `full_zip` and `constant` say.
 """
 
 from __future__ import annotations
@@ -12,37 +13,56 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.plan import RowRange
 from lance_df.encodings.v2_1.buffers import Chunked, as_bytes
-from lance_df.encodings.v2_1.constant import ConstantPage
+from lance_df.encodings.v2_1.constant import ConstantPage, repeated
+from lance_df.encodings.v2_1.levels import LevelScheme, Slots
 from lance_df.encodings.v2_1.mini_block import MiniBlockPage
+from lance_df.encodings.v2_1.per_value import decode_fixed_records
 from lance_df.errors import CorruptDataError
-from lance_df.format.encodings_v2_1 import ConstantLayout, MiniBlockLayout
+from lance_df.format.encodings_v2_1 import ConstantLayout, FullZipLayout, MiniBlockLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.encodings.v2_1.buffers import Bytes, Counts
-    from lance_df.encodings.v2_1.levels import Slots
     from lance_df.format.encodings_v2_1 import PageLayout
     from lance_df.storage import ByteRange
 
 
 class StoredPage(NamedTuple):
-    """A page of a run."""
+    """A page of a run. ``value`` is what its layout holds and others' do not: that of a constant page."""
 
     buffers: Sequence[ByteRange]
     num_rows: int
+    value: bytes | None = None
 
 
-def common_layout(layout: PageLayout, num_buffers: int, num_rows: int) -> PageLayout | None:
+class CommonLayout(NamedTuple):
+    """The layout that a page has in common with others of its run, and the value that it has not."""
+
+    layout: PageLayout
+    value: bytes | None = None
+
+
+def common_layout(layout: PageLayout, num_buffers: int, num_rows: int) -> CommonLayout | None:
     """Return what a page has in common with others of its run; None for a page that cannot be part of one."""
     match layout:
-        case ConstantLayout():
-            return None if num_buffers else layout
+        case ConstantLayout(inline_value=None):
+            return None if num_buffers else CommonLayout(layout)
+        case ConstantLayout(inline_value=value):
+            if num_buffers or any(layer.is_list for layer in layout.layers):
+                return None
+            return CommonLayout(replace(layout, inline_value=b""), value)
         case MiniBlockLayout(dictionary=None, repetition=None, repetition_index_depth=0):
             is_plain = num_buffers == 2 and layout.num_items == num_rows
-            return replace(layout, num_items=0) if is_plain else None
+            return CommonLayout(replace(layout, num_items=0)) if is_plain else None
+        case FullZipLayout(bits_per_offset=None, bits_per_repetition=0, bits_per_definition=0):
+            is_plain = num_buffers == 1 and not any(layer.is_list for layer in layout.layers)
+            if not is_plain or not layout.bits_per_value or layout.bits_per_value % 8:
+                return None
+            return CommonLayout(replace(layout, num_slots=0, num_visible_items=0))
     return None
 
 
@@ -54,7 +74,7 @@ def decode_run(
     Parameters
     ----------
     layout
-        What :func:`common_layout` returned for each of them.
+        That of :func:`common_layout` for each of them.
     rows
         Counted from the first row of the first page.
 
@@ -63,17 +83,47 @@ def decode_run(
     CorruptDataError
         While it runs: a page is damaged.
     """
-    if isinstance(layout, ConstantLayout):
-        total = sum(page.num_rows for page in pages)
-        return (yield from ConstantPage(layout, (), total, data_type).decode(rows))
-    if not isinstance(layout, MiniBlockLayout):
-        raise CorruptDataError(f"a run of pages of {type(layout).__name__}")
-    decoder = MiniBlockPage(layout, pages[0].buffers, 0, data_type, mapped=True)
-    buffers = yield [buffer for page in pages for buffer in page.buffers]
     num_rows = np.fromiter((page.num_rows for page in pages), np.int64, len(pages))
-    chunks, counts = _chunks(layout, buffers, num_rows)
-    slots, _ = decoder.decode_chunks(chunks, counts)
-    return decoder.finish(slots.select(rows, None))
+    match layout:
+        case ConstantLayout(inline_value=None):
+            return (yield from ConstantPage(layout, (), int(num_rows.sum()), data_type).decode(rows))
+        case ConstantLayout():
+            values = [page.value or b"" for page in pages]
+            array = repeated(values, _rows_of_each(rows, num_rows), data_type)
+            return Slots(LevelScheme.of(layout.layers), None, None, array)
+        case FullZipLayout():
+            buffers = yield [page.buffers[0] for page in pages]
+            return _records(layout, buffers, num_rows, data_type).select(rows, None)
+        case MiniBlockLayout():
+            decoder = MiniBlockPage(layout, pages[0].buffers, 0, data_type, mapped=True)
+            buffers = yield [buffer for page in pages for buffer in page.buffers]
+            chunks, counts = _chunks(layout, buffers, num_rows)
+            slots, _ = decoder.decode_chunks(chunks, counts)
+            return decoder.finish(slots.select(rows, None))
+    raise CorruptDataError(f"a run of pages of {type(layout).__name__}")
+
+
+def _rows_of_each(rows: Rows, num_rows: Counts) -> Counts:
+    """Return how many of the rows each page has."""
+    bounds = np.append(0, np.cumsum(num_rows))
+    if isinstance(rows, RowRange):
+        return np.diff(np.clip(bounds, rows.start, rows.stop))
+    return np.diff(np.searchsorted(rows, bounds))
+
+
+def _records(
+    layout: FullZipLayout, buffers: Sequence[pa.Buffer], num_rows: Counts, data_type: pa.DataType
+) -> Slots:
+    """Return the values of all pages."""
+    value_bytes = (layout.bits_per_value or 0) // 8
+    used = num_rows * value_bytes
+    available = np.fromiter((buffer.size for buffer in buffers), np.int64, len(num_rows))
+    if (num_rows > available // value_bytes).any():
+        raise CorruptDataError(f"records of {value_bytes} bytes do not fit into the buffer of their page")
+    data = _joined(buffers, used)
+    starts = np.arange(int(num_rows.sum()), dtype=np.int64) * value_bytes
+    values = decode_fixed_records(layout.values, data, starts, value_bytes, data_type)
+    return Slots(LevelScheme.of(layout.layers), None, None, values).checked()
 
 
 def _chunks(
