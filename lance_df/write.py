@@ -183,7 +183,8 @@ def write_dataset(
     else:
         known, name = None, str(uri)
         place = find_place(uri, storage_options, external_store, base_store_params)
-    options = dataclasses.replace(options, external_store=place.external_store)
+    if place.external_store is not None:
+        options = dataclasses.replace(options, external_store=place.external_store)
     file = write_table(place.location, data_schema, batches, mode=mode, options=options)
     made = table_at(place, file) if known is None else known.followed_by(file)
     auto_cleanup(made)

@@ -239,7 +239,8 @@ class FileWriter:
         )
 
     def _write_aligned(self, data: Buffer) -> ByteRange:
-        self._sink.write(bytes(-self._sink.position % ALIGNMENT_BYTES))
+        if padding := -self._sink.position % ALIGNMENT_BYTES:
+            self._sink.write(bytes(padding))
         return self._write(data)
 
     def _write(self, data: Buffer) -> ByteRange:

@@ -27,6 +27,8 @@ T = TypeVar("T", bound=np.generic)
 _FIELD_TAG = b"\x12"
 _NOWHERE = np.array([], dtype=np.intp)
 _FACTS = ("physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes")
+# arrays of shorter lists are made anew sooner than they are extended by each of many small commits
+_LONG = 1000
 
 
 class FragmentList(Sequence[Fragment]):
@@ -97,6 +99,22 @@ class FragmentList(Sequence[Fragment]):
         )
 
     @cached_property
+    def has_any_deletions(self) -> bool:
+        """Whether some fragment has a deletion file."""
+        return bool(self.has_deletions.any())
+
+    @cached_property
+    def is_counted(self) -> bool:
+        """Whether all rows and all deleted rows are counted, as releases of old did not do."""
+        return not len(self.uncounted())
+
+    def uncounted(self) -> npt.NDArray[np.intp]:
+        """Return the indices of fragments that lack a count."""
+        is_amiss = (self.physical_rows == 0) & (self.num_files > 0)
+        is_amiss |= self.has_deletions & (self.num_deleted == 0)
+        return np.flatnonzero(is_amiss)
+
+    @cached_property
     def _is_ascending(self) -> bool:
         return bool((self.ids[1:] > self.ids[:-1]).all())
 
@@ -106,10 +124,10 @@ class FragmentList(Sequence[Fragment]):
         return order, self.ids[order]
 
     @cached_property
-    def _serialized(self) -> tuple[bytes, npt.NDArray[np.int64]]:
-        """The fragments as they stand in a manifest, and where each begins; the end is the last entry."""
+    def _serialized(self) -> tuple[bytes, list[int]]:
+        """The fragments as they stand in a manifest, and how many bytes each takes."""
         parts = [_delimited(message.SerializeToString()) for message in self._messages]
-        return b"".join(parts), np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        return b"".join(parts), list(map(len, parts))
 
     def position(self, fragment_id: int) -> int | None:
         """Return the index of the (first) fragment with this id, or None."""
@@ -155,6 +173,8 @@ class FragmentList(Sequence[Fragment]):
 
     def _joined(self, outdated: npt.NDArray[np.intp], new: FragmentList) -> FragmentList:
         """Return a list without the fragments at some positions and with others, ascending by id."""
+        if not len(outdated) and new._follows(self):
+            return self._extended(new)
         order = None
         if len(outdated):
             order = np.delete(np.arange(len(self) + len(new)), outdated)
@@ -165,13 +185,29 @@ class FragmentList(Sequence[Fragment]):
             order = by_id if order is None else order[by_id]
         return self._chosen(order, new)
 
+    def _follows(self, other: FragmentList) -> bool:
+        """Whether the ids ascend, and begin after those of another list, which ascend, too."""
+        if not (self._is_ascending and other._is_ascending):
+            return False
+        return not len(self) or not len(other) or bool(self.ids[0] > other.ids[-1])
+
+    def _extended(self, new: FragmentList) -> FragmentList:
+        """Return the fragments of this list and of another one that follows it."""
+        made = self._chosen(None, new)
+        made._is_ascending = True
+        for name in ("has_any_deletions", "is_counted"):
+            if name in self.__dict__:
+                ours, theirs = getattr(self, name), getattr(new, name)
+                made.__dict__[name] = ours and theirs if name == "is_counted" else ours or theirs
+        return made
+
     def _chosen(self, order: npt.NDArray[np.intp] | None, new: FragmentList) -> FragmentList:
         """Return some fragments of this and another list, one after the other; all of them without order."""
         made = FragmentList.__new__(FragmentList)
         messages = self._messages + new._messages
         made._messages = messages if order is None else [messages[place] for place in order.tolist()]
         made._source = self._source
-        for name in ("ids", *_FACTS):
+        for name in ("ids", *(_FACTS if len(self) >= _LONG else ())):
             if name in self.__dict__:
                 both = np.concatenate([getattr(self, name), getattr(new, name)])
                 made.__dict__[name] = _frozen(both if order is None else both[order])
@@ -253,15 +289,13 @@ def _delimited(message: bytes) -> bytes:
 
 
 def _spliced(
-    first: tuple[bytes, npt.NDArray[np.int64]],
-    second: tuple[bytes, npt.NDArray[np.int64]],
-    order: npt.NDArray[np.intp] | None,
-) -> tuple[bytes, npt.NDArray[np.int64]]:
+    first: tuple[bytes, list[int]], second: tuple[bytes, list[int]], order: npt.NDArray[np.intp] | None
+) -> tuple[bytes, list[int]]:
     """Return chosen entries of two serialized lists, copied in runs."""
-    data = first[0] + second[0]
-    offsets = np.concatenate([first[1], second[1][1:] + len(first[0])])
+    data, lengths = first[0] + second[0], first[1] + second[1]
     if order is None:
-        return data, _frozen(offsets)
+        return data, lengths
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
     starts, stops = offsets[order], offsets[order + 1]
     breaks = np.flatnonzero(starts[1:] != stops[:-1]) + 1
     runs = (
@@ -270,4 +304,4 @@ def _spliced(
         else ()
     )
     joined = b"".join(data[start:stop] for start, stop in runs)
-    return joined, np.concatenate([[0], np.cumsum(stops - starts)])
+    return joined, (stops - starts).tolist()

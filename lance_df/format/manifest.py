@@ -325,12 +325,29 @@ class Manifest:
             origin_schema=schema,
         )
 
-    def serialized(self) -> tuple[bytes, Self]:
-        """Return the manifest block, and the manifest as it would be parsed from that."""
+    def serialized(self, *, index_section: int | None, transaction_section: int | None) -> tuple[bytes, Self]:
+        """Return the manifest block, and the manifest as it would be parsed from that.
+
+        Parameters
+        ----------
+        index_section, transaction_section
+            Where these lie in the file that the block becomes a part of.
+        """
         message = self._to_proto()
+        if index_section is not None:
+            message.index_section = index_section
+        if transaction_section is not None:
+            message.transaction_section = transaction_section
         # parts of a message, one after the other, are the message
         data = message.SerializeToString() + self.fragments.serialize()
-        return data, dataclasses.replace(self, origin=message, origin_schema=self.schema)
+        made = dataclasses.replace(
+            self,
+            index_section=index_section,
+            transaction_section=transaction_section,
+            origin=message,
+            origin_schema=self.schema,
+        )
+        return data, made
 
     def _to_proto(self) -> table_pb2.Manifest:
         """Return the message without fragments: what this model knows, and what ``origin`` holds beyond."""
@@ -365,16 +382,10 @@ class Manifest:
         return message
 
 
-_OPTIONAL: tuple[Any, ...] = (
-    "max_fragment_id",
-    "branch",
-    "index_section",
-    "transaction_section",
-    "max_allocated_field_id",
-)
+_OPTIONAL: tuple[Any, ...] = ("max_fragment_id", "branch", "max_allocated_field_id")
 _REPLACED: tuple[Any, ...] = (
     *_OPTIONAL,
-    *("transaction_section_deprecated", "timestamp"),
+    *("index_section", "transaction_section", "transaction_section_deprecated", "timestamp"),
     *("config", "table_metadata", "base_paths", "data_format"),
 )
 

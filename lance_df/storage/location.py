@@ -197,6 +197,8 @@ class Location:
 
     def is_file(self) -> bool:
         """Whether there is a file of this name."""
+        if self.is_local:
+            return os.path.isfile(self.path)
         with translate_errors(self.uri):
             return bool(self.fs.isfile(self.path))
 

@@ -67,7 +67,9 @@ def find_place(
     options.pop(_DYNAMODB_ENDPOINT, None)
     own, elsewhere = _split(options)
     elsewhere |= {path.rstrip("/"): params for path, params in (base_store_params or {}).items()}
-    location = dataclasses.replace(open_location(uri, own), options_elsewhere=elsewhere)
+    location = open_location(uri, own)
+    if elsewhere:
+        location = dataclasses.replace(location, options_elsewhere=elsewhere)
     return Place(location, external_store)
 
 

@@ -117,12 +117,16 @@ def _common_value(values: LeafValues, valid: npt.NDArray[np.bool_] | None) -> by
         flags = np.unpackbits(values.bitmap, bitorder="little", count=len(values))
         values = FixedValues(flags, 1)
     if isinstance(values, FixedValues):
+        if len(values) == 1:
+            return values.data.tobytes()
         rows = values.data.reshape(-1, values.width_bytes)
         first = rows[0 if valid is None else int(valid.argmax())]
         chosen = rows if valid is None else rows[valid]
         # most columns differ early on: look at a few before looking at all
         same = bool((chosen[:16] == first).all() and (chosen == first).all())
         return first.tobytes() if same else None
+    if len(values) == 1:
+        return values.data.tobytes()
     lengths = np.diff(values.offsets)
     if valid is not None:
         lengths = lengths[valid]

@@ -98,7 +98,9 @@ class Committer:
             known, checked = latest, latest.version
             operation = self._rebased(base, latest, others)
             state = self._applied(latest, operation, data_format)
-            transaction = dataclasses.replace(self._transaction, operation=operation)
+            transaction = self._transaction
+            if operation is not transaction.operation:
+                transaction = dataclasses.replace(transaction, operation=operation)
             published = self.publish(state, transaction, _scheme_of(latest))
             if published is not None:
                 return published

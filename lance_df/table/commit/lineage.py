@@ -130,6 +130,8 @@ def updated_whole(fragment: Fragment, *, version: int) -> Fragment:
 
 def without_lineage(fragment: Fragment) -> Fragment:
     """Return the fragment as tables without stable row ids have it."""
+    if fragment.row_ids is None and fragment.created_at is None and fragment.last_updated_at is None:
+        return fragment
     return dataclasses.replace(fragment, row_ids=None, created_at=None, last_updated_at=None)
 
 

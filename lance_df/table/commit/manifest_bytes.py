@@ -45,9 +45,7 @@ def make_manifest_file(path: str, state: TableState, transaction: bytes) -> tupl
     if state.indices:
         index_section = len(content)
         content += _block(serialize_indices(state.indices))
-    block, manifest = dataclasses.replace(
-        manifest, index_section=index_section, transaction_section=len(content)
-    ).serialized()
+    block, manifest = manifest.serialized(index_section=index_section, transaction_section=len(content))
     content += _block(transaction)
     footer = struct.pack("<qHH4s", len(content), *_FOOTER_VERSION, b"LANC")
     data = content + _block(block) + footer

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.operations import Delete, Merge, Operation, Update
 from lance_df.table.commit.state import TableState
@@ -31,9 +29,10 @@ def upgraded(table: Table) -> TableState:
     CorruptDataError, StorageError
         Files of which the row counts are needed cannot be read.
     """
-    manifest = dataclasses.replace(
-        table.manifest, fragments=_counted(table), data_format=table.manifest.data_format or _format_of(table)
-    )
+    manifest, fragments = table.manifest, _counted(table)
+    if fragments is not manifest.fragments or not manifest.data_format:
+        data_format = manifest.data_format or _format_of(table)
+        manifest = dataclasses.replace(manifest, fragments=fragments, data_format=data_format)
     return TableState(manifest, _covering(table))
 
 
@@ -63,10 +62,9 @@ def recounted(operation: Operation, fragments: FragmentList) -> Operation:
 def _counted(table: Table) -> FragmentList:
     """Fill in the numbers of rows that are missing, or come from releases that did not name themselves."""
     fragments = table.fragments
-    is_amiss = (fragments.physical_rows == 0) & (fragments.num_files > 0)
-    is_amiss |= fragments.has_deletions & (fragments.num_deleted == 0)
-    if table.manifest.writer_version is None:
-        is_amiss[:] = True
+    is_trusted = table.manifest.writer_version is not None
+    if is_trusted and fragments.is_counted:
+        return fragments
 
     def counted(fragment: Fragment) -> Fragment:
         deleted = table.deletion_vector(fragment)
@@ -75,9 +73,7 @@ def _counted(table: Table) -> FragmentList:
             file = dataclasses.replace(file, num_deleted_rows=len(deleted))
         return dataclasses.replace(fragment, physical_rows=table.fragment_rows(fragment), deletion_file=file)
 
-    amiss = [fragments[position] for position in np.flatnonzero(is_amiss).tolist()]
-    if not amiss:
-        return fragments
+    amiss = [fragments[place] for place in fragments.uncounted()] if is_trusted else list(fragments)
     found = map_reads(counted, amiss, where=table.location)
     return fragments.edited(replaced={fragment.id: fragment for fragment in found})
 

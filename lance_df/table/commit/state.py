@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 
     from lance_df.format.fragments import Fragment
 
-_STICKY = FeatureFlag.MIXED_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDEX | FeatureFlag.MANAGED_BLOBS
-_OF_THE_TABLE = FeatureFlag.NO_TRANSACTION_FILE | FeatureFlag.NON_REUSABLE_FIELD_IDS
+# plain numbers, as operators of enums take their time
+_STICKY = int(
+    FeatureFlag.MIXED_FILE_VERSIONS
+    | FeatureFlag.FRAGMENT_REUSE_INDEX
+    | FeatureFlag.MANAGED_BLOBS
+    | FeatureFlag.STABLE_ROW_IDS
+)
+_OF_THE_TABLE = int(FeatureFlag.NO_TRANSACTION_FILE | FeatureFlag.NON_REUSABLE_FIELD_IDS)
+_DELETION_FILES = int(FeatureFlag.DELETION_FILES)
+_BASE_PATHS = int(FeatureFlag.BASE_PATHS)
+_TABLE_CONFIG = int(FeatureFlag.TABLE_CONFIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +51,14 @@ class TableState:
 
     def followed_by(self, manifest: Manifest, indices: Iterable[IndexMetadata]) -> TableState:
         """Return the next version: with its number, and the feature flags that its content demands."""
-        numbered = dataclasses.replace(manifest, version=self.next_version)
-        return TableState(with_flags(numbered), tuple(indices))
+        reader, writer = _flags(manifest)
+        numbered = dataclasses.replace(
+            manifest,
+            version=self.next_version,
+            reader_feature_flags=reader,
+            writer_feature_flags=writer,
+        )
+        return TableState(numbered, tuple(indices))
 
 
 @cache
@@ -68,14 +83,20 @@ def with_mixed_versions(manifest: Manifest, added: Iterable[Fragment]) -> Manife
 
 
 def with_flags(manifest: Manifest) -> Manifest:
-    """Compute the feature flags from the content, and carry the sticky ones on."""
+    """Return a manifest with the feature flags that its content demands."""
+    reader, writer = _flags(manifest)
+    return dataclasses.replace(manifest, reader_feature_flags=reader, writer_feature_flags=writer)
+
+
+def _flags(manifest: Manifest) -> tuple[int, int]:
+    """Compute the words of feature flags from the content, and carry the sticky ones on."""
     old_reader, old_writer = manifest.reader_feature_flags, manifest.writer_feature_flags
-    both = old_reader & old_writer & (_STICKY | FeatureFlag.STABLE_ROW_IDS)
-    if bool(manifest.fragments.has_deletions.any()):
-        both |= FeatureFlag.DELETION_FILES
+    both = old_reader & old_writer & _STICKY
+    if manifest.fragments.has_any_deletions:
+        both |= _DELETION_FILES
     if manifest.base_paths:
-        both |= FeatureFlag.BASE_PATHS
+        both |= _BASE_PATHS
     writer = both | old_writer & _OF_THE_TABLE
     if manifest.config:
-        writer |= FeatureFlag.TABLE_CONFIG
-    return dataclasses.replace(manifest, reader_feature_flags=int(both), writer_feature_flags=int(writer))
+        writer |= _TABLE_CONFIG
+    return both, writer
