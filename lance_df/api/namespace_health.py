@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from lance_df.api.directory_responses import DescribeNamespaceResponse, DescribeTableResponse
@@ -16,7 +17,7 @@ from lance_df.namespace.directory.names import folder_at, id_parts, joined
 from lance_df.namespace.health.orphans import ORPHAN_AGE
 from lance_df.namespace.health.repair import RepairOptions, repair_namespace
 from lance_df.namespace.health.verify import verify_namespace
-from lance_df.namespace.member import open_member
+from lance_df.namespace.published import members_at
 from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.storage import open_location
 
@@ -140,18 +141,20 @@ class NamespaceHealth:
         if entry is None or not entry.is_table or entry.location is None:
             raise DatasetNotFoundError(f"{self._table.uri}: no table {name!r}")
         folder = folder_at(self._table.root, entry.location)
-        members = self._table.manifest.members
-        versions = members["read_version"].filter(pc.equal(members["object_id"], name)).to_pylist()
-        version = versions[0] if versions else None
+        manifest = self._table.manifest
+        is_named = pc.equal(manifest.members["object_id"], name)
+        places = np.flatnonzero(is_named.to_numpy())
+        version = next((member.version for member in members_at(self._table.root, manifest, places)), None)
+        is_detailed = load_detailed_metadata or getattr(id, "load_detailed_metadata", False)
         table = None
-        if version is not None and (load_detailed_metadata or getattr(id, "load_detailed_metadata", False)):
-            table = open_member(folder, version)
+        if len(places) and (is_detailed or version is None):
+            table = self._table.open_members(places)[0]
         return DescribeTableResponse(
             table=parts[-1],
             namespace=list(parts[:-1]),
             location=folder.uri,
             table_uri=folder.uri,
             properties=entry.properties,
-            version=version,
-            var_schema=None if table is None else schema_to_json(table.arrow_schema),
+            version=version if table is None else table.version,
+            var_schema=schema_to_json(table.arrow_schema) if table is not None and is_detailed else None,
         )

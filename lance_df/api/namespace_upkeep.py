@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.namespace.changes.cleanup import clean_up
 from lance_df.namespace.changes.compaction import MembersCompacted
-from lance_df.namespace.changes.draft import Draft
-from lance_df.namespace.changes.publish import publish
+from lance_df.namespace.changes.publish import make_in_advance, publish
 from lance_df.optimize import CompactionMetrics
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 
@@ -59,7 +58,7 @@ class NamespaceUpkeep:
         latest = self._table.latest()
         change = MembersCompacted(given)
         # before it is its turn to publish: others of this process do not wait for it
-        change.apply(Draft(latest.root, latest.manifest))
+        make_in_advance(latest.root, latest.manifest, change)
         self._table = latest.of(publish(latest.root, latest.manifest, [change]))
         return CompactionMetrics._of(change.groups)
 

@@ -193,18 +193,27 @@ class NamespaceManifest:
         """All rows, with their addresses in ``_rowaddr``."""
         return self._rows.all
 
-    @property
+    @cached_property
     def members(self) -> pa.Table:
         """The rows of member tables; other tables of the directory are below no spec version.
+
+        The columns that say what to read are optional in the table: they are null here if it has none.
 
         Raises
         ------
         CorruptDataError
-            A row is not complete.
+            A row names no folder.
         """
         tables = self._rows.members
-        if tables["location"].null_count or tables["read_version"].null_count:
-            self._check_complete(tables)
+        for field in READ_FIELDS:
+            if field.name not in tables.column_names:
+                tables = tables.append_column(field, pa.nulls(len(tables), field.type))
+        if tables["location"].null_count:
+            first = tables["object_id"].filter(pc.is_null(tables["location"]))[0]
+            raise CorruptDataError(
+                f"{self.table.uri}: the table {first} has no location: a program that does not know "
+                "partitions has made or changed the row; repair the namespace"
+            )
         return tables
 
     def changed(
@@ -260,22 +269,10 @@ class NamespaceManifest:
                 num_rows += num_live
         return merged
 
-    def _check_complete(self, tables: pa.Table) -> None:
-        # rows that other programs make have no partition values either
-        unpublished = pc.and_(pc.is_null(tables["read_version"]), pc.is_null(tables["read_tag"]))
-        missing = {"location": pc.is_null(tables["location"]), "read_version": unpublished}
-        for name, is_missing in missing.items():
-            if pc.any(is_missing).as_py():
-                first = tables["object_id"].filter(is_missing)[0]
-                raise CorruptDataError(
-                    f"{self.table.uri}: the table {first} has no {name}: a program that does not know "
-                    "partitions has made or changed the row; repair the namespace"
-                )
-
     def _check_columns(self) -> None:
-        wanted = {field.column: field.result_type for field in self.specs.fields.values()}
-        wanted |= {field.name: field.type for field in READ_FIELDS}
         found = {field.name: field.type for field in self.table.arrow_schema}
+        wanted = {field.column: field.result_type for field in self.specs.fields.values()}
+        wanted |= {field.name: field.type for field in READ_FIELDS if field.name in found}
         missing = [name for name, data_type in wanted.items() if found.get(name) != data_type]
         if missing:
             raise CorruptDataError(
@@ -299,6 +296,8 @@ def _described(table: Table, former: NamespaceManifest | None) -> tuple[Partitio
 
 def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
     """Return rows of members that are to be read at versions of their main branches."""
+    if not versions:
+        return rows
     new = pa.array([versions[name] for name in rows["object_id"].to_pylist()], pa.uint64())
     columns = {"read_version": new, "read_branch": pa.nulls(len(new)), "read_tag": pa.nulls(len(new))}
     for name, values in columns.items():

@@ -29,7 +29,7 @@ _COLUMNS = ("object_id", "location", "read_version", "read_branch", "read_tag")
 class Member:
     """The table of a partition, and what of it is published.
 
-    A version of main or of a branch, or a tag.
+    A version of main or of a branch, or a tag; without either the newest version of main.
     """
 
     object_id: str
@@ -43,6 +43,11 @@ class Member:
         """Whether what is published stays what it is."""
         return self.version is not None
 
+    @property
+    def follows_newest(self) -> bool:
+        """Whether nothing is named, so that what is read is the newest version."""
+        return self.version is None and self.branch is None and self.tag is None
+
     def resolve(self) -> ResolvedRef:
         """Return the branch and the version, at this moment where that is not pinned.
 
@@ -54,13 +59,16 @@ class Member:
             The row combines what cannot be combined.
         """
         match self.version, self.branch, self.tag:
+            case None, None, None:
+                return ResolvedRef(None, None)
             case None, None, str(tag):
                 return resolve(self.folder, tag, branch=None)
             case int(version), branch, None:
                 return ResolvedRef(branch, version)
             case _:
                 raise CorruptDataError(
-                    f"{self.folder.uri}: the row of {self.object_id} has neither version nor tag, or both"
+                    f"{self.folder.uri}: the row of {self.object_id} names a branch without a version, or "
+                    "a tag besides"
                 )
 
     def open(self) -> Table:

@@ -234,7 +234,8 @@ def with_column(rows, name, values):
 
 
 @pytest.mark.parametrize(
-    "wiped", [["read_version"], ["partition_field_kind", "read_version"], ["partition_field_day_year"]]
+    "wiped",
+    [["partition_field_kind"], ["partition_field_kind", "read_version"], ["partition_field_day_year"]],
 )
 def test_values_that_were_wiped_come_back(tmp_path, wiped):
     create(tmp_path)
@@ -252,28 +253,32 @@ def test_values_that_were_wiped_come_back(tmp_path, wiped):
     report = lance_df.verify(tmp_path)
     assert not report.ok
     assert "run repair" in str(report)
-    if "read_version" in wiped:
-        with pytest.raises(CorruptDataError, match="repair"):
-            PartitionedNamespace.open(tmp_path).to_table()
-        with pytest.raises(CorruptDataError, match="repair"):
-            PartitionedNamespace.open(tmp_path).append(ROWS)
     PartitionedNamespace.repair(tmp_path)
-    assert manifest_rows(tmp_path) == before
+    # a row that has all but its version is whole
+    after = manifest_rows(tmp_path)
+    assert after.drop_columns(["read_version"]) == before.drop_columns(["read_version"])
+    assert "read_version" in wiped or after == before
     assert lance_df.verify(tmp_path, deep=True).ok
 
 
-def test_a_namespace_without_read_versions_is_taken_over(tmp_path):
+def test_a_namespace_without_read_versions_is_whole(tmp_path):
     """The columns are optional in the specification: all members are at their newest version then."""
     create(tmp_path)
     before = state(tmp_path)
-    PartitionedNamespace.open(tmp_path).delete("kind = 'b' AND day >= '2025-01-01'")
+    PartitionedNamespace.open(tmp_path).delete("id < 6")
     partitions, rows = state(tmp_path)
     assert len(rows) < len(before[1])
     path = tmp_path / "__manifest"
     lance.dataset(path).drop_columns(["read_version", "read_branch", "read_tag"])
     forget_history(tmp_path)
-    with pytest.raises(CorruptDataError, match="repair"):
-        PartitionedNamespace.open(tmp_path)
+    assert lance_df.verify(tmp_path, deep=True).ok
+    assert not PartitionedNamespace.repair(tmp_path).actions
+    after, found = state(tmp_path)
+    assert after.drop_columns("read_version") == partitions.drop_columns("read_version")
+    assert (after["read_version"].null_count, found) == (len(partitions), rows)
+    # what is lost besides is read from the tables
+    rewrite(tmp_path)
+    forget_history(tmp_path)
     report = PartitionedNamespace.repair(tmp_path)
     assert len(report.of_kind(RepairKind.READ)) == len(partitions)
     assert not report.of_kind(RepairKind.SET_ASIDE)

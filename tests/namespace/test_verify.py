@@ -189,7 +189,7 @@ def test_t63_rows_of_the_manifest_that_contradict_each_other(root):
         (ProblemKind.DUPLICATE, twin),
         (ProblemKind.NAME, f"v7${elsewhere}"),
         (ProblemKind.ROW, typeless),
-        (ProblemKind.ROW, unpinned),
+        (ProblemKind.UNPUBLISHED, unpinned),
         (ProblemKind.DUPLICATE, namespaces[unpinned]["location"]),
     }
     assert {severity.severity for severity in report.problems[:6]} == {Severity.ERROR}

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from lance_df.expr.bounds import Match
 from lance_df.namespace.changes.partition_index import PartitionIndex
+from lance_df.namespace.changes.pins import NeedsPinsError
+from lance_df.namespace.manifest_table import READ_FIELDS
 from lance_df.namespace.pruning.kept_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
@@ -60,7 +62,9 @@ class NeedsOwnDraftError(Exception):
 class Draft:
     """Changes on top of one version of a namespace. Several threads may change different members at once.
 
-    Several transactions may share a draft, one after the other: each takes a turn of its own.
+    Several transactions may share a draft, one after the other: each takes a turn of its own. What asks for
+    members raises `NeedsPinsError` where these are read at their newest version: see
+    `lance_df.namespace.changes.pins`.
     """
 
     def __init__(self, root: Location, manifest: NamespaceManifest) -> None:
@@ -88,7 +92,9 @@ class Draft:
         """Return the member of each partition of a spec version; new ones where there are none yet."""
         new = self._new.setdefault(spec.id, {})
         found: list[DraftMember] = []
-        for partition, member in zip(partitions, self._index(spec).find(partitions), strict=True):
+        members = self._index(spec).find(partitions)
+        self._check_pinned([member for member in members if member is not None])
+        for partition, member in zip(partitions, members, strict=True):
             if member is not None:
                 found.append(self._member(member))
                 continue
@@ -146,7 +152,15 @@ class Draft:
         return self._indexes[spec.id]
 
     def _published(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
-        return [self._member(member) for member in members_at(self.root, self.manifest, np.flatnonzero(kept))]
+        members = members_at(self.root, self.manifest, np.flatnonzero(kept))
+        self._check_pinned(members)
+        return [self._member(member) for member in members]
+
+    def _check_pinned(self, members: Sequence[Member]) -> None:
+        loose = [member for member in members if member.follows_newest]
+        names = self.manifest.table.schema.names
+        if loose or any(field.name not in names for field in READ_FIELDS):
+            raise NeedsPinsError(loose)
 
     def _member(self, member: Member) -> DraftMember:
         known = self._known.get(member.object_id)

@@ -179,7 +179,8 @@ def _may_have(
                 own.append(members.values[field.column])
         if wanted:
             found = pc.is_in(value_keys(own), pc.unique(value_keys(wanted)))
-            kept[members.places] = found.to_numpy(zero_copy_only=False)
+            own_kept = found.to_numpy(zero_copy_only=False)
+            kept[members.places] = own_kept if members.unproven is None else own_kept | members.unproven
     return kept
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
 from lance_df.namespace.changes.draft import Draft, NeedsOwnDraftError
+from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.manifest_table import STRICT
 from lance_df.table.caches import LruCache
 
@@ -32,11 +33,15 @@ _MAX_LINES: Final = 64
 _NUM_THREADS: Final = 8
 
 
-class NamespaceChange(Protocol):
-    """A change that can be made again on another version. What still holds need not be computed again."""
+class Applicable(Protocol):
+    """What can be made on a draft."""
 
     def apply(self, draft: Draft) -> None:
         """Make versions of members that have the change."""
+
+
+class NamespaceChange(Applicable, Protocol):
+    """A change that can be made again on another version. What still holds need not be computed again."""
 
     def tidy(self) -> None:
         """Remove what is not needed any more once the change is published."""
@@ -74,8 +79,11 @@ def publish(
     """
     if rebase:
         return line_of(root).publish(Waiting(root, manifest, changes), in_advance=in_advance)
-    draft = Draft(root, manifest)
-    _apply(draft, changes)
+    try:
+        draft = Draft(root, manifest)
+        _apply(draft, changes)
+    except NeedsPinsError as err:
+        return publish(root, with_pins(root, manifest, err.members), changes, rebase=False)
     published = draft.publish()
     for change in changes:
         change.tidy()
@@ -123,7 +131,7 @@ class PublishingLine:
     def publish(self, own: Waiting, *, in_advance: bool) -> NamespaceManifest:
         """Publish a transaction, perhaps with others; see the function of this name."""
         if in_advance and self._publishes.locked():
-            own.apply(Draft(own.root, own.manifest.latest()))
+            make_in_advance(own.root, own.manifest.latest(), own)
         self._waiting.append(own)
         while not own.is_done:
             with self._turn(own):
@@ -181,11 +189,13 @@ class PublishingLine:
         for attempt in range(_ATTEMPTS):
             manifest = manifest.latest()
             draft = Draft(group[0].root, manifest)
-            for each in list(group):
-                if not each.is_done:
-                    self._draw_up(draft, each, group)
             try:
+                for each in list(group):
+                    if not each.is_done:
+                        self._draw_up(draft, each, group)
                 return draft.publish()
+            except NeedsPinsError:
+                continue  # they are pinned by now
             except RetryableConflictError:
                 STRICT.wait(attempt)
         raise RetryableConflictError(
@@ -200,6 +210,16 @@ class PublishingLine:
             draft.undo_turn()
             group.remove(transaction)
             self._waiting.appendleft(transaction)
+        except NeedsPinsError as err:
+            try:
+                with_pins(draft.root, draft.manifest, err.members)
+            except RetryableConflictError:
+                raise err from None
+            except LanceError as failure:
+                draft.undo_turn()
+                transaction.error = failure
+            else:
+                raise
         except Exception as err:  # noqa: BLE001 - raised again by the thread that the transaction is of
             draft.undo_turn()
             transaction.error = err
@@ -211,6 +231,15 @@ _lines: LruCache[PublishingLine] = LruCache(_MAX_LINES)
 def line_of(root: Location) -> PublishingLine:
     """Return where transactions of a namespace wait in this process."""
     return _lines.get(root.identity, PublishingLine)
+
+
+def make_in_advance(root: Location, manifest: NamespaceManifest, change: Applicable) -> None:
+    """Make a change on top of a version, so that it need not be made when it is its turn to be published.
+
+    Not where members are to be pinned before.
+    """
+    with suppress(NeedsPinsError):
+        change.apply(Draft(root, manifest))
 
 
 def _apply(draft: Draft, changes: Sequence[NamespaceChange]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lance_df.errors import LanceError, RetryableConflictError
 from lance_df.format.operations import Restore, UpdateConfig
 from lance_df.namespace.changes.draft import Draft
+from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.manifest_table import STRICT, NamespaceManifest
 from lance_df.namespace.member import check_columns, commit_to_member, open_member
@@ -63,9 +64,13 @@ def with_changed_columns(
         if after == schema:
             return manifest
         specs = promoted_specs(manifest.specs, schema, after)
-        moved = _changed_members(root, manifest, change, made)
         try:
+            moved = _changed_members(root, manifest, change, made)
             return _published(manifest, after, specs, moved)
+        except NeedsPinsError as err:
+            with suppress(RetryableConflictError):
+                with_pins(root, manifest, err.members)
+            manifest = manifest.latest()
         except RetryableConflictError:
             manifest = manifest.latest()
     raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")

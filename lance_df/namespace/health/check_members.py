@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import LanceError, NotFoundError, VersionNotFoundError
-from lance_df.namespace.changes.routing import values_of_rows
+from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_rows import row_keys
 from lance_df.namespace.health.findings import Problem, ProblemKind, error, info, warning
@@ -24,9 +24,6 @@ from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.cleanup import explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.refs import ResolvedRef, resolve
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
-from lance_df.table.scan_run import run_tasks
 from lance_df.table.table import Shared, open_ref
 
 if TYPE_CHECKING:
@@ -111,16 +108,6 @@ def differing_values(
             example = values.filter(wrong).slice(0, 1)
         count += number
     return count, example
-
-
-def values_of_table(table: Table, spec: PartitionSpec, schema: NamespaceSchema) -> Iterator[pa.RecordBatch]:
-    """Yield the partition values of a table's rows, batch by batch."""
-    paths = [schema.path(field_id) for field in spec.fields for field_id in field.source_ids]
-    names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))
-    plan = plan_scan(table, ScanRequest(columns=names))
-    for batch in run_tasks(plan.tasks):
-        if batch.num_rows:
-            yield values_of_rows(spec, schema, batch)
 
 
 def differing_fields(schema: NamespaceSchema, table: Table) -> Iterator[str]:

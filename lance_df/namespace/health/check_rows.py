@@ -38,7 +38,7 @@ def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
         below = own.filter(pc.starts_with(own["object_id"], spec.name + SEPARATOR))
         problems += _names(below, spec)
         tables = below.filter(pc.equal(below["object_type"], TABLE))
-        problems += _pins(tables)
+        problems += _pins(tables, spec if survey.has_values else None)
         if survey.has_values:
             problems += _values(below, spec, survey.specs)
             problems += _twins(tables, spec)
@@ -126,11 +126,31 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
         )
 
 
-def _pins(tables: pa.Table) -> Iterator[Problem]:
-    for name, what in (("location", "no location"), ("read_version", "no version to read")):
-        for row in _picked(tables, pc.is_null(tables[name]), ["object_id"]):
-            expected = "what lance_df sets for every member: another program added or changed the row"
-            yield error(ProblemKind.ROW, row["object_id"], what, expected, REPAIR)
+def _pins(tables: pa.Table, spec: PartitionSpec | None) -> Iterator[Problem]:
+    """Folders and versions; rows that name no version are well, unless their values are missing, too."""
+    for row in _picked(tables, pc.is_null(tables["location"]), ["object_id"]):
+        expected = "what every table has: another program added or changed the row"
+        yield error(ProblemKind.ROW, row["object_id"], "no location", expected, REPAIR)
+    loose = pc.and_(pc.is_null(tables["read_version"]), pc.is_null(tables["read_tag"]))
+    unproven = loose
+    for field in spec.fields if spec is not None else ():
+        unproven = pc.and_(unproven, pc.is_null(tables[field.column]))
+    for row in _picked(tables, unproven, ["object_id"]):
+        yield error(
+            ProblemKind.ROW,
+            row["object_id"],
+            "neither a version to read nor a partition value",
+            "one of the two, unless it is the partition of NULL: another program added or changed the row",
+            f"{REPAIR}: it looks at the rows. Until then they are read by every query",
+        )
+    for row in _picked(tables, pc.and_(loose, pc.invert(unproven)), ["object_id"]):
+        yield info(
+            ProblemKind.UNPUBLISHED,
+            row["object_id"],
+            "no version to read",
+            "a version; without it readers take the newest one",
+            "The first change of this partition publishes the version that is the newest by then",
+        )
 
 
 def _values(below: pa.Table, spec: PartitionSpec, specs: PartitionSpecs) -> Iterator[Problem]:

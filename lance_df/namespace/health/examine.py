@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, LanceError
+from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.directory.names import folder_at
-from lance_df.namespace.health.check_members import differing_fields, values_of_table
+from lance_df.namespace.health.check_members import differing_fields
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
 from lance_df.table.refs import ResolvedRef

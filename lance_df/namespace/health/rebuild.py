@@ -80,8 +80,12 @@ class Rebuild:
         is_same = pc.fill_null(pc.equal(self.open["object_type"], past["object_type"]), False)
         mine, theirs = (pc.fill_null(rows["location"], "") for rows in (self.open, past))
         is_same = pc.and_(is_same, pc.equal(mine, theirs))
-        has_version = pc.or_(pc.equal(self.open["object_type"], NAMESPACE), past["read_version"].is_valid())
-        is_same = pc.and_(is_same, pc.fill_null(has_version, False))
+        is_known = pc.equal(self.open["object_type"], NAMESPACE)
+        # without any of these, the older row is no better
+        for name in ("read_version", "read_tag", *_value_columns(self.specs)):
+            if name in past.column_names:
+                is_known = pc.or_(is_known, past[name].is_valid())
+        is_same = pc.and_(is_same, pc.fill_null(is_known, False))
         if not (number := pc.sum(is_same).as_py()):
             return
         completed = self.open.filter(is_same)
@@ -152,8 +156,12 @@ class Rebuild:
             self.other = _joined(self.other, pa.Table.from_pylist([row], self.columns))
 
     def rows(self) -> pa.Table:
-        """Return all rows."""
+        """Return all rows but those that are still open."""
         return _joined(self.good, self.other)
+
+    def all_rows(self) -> pa.Table:
+        """Return all rows."""
+        return _joined(self.rows(), self.open)
 
     # -- how ------------------------------------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ def _repaired(root: Location, options: RepairOptions) -> tuple[int, list[RepairA
     if survey.specs is None or survey.schema is None:
         raise CorruptDataError(survey.problems[0].found)
     actions = [RepairAction(RepairKind.METADATA, key, "as it was") for key in metadata]
-    if survey.missing:
+    if survey.lost:
         names = ", ".join(each.name for each in survey.missing)
         actions.append(RepairAction(RepairKind.COLUMNS, table.uri, names))
     rebuild = Rebuild.of(survey, survey.specs, survey.schema)
@@ -141,7 +141,7 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
 
 def _recall(survey: Survey, rebuild: Rebuild) -> None:
     """Look in older versions for open rows, and for those of tables that are gone."""
-    lost = lost_folders(survey, rebuild.rows())
+    lost = lost_folders(survey, rebuild.all_rows())
     for older in older_surveys(survey) if lost or len(rebuild.open) else ():
         if not older.is_whole:
             continue

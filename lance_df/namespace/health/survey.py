@@ -18,7 +18,7 @@ from lance_df.table.scan_plan import ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lance_df.storage import Location
     from lance_df.table.table import Table
@@ -35,7 +35,7 @@ class Survey:
     specs, schema
         None where the metadata do not tell.
     missing
-        Columns that the specs demand and the table lacks.
+        Columns that a namespace with such specs may have, and the table lacks.
     problems
         What is wrong with the metadata and the columns.
     """
@@ -61,14 +61,19 @@ class Survey:
         specs = _specs(known, table.uri, problems)
         schema = _schema(known, table.uri, problems)
         missing = _missing(table, specs)
-        if missing:
-            problems.append(_lost_columns(table, missing))
+        if lost := [each for each in missing if _is_lost(each, table)]:
+            problems.append(_lost_columns(table, lost))
         return cls(root, table, specs, schema, missing, tuple(problems))
 
     @property
     def is_whole(self) -> bool:
-        """Whether specs, schema and columns are there."""
-        return self.specs is not None and self.schema is not None and not self.missing
+        """Whether specs, schema and the columns that these demand are there."""
+        return self.specs is not None and self.schema is not None and not self.lost
+
+    @property
+    def lost(self) -> tuple[pa.Field, ...]:
+        """Columns that the table lacks, or has with another type, although it must not."""
+        return tuple(each for each in self.missing if _is_lost(each, self.table))
 
     @property
     def has_values(self) -> bool:
@@ -168,12 +173,18 @@ def _missing(table: Table, specs: PartitionSpecs | None) -> tuple[pa.Field, ...]
     return tuple(each for each in wanted if found.get(each.name) != each.type)
 
 
+def _is_lost(column: pa.Field, table: Table) -> bool:
+    """Whether a column is needed; those that say what to read are optional, but not of other types."""
+    is_optional = column.name in {field.name for field in READ_FIELDS}
+    return not is_optional or column.name in table.arrow_schema.names
+
+
 def _bad_metadata(key: str, err: LanceError) -> Problem:
     expected = "metadata of __manifest as the partitioning specification has them"
     return error(ProblemKind.METADATA, key, str(err), expected, f"{REPAIR}: an older version may have it")
 
 
-def _lost_columns(table: Table, missing: tuple[pa.Field, ...]) -> Problem:
+def _lost_columns(table: Table, missing: Sequence[pa.Field]) -> Problem:
     names = ", ".join(each.name for each in missing)
     found = f"version {table.version} lacks the columns {names}"
     expected = "a column for each partition field: a program that does not know them rewrote the table"

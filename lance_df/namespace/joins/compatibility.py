@@ -77,6 +77,14 @@ class JoinSide:
         return tuple(found)
 
     @property
+    def has_unproven(self) -> bool:
+        """Whether there is a needed member from whose values nothing follows."""
+        return any(
+            members.unproven is not None and bool(self.needed[members.places[members.unproven]].any())
+            for members in members_by_spec(self.manifest)
+        )
+
+    @property
     def specs(self) -> Iterator[PartitionSpec]:
         """The spec versions of needed members."""
         return (members.spec for members in self.versions)
@@ -136,6 +144,9 @@ def common_grouping(sides: Sequence[JoinSide]) -> Grouping | str:
     sides
         Each with the same number of keys; keys in one place are equal in every row of the join.
     """
+    if unproven := [side for side in sides if side.has_unproven]:
+        uri = unproven[0].manifest.table.uri
+        return f"{uri}: a table has neither a version to read nor partition values"
     functions = list(_functions(sides))
     if not functions:
         return f"no common partition field on the keys: {_described(sides)}"

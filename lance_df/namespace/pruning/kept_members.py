@@ -96,6 +96,9 @@ def kept_members(
     for members in members_by_spec(manifest):
         kept = matching_members(members, Projector(members.spec, manifest.schema).project(condition))
         may_match, codes = _proven(asked, members, manifest.schema, kept)
+        if members.unproven is not None:
+            may_match |= members.unproven[kept]
+            codes[members.unproven[kept]] = 0
         places.append(members.places[kept[may_match]])
         distinct, inverse = np.unique(codes[may_match], return_inverse=True)
         numbers = [residuals.setdefault(code, len(residuals)) for code in distinct.tolist()]
@@ -129,7 +132,10 @@ def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDA
 
 
 def matching_members(members: SpecMembers, projected: Predicate) -> npt.NDArray[np.intp]:
-    """Return the positions of members whose partition values fulfil a predicate on partition columns."""
+    """Return the positions of members whose partition values fulfil a predicate on partition columns.
+
+    Those from whose values nothing follows are among them.
+    """
     kept: npt.NDArray[np.intp] | None = None
     for part in sorted(conjuncts(simplify(projected)), key=_cost):
         count = len(members) if kept is None else len(kept)
@@ -137,6 +143,8 @@ def matching_members(members: SpecMembers, projected: Predicate) -> npt.NDArray[
             break
         found = np.flatnonzero(_truth(part, _Values(members, kept), count))
         kept = found if kept is None else kept[found]
+    if kept is not None and members.unproven is not None:
+        kept = np.union1d(kept, np.flatnonzero(members.unproven))
     return np.arange(len(members)) if kept is None else kept
 
 

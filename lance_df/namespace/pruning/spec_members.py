@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -30,11 +30,16 @@ class SpecMembers:
         Their rows in ``manifest.members``, ascending.
     values
         The partition values of each, by name of the column in ``__manifest``.
+    unproven
+        Which of them have neither a version to read nor any value: they may be the partition of NULL, or
+        made by a program that knows nothing of partitions. Nothing follows from their values. None if there
+        are no such.
     """
 
     spec: PartitionSpec
     places: npt.NDArray[np.intp]
     values: Mapping[str, pa.Array]
+    unproven: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -83,12 +88,22 @@ def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
         rest &= ~own
         rows = manifest.members if len(places) == len(ids) else manifest.members.take(pa.array(places))
         values = {field.column: _one_array(rows[field.column]) for field in spec.fields}
-        yield SpecMembers(spec, places, values)
+        yield SpecMembers(spec, places, values, _unproven(rows, values.values()))
     if rest.any():
         name = ids[int(np.argmax(rest))].as_py().partition(SEPARATOR)[0]
         raise CorruptDataError(
             f"{manifest.table.uri}: there is a table below {name!r}, but no such spec version"
         )
+
+
+def _unproven(rows: pa.Table, values: Iterable[pa.Array]) -> npt.NDArray[np.bool_] | None:
+    if not rows["read_version"].null_count:
+        return None
+    mask = pc.and_(pc.is_null(rows["read_version"]), pc.is_null(rows["read_tag"]))
+    for column in values:
+        mask = pc.and_(mask, pc.is_null(column))
+    found = mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask.to_numpy()
+    return found if found.any() else None
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

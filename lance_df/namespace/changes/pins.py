@@ -1,0 +1,93 @@
+"""Pin members that are read at their newest version, before they are changed.
+
+The specification lets rows of ``__manifest`` name no version: readers take the newest one. A change of such
+members would show as soon as each of them has it, and half of it if the writer dies. So their newest versions
+become the published ones first, by a commit of its own that changes nothing for readers.
+
+Spec: partitioning, "Read Behavior".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import CorruptDataError
+from lance_df.namespace.changes.stored_values import values_of_table
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, NamespaceManifest
+from lance_df.namespace.member import in_columns_of
+from lance_df.namespace.pruning.spec_members import members_by_spec
+from lance_df.table.commit.loop import commit_change
+from lance_df.table.evolution.add_columns import null_columns
+from lance_df.table.parallel import map_reads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_df.namespace.published import Member
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+
+class NeedsPinsError(Exception):
+    """Members of a draft are to be pinned before they can be changed."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        super().__init__()
+        self.members = members
+
+
+def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Member]) -> NamespaceManifest:
+    """Publish the newest versions of members, and return the namespace that names them.
+
+    Columns for versions are added where there are none.
+
+    Raises
+    ------
+    CorruptDataError
+        The row of a member has no values, but the rows of its table are not those of the partition of NULL.
+    RetryableConflictError
+        Another version of the namespace was published meanwhile.
+    CommitStateUnknownError
+        It is not known whether the versions were published.
+    """
+    known = manifest.table.schema.names
+    missing = [field for field in READ_FIELDS if field.name not in known]
+    if missing:
+        operation = null_columns(manifest.table, pa.schema(missing))
+        manifest = NamespaceManifest(commit_change(manifest.table, operation, options=STRICT))
+    if not members:
+        return manifest
+    tables = map_reads(lambda member: member.open(), members, where=root)
+    _check_values(manifest, members, tables)
+    versions = zip(members, tables, strict=True)
+    return manifest.changed(
+        manifest.table.arrow_schema.empty_table(),
+        {member.object_id: table.version for member, table in versions},
+    )
+
+
+def _check_values(manifest: NamespaceManifest, members: Sequence[Member], tables: Sequence[Table]) -> None:
+    """Check rows without version and values, as a program that does not know partitions makes them, too."""
+    names = manifest.members["object_id"]
+    unproven: dict[str, PartitionSpec] = {}
+    for each in members_by_spec(manifest):
+        if each.unproven is not None:
+            own = names.take(pa.array(each.places[each.unproven]))
+            unproven |= dict.fromkeys(own.to_pylist(), each.spec)
+    for member, table in zip(members, tables, strict=True):
+        spec = unproven.get(member.object_id)
+        if spec is None:
+            continue
+        null = value_keys([pa.nulls(1, field.result_type) for field in spec.fields])[0]
+        for values in values_of_table(in_columns_of(manifest.schema, table), spec, manifest.schema):
+            if not pc.all(pc.equal(value_keys(values.columns), null)).as_py():
+                raise CorruptDataError(
+                    f"{table.uri}: the row of {member.object_id} has no partition values, but the rows of "
+                    "the table have: a program that does not know partitions has made it; repair the "
+                    "namespace"
+                )
