@@ -145,13 +145,15 @@ class FileWriter:
         self._encoder_pool.close()
         if not self.num_rows:
             self._add_headers()
-        schema = dataclasses.replace(
-            self._schema,
-            fields=tuple(_stored_field(field) for field in self._schema.fields),
-            metadata=self._schema.metadata if metadata is None else metadata,
-        )
+        schema = self._schema
+        if self._has_blobs:
+            schema = dataclasses.replace(schema, fields=tuple(map(_stored_field, schema.fields)))
+        if metadata is not None:
+            schema = dataclasses.replace(schema, metadata=metadata)
         descriptor = self._write_aligned(serialize_descriptor(schema, self.num_rows))
-        blobs = {field.id for field in self._schema.walk() if field.is_blob and self._version == "2.0"}
+        blobs = set()
+        if self._has_blobs and self._version == "2.0":
+            blobs = {field.id for field in self._schema.walk() if field.is_blob}
         columns = [
             self._write(serialize_column(pages, is_blob=field_id in blobs))
             for ids, columns in zip(self._field_ids, self._pages, strict=True)
@@ -347,9 +349,16 @@ def _stored_field(field: Field) -> Field:
 
 def _pieces(array: pa.Array, page_bytes: int) -> list[tuple[pa.Array, int]]:
     """Cut an array into pieces of about a page at most; return them with their bytes."""
-    num_bytes = array.nbytes
+    num_bytes = _num_bytes(array)
     if num_bytes <= page_bytes or len(array) < 2:
         return [(array, num_bytes)]
     rows = max(1, len(array) * page_bytes // num_bytes)
     pieces = [array.slice(start, rows) for start in range(0, len(array), rows)]
-    return [(piece, piece.nbytes) for piece in pieces]
+    return [(piece, _num_bytes(piece)) for piece in pieces]
+
+
+def _num_bytes(array: pa.Array) -> int:
+    # buffers are added up in the time that it takes to write a small column
+    if pa.types.is_primitive(array.type):
+        return len(array) * array.type.bit_width // 8
+    return array.nbytes

@@ -101,12 +101,20 @@ class FragmentList(Sequence[Fragment]):
     @cached_property
     def has_any_deletions(self) -> bool:
         """Whether some fragment has a deletion file."""
-        return bool(self.has_deletions.any())
+        if len(self) >= _LONG:
+            return bool(self.has_deletions.any())
+        return any(m.HasField("deletion_file") for m in self._messages)
 
     @cached_property
     def is_counted(self) -> bool:
         """Whether all rows and all deleted rows are counted, as releases of old did not do."""
-        return not len(self.uncounted())
+        if len(self) >= _LONG:
+            return not len(self.uncounted())
+        return all(
+            (m.physical_rows or not m.files)
+            and (not m.HasField("deletion_file") or m.deletion_file.num_deleted_rows)
+            for m in self._messages
+        )
 
     def uncounted(self) -> npt.NDArray[np.intp]:
         """Return the indices of fragments that lack a count."""
@@ -116,7 +124,7 @@ class FragmentList(Sequence[Fragment]):
 
     @cached_property
     def _is_ascending(self) -> bool:
-        return bool((self.ids[1:] > self.ids[:-1]).all())
+        return len(self) < 2 or bool((self.ids[1:] > self.ids[:-1]).all())
 
     @cached_property
     def _positions(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
@@ -263,13 +271,9 @@ class FragmentList(Sequence[Fragment]):
             raise UnsupportedFeatureError(f"{self._source}: fragment {message.id}: {err}") from err
 
     def _array(self, values: list[int], *, limit: int, what: str) -> npt.NDArray[np.int64]:
-        try:
-            array = np.array(values, dtype=np.uint64)
-        except OverflowError as err:  # a sum
-            raise CorruptDataError(f"{self._source}: {what} is {max(values)}, more than {limit}") from err
-        if len(array) and (largest := int(array.max())) > limit:
+        if (largest := max(values, default=0)) > limit:
             raise CorruptDataError(f"{self._source}: {what} is {largest}, more than {limit}")
-        return _frozen(array.astype(np.int64))
+        return _frozen(np.array(values, dtype=np.int64))
 
 
 def _frozen(array: npt.NDArray[T]) -> npt.NDArray[T]:
