@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lance_df.api.merge_insert import MergeResult
     from lance_df.api.row_changes import DeleteResult, UpdateResult
     from lance_df.namespace.changes.delete import Deletion
+    from lance_df.namespace.changes.partial_upsert import PartialUpsert
     from lance_df.namespace.changes.pending import Upsert
     from lance_df.namespace.changes.update import RowUpdate
     from lance_df.namespace.snapshot import NamespaceSnapshot
@@ -69,7 +70,9 @@ class NamespaceTransaction:
         """Replace rows by their keys and add new ones; see `PartitionedNamespace.upsert`."""
         self._upsert(data, on, duplicates=duplicates)
 
-    def _upsert(self, data: Any, on: str | Iterable[str] | None, *, duplicates: str) -> Upsert:
+    def _upsert(
+        self, data: Any, on: str | Iterable[str] | None, *, duplicates: str
+    ) -> Upsert | PartialUpsert:
         if duplicates not in list(Duplicates):
             known = ", ".join(repr(each.value) for each in Duplicates)
             raise InvalidInputError(f"duplicates is {duplicates!r}; use {known}")
@@ -208,10 +211,13 @@ class NamespaceChanges:
         and in those of earlier specs. Keys are compared as `LanceDataset.merge_insert` does: a key with a
         null in it is equal to none, so that its row is added; NaN equals NaN, and -0.0 is 0.0.
 
+        Columns and fields of structs that the data lacks keep their values in rows of old keys, and are null
+        in rows of new ones. Every row of a key gets the other values then, and goes where it belongs.
+
         Parameters
         ----------
         data
-            As for `append`, with all columns. Held in memory.
+            As for `append`, with the key columns. Held in memory.
         on
             The key columns; by default the unenforced primary key of the schema.
         duplicates
@@ -221,12 +227,14 @@ class NamespaceChanges:
         Returns
         -------
         ``{"num_inserted_rows": …, "num_updated_rows": …, "num_deleted_rows": …}``: new rows that replaced
-        none, new rows that replaced some, and replaced rows beyond the first of each key.
+        none, new rows that replaced some, and replaced rows beyond the first of each key. Of data that lacks
+        columns: new rows, rows that got other values, and 0.
 
         Raises
         ------
         InvalidInputError
-            There is neither a key here nor in the schema, rows do not fit or share a key.
+            There is neither a key here nor in the schema, rows do not fit or share a key, or lack a column
+            that must not be null.
         ColumnNotFoundError
             There is no such key column.
         UnsupportedFeatureError

@@ -182,7 +182,8 @@ def test_what_does_not_fit_leaves_nothing(namespace):
         {"id": pa.array([None], pa.int64()), "country": ["US"], "x": [0.0], "tag": rows([0])["tag"]}
     )
     for data, on, error, words in (
-        (rows([1]).drop_columns(["x"]), "id", InvalidInputError, "'x'"),
+        (rows([1]).drop_columns(["id"]), ["country"], InvalidInputError, "'id'"),
+        (rows([1]).drop_columns(["country"]), ["id", "country"], InvalidInputError, "'country'"),
         (rows([1]).append_column("y", pa.array([1])), "id", InvalidInputError, "y"),
         (rows([1]), "nope", ColumnNotFoundError, "nope"),
         (rows([1]).set_column(0, "id", pa.array(["a"])), "id", InvalidInputError, "string"),
@@ -203,6 +204,69 @@ def test_what_does_not_fit_leaves_nothing(namespace):
         with pytest.raises(error, match=words):
             namespace.update(updates, where)
     assert (namespace.version, files(namespace)) == (version, before)
+
+
+@pytest.mark.parametrize("names", [["x", "id"], ["id", "country"], ["id"], ["tag", "id", "country"]])
+def test_rows_that_lack_columns_change_what_they_bring(namespace, tmp_path, names):
+    """As pylance merges them into one table; rows whose partition values change move."""
+    table = lance.write_dataset(namespace.to_table(), tmp_path / "one.lance")
+    new = pa.concat_tables([rows([3, 20], "FR", 1.0), rows([100, 101], None, 2.0)]).select(names)
+    merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    version = namespace.version
+    assert namespace.upsert(new) == merge.execute(new)
+    assert namespace.version == version + 1
+    assert stored(namespace) == in_order(lance.dataset(tmp_path / "one.lance").to_table().to_pylist())
+    if "country" in names:
+        assert set(namespace.to_table(["id"], filter="country = 'FR'")["id"].to_pylist()) == {3, 20}
+    assert lance_df.verify(namespace.uri, deep=True).ok
+
+
+def test_rows_that_lack_columns_of_structs_and_of_partitions(tmp_path):
+    schema = pa.schema(
+        [
+            pa.field("k", pa.int64()),
+            pa.field("s", pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())])),
+            pa.field("day", pa.date32()),
+        ]
+    )
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", schema, ["month(day)", "identity(s.a)"])
+    part = pa.schema([schema.field("k"), pa.field("s", pa.struct([pa.field("a", pa.int32())]))])
+    # an empty namespace; a key that is null is new, and so is each of several
+    first = [{"k": 1, "s": {"a": 7}}, {"k": None, "s": None}, {"k": None, "s": {"a": 7}}]
+    counts = {"num_inserted_rows": 3, "num_updated_rows": 0, "num_deleted_rows": 0}
+    assert made.upsert(pa.Table.from_pylist(first, part), on="k") == counts
+    made.update({"s": "named_struct('a', 7, 'b', 'x')"}, where="k = 1")
+    made.append(pa.Table.from_pylist([{"k": 1, "s": {"a": 8, "b": "y"}, "day": None}], schema))
+    # both rows of the key keep what is not brought
+    result = made.upsert(pa.Table.from_pylist([{"k": 1, "s": {"a": 9}}], part), on="k")
+    assert result == {"num_inserted_rows": 0, "num_updated_rows": 2, "num_deleted_rows": 0}
+    found = made.to_table(["s", "day"], filter="k = 1 AND s.a = 9").to_pylist()
+    assert in_order(found) == [{"s": {"a": 9, "b": b}, "day": None} for b in "xy"]
+    with made.transaction() as tx:
+        tx.append(pa.Table.from_pylist([{"k": 2, "s": {"a": 1, "b": "z"}, "day": None}], schema))
+        tx.upsert(pa.table({"k": pa.array([2], pa.int64()), "day": pa.array([40], pa.date32())}), on="k")
+        tx.delete("day IS NULL")
+    assert made.to_table().to_pylist() == [
+        {"k": 2, "s": {"a": 1, "b": "z"}, "day": pa.scalar(40, pa.date32()).as_py()}
+    ]
+    assert lance_df.verify(made.uri, deep=True).ok
+
+
+def test_rows_that_lack_columns_are_completed_again_after_others_published(namespace, monkeypatch):
+    original, calls = keyed_rows.KeyedRows.candidates, []
+
+    def candidates(self, draft):
+        if not calls:
+            calls.append(draft)
+            with lance_df.PartitionedNamespace.open(namespace.uri).transaction(rebase=False) as tx:
+                tx.upsert(rows([3, 200], "FR", 7.0))
+        return original(self, draft)
+
+    monkeypatch.setattr(keyed_rows.KeyedRows, "candidates", candidates)
+    result = namespace.upsert(pa.table({"id": [3, 200], "x": [1.0, 2.0]}))
+    assert result == {"num_inserted_rows": 0, "num_updated_rows": 2, "num_deleted_rows": 0}
+    found = namespace.to_table(["id", "country", "x"], filter="id IN (3, 200)").to_pylist()
+    assert in_order(found) == [{"id": 200, "country": "FR", "x": 2.0}, {"id": 3, "country": "FR", "x": 1.0}]
 
 
 def test_nested_keys(tmp_path):

@@ -21,7 +21,7 @@ from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.changes.key_values import is_comparable
-from lance_df.table.changes.matching import PairsTask, key_hint
+from lance_df.table.changes.matching import Matches, PairsTask, key_hint
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
@@ -30,6 +30,7 @@ from lance_df.table.scan_run import run_tasks
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_df.format.schema import Schema
     from lance_df.namespace.changes.draft import Draft, DraftMember
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -48,16 +49,19 @@ class Duplicates(StrEnum):
 
 
 class KeyedRows:
-    """Whole rows in memory, of which no two have the same key. A key with a null in it is no other's equal.
+    """Rows in memory, of which no two have the same key. A key with a null in it is no other's equal.
 
     Attributes
     ----------
     rows
-        In the columns of the namespace.
+        In the columns of the namespace, maybe not in all of them.
+    schema
+        The part of the namespace's schema that they bring.
     """
 
-    def __init__(self, rows: pa.Table, names: tuple[str, ...]) -> None:
+    def __init__(self, rows: pa.Table, schema: Schema, names: tuple[str, ...]) -> None:
         self.rows = rows
+        self.schema = schema
         self._names = names
         self._keys = _arrays(rows, names)
         self._index = KeyIndex(self._keys)
@@ -77,16 +81,14 @@ class KeyedRows:
         Raises
         ------
         InvalidInputError
-            Data that does not fit, or lacks columns; several rows of one key, if these are an error.
+            Data that does not fit, or lacks columns that are keys or must not be null; several rows of one
+            key, if these are an error.
         UnsupportedFeatureError
             A key of a type that cannot be one.
         """
         columns = schema_to_write(data_schema, schema.columns)
-        if columns.fields != schema.columns.fields:
-            missing = [field.name for field in schema.columns.fields if field not in columns.fields]
-            raise InvalidInputError(
-                f"rows are replaced as a whole, so all columns are needed; {missing[0]!r} is not complete"
-            )
+        if missing := [name for name in names if name not in columns.names]:
+            raise InvalidInputError(f"the rows have no key column {missing[0]!r}")
         arrow = columns.to_arrow()
         whole = [pa.RecordBatch.from_arrays(conform(batch, columns), schema=arrow) for batch in batches]
         rows = pa.Table.from_batches(whole, arrow)
@@ -95,7 +97,7 @@ class KeyedRows:
                 raise UnsupportedFeatureError(
                     f"key column {name!r} is of type {rows.schema.field(name).type}, which cannot be a key"
                 )
-        return cls(_with_distinct_keys(rows, names, duplicates), names)
+        return cls(_with_distinct_keys(rows, names, duplicates), columns, names)
 
     def candidates(self, draft: Draft) -> list[DraftMember]:
         """Return the members that may have rows of the keys."""
@@ -103,8 +105,27 @@ class KeyedRows:
 
     def find(self, tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
         """Yield places of tables, and addresses of rows there that have one of the keys."""
-        tasks: list[ScanTask] = []
         found: list[list[npt.NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in tables]
+        for number, matches in self._search(tables):
+            found[number].append(matches.rows)
+            yield number, matches.addresses
+        for table, rows_found in zip(tables, found, strict=True):
+            self._found[table.location.path, table.version] = np.unique(np.concatenate(rows_found))
+
+    def matches(self, tables: Sequence[Table]) -> list[Matches]:
+        """Return which rows of each table have one of the keys, in the order of the table."""
+        found: list[list[Matches]] = [[Matches.none()] for _ in tables]
+        for number, matches in self._search(tables):
+            found[number].append(matches)
+        return [
+            Matches(
+                np.concatenate([each.rows for each in own]), np.concatenate([each.addresses for each in own])
+            )
+            for own in found
+        ]
+
+    def _search(self, tables: Sequence[Table]) -> Iterator[tuple[int, Matches]]:
+        tasks: list[ScanTask] = []
         if len(self._index):
             request = ScanRequest(
                 columns=self._names, hint=key_hint(self._names, self._index), with_row_address=True
@@ -116,11 +137,10 @@ class KeyedRows:
             ]
         with closing(run_tasks(tasks)) as batches:
             for batch in batches:
-                number = batch["number"][0].as_py()
-                found[number].append(batch["row"].to_numpy())
-                yield number, batch["address"].to_numpy()
-        for table, rows_found in zip(tables, found, strict=True):
-            self._found[table.location.path, table.version] = np.unique(np.concatenate(rows_found))
+                yield (
+                    batch["number"][0].as_py(),
+                    Matches(batch["row"].to_numpy(), batch["address"].to_numpy()),
+                )
 
     def num_found(self, states: Iterable[tuple[str, int]]) -> int:
         """Return how many of the rows were found, by the folders and versions that were looked into."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.delete import Deletion
 from lance_df.namespace.changes.keyed_rows import KeyedRows
+from lance_df.namespace.changes.partial_upsert import PartialUpsert
 from lance_df.namespace.changes.partition_index import PartitionIndex
 from lance_df.namespace.changes.publish import publish
 from lance_df.namespace.changes.routing import PartitionWriter, values_of_rows
@@ -141,20 +142,27 @@ class PendingChanges:
         *,
         on: tuple[str, ...],
         duplicates: Duplicates,
-    ) -> Upsert:
+    ) -> Upsert | PartialUpsert:
         """Replace the rows that have the keys of others by these, and add what is left of them.
+
+        Where the others lack columns, rows keep their values of these.
 
         Raises
         ------
         InvalidInputError
-            As for `append`; a column is missing; several rows of one key, if these are an error.
+            As for `append`; a key column is missing; several rows of one key, if these are an error.
         UnsupportedFeatureError
             A key of a type that cannot be one.
         """
         keyed = KeyedRows.of(self._manifest.schema, on, data_schema, batches, duplicates)
+        text = f"upsert on {', '.join(on)}"
+        if keyed.schema.fields != self._manifest.schema.columns.fields:
+            partial = PartialUpsert(self._spec, keyed, text=text)
+            self._changes.append(partial)
+            return partial
         # what does not fit is an error before anything is deleted
         written = self._written(keyed.rows.schema, keyed.rows.to_batches())
-        change = Deletion(keyed.candidates, keyed.find, text=f"upsert on {', '.join(on)}")
+        change = Deletion(keyed.candidates, keyed.find, text=text)
         self._changes.append(change)
         self._add(written, replaces=False)
         return Upsert(keyed, change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeAlias
 
 from lance_df.namespace.changes.append import NewRows
@@ -17,54 +18,51 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_df.format.schema import Schema
     from lance_df.namespace.changes.delete import Candidates
     from lance_df.namespace.changes.draft import Draft
     from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.table.changes.row_set import RowSet
     from lance_df.table.table import Table
 
     NewValues: TypeAlias = Callable[[Sequence[Table]], Iterable[tuple[int, pa.RecordBatch]]]
 
 
-class RowUpdate:
-    """The change that gives rows other values, and writes them by the partitions that they have then.
+class RowsRewritten(ABC):
+    """A change that writes rows anew, by the partitions that they have then, and deletes the old ones.
 
     Parameters
     ----------
     spec
         By which the rows are partitioned.
-    columns
-        Top-level columns that get other values.
     candidates
-        Members that may have rows to update.
-    values
-        Positions in a sequence of tables; and for rows there new values of the columns, and ``_rowaddr``.
+        Members that may have rows to write anew.
     text
         What the transactions of members say of it. Nothing is read from it.
 
     Attributes
     ----------
     num_rows
-        How many rows were updated when the change was made last.
+        How many rows were written anew when the change was made last.
     """
 
-    def __init__(
-        self,
-        spec: PartitionSpec,
-        columns: Sequence[str],
-        candidates: Candidates,
-        values: NewValues,
-        *,
-        text: str,
-    ) -> None:
+    def __init__(self, spec: PartitionSpec, candidates: Candidates, *, text: str) -> None:
         self._spec = spec
-        self._columns = list(columns)
         self._candidates = candidates
-        self._values = values
         self._text = text
         self._states: list[tuple[str, int]] | None = None
         self._left: list[tuple[int, int]] = []
         self._rows: NewRows | None = None
         self.num_rows = 0
+
+    @abstractmethod
+    def _rewritten(
+        self, schema: Schema, tables: Sequence[Table]
+    ) -> tuple[Iterator[pa.RecordBatch], Sequence[RowSet]]:
+        """Return whole rows of the namespace's schema, and which rows of each table these are.
+
+        The latter are complete when the former have been taken.
+        """
 
     def apply(self, draft: Draft) -> None:
         """Make versions of members without the rows as they were, and with them as they are now."""
@@ -72,9 +70,9 @@ class RowUpdate:
         states = [(member.folder.path, member.version) for member in members]
         if states != self._states:
             tables = opened(draft, members)
-            moved = [MovedRows(table, self._columns) for table in tables]
-            self._rows = self._written(draft, self._batches(tables, moved))
-            parts = zip(members, tables, (each.left for each in moved), strict=True)
+            batches, left = self._rewritten(draft.manifest.schema.columns, tables)
+            self._rows = self._written(draft, batches)
+            parts = zip(members, tables, left, strict=True)
             self._left = map_commits(lambda part: without_rows(*part, text=self._text), parts)
             self._states = states
         for member, (version, _) in zip(members, self._left, strict=True):
@@ -88,10 +86,6 @@ class RowUpdate:
         if self._rows is not None:
             self._rows.tidy()
 
-    def _batches(self, tables: Sequence[Table], moved: Sequence[MovedRows]) -> Iterator[pa.RecordBatch]:
-        for number, values in self._values(tables) if tables else ():
-            yield from moved[number].rows([values])
-
     def _written(self, draft: Draft, batches: Iterable[pa.RecordBatch]) -> NewRows | None:
         schema = draft.manifest.schema
         index, unsynced = PartitionIndex(draft.root, draft.manifest, self._spec), Unsynced()
@@ -100,3 +94,42 @@ class RowUpdate:
             # what follows may leave a member with a version that nobody reads, but that must not be broken
             writer.keep()
         return NewRows(self._spec, schema.columns, written, unsynced=unsynced) if written else None
+
+
+class RowUpdate(RowsRewritten):
+    """The change that gives rows other values.
+
+    Parameters
+    ----------
+    columns
+        Top-level columns that get other values.
+    values
+        Positions in a sequence of tables; and for rows there new values of the columns, and ``_rowaddr``.
+    spec, candidates, text
+        As for every change of this kind.
+    """
+
+    def __init__(
+        self,
+        spec: PartitionSpec,
+        columns: Sequence[str],
+        candidates: Candidates,
+        values: NewValues,
+        *,
+        text: str,
+    ) -> None:
+        super().__init__(spec, candidates, text=text)
+        self._columns = list(columns)
+        self._values = values
+
+    def _rewritten(
+        self,
+        schema: Schema,  # noqa: ARG002 - tables have it
+        tables: Sequence[Table],
+    ) -> tuple[Iterator[pa.RecordBatch], Sequence[RowSet]]:
+        moved = [MovedRows(table, self._columns) for table in tables]
+        return self._batches(tables, moved), [each.left for each in moved]
+
+    def _batches(self, tables: Sequence[Table], moved: Sequence[MovedRows]) -> Iterator[pa.RecordBatch]:
+        for number, values in self._values(tables) if tables else ():
+            yield from moved[number].rows([values])

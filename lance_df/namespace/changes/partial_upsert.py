@@ -1,0 +1,68 @@
+"""Upsert rows that lack columns: rows of their keys keep the values of these, new rows have none there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_df.namespace.changes.update import RowsRewritten
+from lance_df.table.changes.merge_rows import Source, completed, updated_rows
+from lance_df.table.changes.row_set import RowSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lance_df.format.schema import Schema
+    from lance_df.namespace.changes.keyed_rows import KeyedRows
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.table.changes.matching import Matches
+    from lance_df.table.table import Table
+
+_BATCH_ROWS: Final = 64 * 1024
+
+
+class PartialUpsert(RowsRewritten):
+    """The change that gives all rows of some keys other values in some columns, and adds rows of new keys.
+
+    Parameters
+    ----------
+    spec
+        By which the rows are partitioned.
+    rows
+        With the keys. What they lack may be null.
+    """
+
+    def __init__(self, spec: PartitionSpec, rows: KeyedRows, *, text: str) -> None:
+        super().__init__(spec, rows.candidates, text=text)
+        self._keyed = rows
+        self._source = Source(rows.rows, rows.schema)
+        self.num_inserted = 0
+        self.num_deleted = 0
+
+    @property
+    def num_updated(self) -> int:
+        """How many rows got other values."""
+        return self.num_rows
+
+    def _rewritten(
+        self, schema: Schema, tables: Sequence[Table]
+    ) -> tuple[Iterator[pa.RecordBatch], Sequence[RowSet]]:
+        found = self._keyed.matches(tables)
+        is_new = np.ones(self._source.rows.num_rows, np.bool_)
+        for matches in found:
+            is_new[matches.rows] = False
+        self.num_inserted = int(is_new.sum())
+        left = [RowSet.of([matches.addresses]) for matches in found]
+        return self._batches(schema, tables, found, np.flatnonzero(is_new)), left
+
+    def _batches(
+        self, schema: Schema, tables: Sequence[Table], found: Sequence[Matches], new: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
+        for table, matches in zip(tables, found, strict=True):
+            yield from updated_rows(table, self._source, matches)
+        for start in range(0, len(new), _BATCH_ROWS):
+            batch = self._source.take(new[start : start + _BATCH_ROWS])
+            yield completed(batch, self._source.schema, schema, None)
