@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lance_df.api.fragment_metadata import FragmentMetadata
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.external_blobs import checked_references
 from lance_df.sources import to_batches
 from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.fragment_writer import FileLimits
@@ -123,8 +122,10 @@ def write_dataset(
     external_blob_mode, allow_external_blob_outside_bases
         Blobs that name files elsewhere are stored as references only if that is allowed; to ingest them is
         refused.
-    blob_pack_file_size_threshold, session
-        Taken so that calls written for pylance work; they have no effect: blobs lie in the data files.
+    blob_pack_file_size_threshold
+        How large files of several blobs beside a data file get; by default what the columns say, or 1 GiB.
+    session
+        Taken so that calls written for pylance work; it has no effect.
     commit_lock, namespace_client, table_id
         Refused: there are external manifest stores, and namespaces of this package.
     statistics
@@ -144,7 +145,7 @@ def write_dataset(
     StorageError
         The store failed; nothing is left behind.
     """
-    del session, blob_pack_file_size_threshold
+    del session
     _refuse(
         commit_lock=commit_lock,
         namespace_client=namespace_client,
@@ -170,11 +171,11 @@ def write_dataset(
         target_all_bases=target_all_bases,
         progress=None if progress is None else _Progress(progress),
         statistics=statistics,
+        external_blob_mode=external_blob_mode,
+        allow_external_blobs=allow_external_blob_outside_bases,
+        blob_pack_bytes=blob_pack_file_size_threshold,
     )
     data_schema, batches = to_batches(data_obj, schema)
-    batches = checked_references(
-        data_schema, batches, mode=external_blob_mode, allow_outside=allow_external_blob_outside_bases
-    )
     from lance_df.dataset import LanceDataset
 
     if isinstance(uri, LanceDataset):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
     from lance_df.table.base_paths_write import DatasetBasePath
 
-_NO_EFFECT = frozenset({"session", "external_blob_mode", "allow_external_blob_outside_bases"})
+_NO_EFFECT = frozenset({"session"})
 
 
 def write_fragments(
@@ -46,6 +46,8 @@ def write_fragments(
     target_bases: Sequence[str] | None = None,
     target_all_bases: bool | None = None,
     initial_bases: Sequence[DatasetBasePath] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
     **others: Any,
 ) -> list[FragmentMetadata] | Transaction:
     """Write data into new fragments of a table, and describe them; nothing is committed.
@@ -56,7 +58,7 @@ def write_fragments(
     Parameters
     ----------
     data, schema, storage_options, progress
-        As in `lance_df.write_dataset`, like the sizes and the bases.
+        As in `lance_df.write_dataset`, like the sizes, the bases, and what is said of blobs.
     dataset_uri
         The table, which need not exist, or a dataset.
     return_transaction
@@ -97,6 +99,8 @@ def write_fragments(
         target_bases=tuple(target_bases or ()),
         target_all_bases=target_all_bases,
         progress=progress,
+        external_blob_mode=external_blob_mode,
+        allow_external_blobs=allow_external_blob_outside_bases,
     )
     if isinstance(dataset_uri, DatasetBase):
         location = dataset_uri._table.location

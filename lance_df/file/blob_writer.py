@@ -2,113 +2,121 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.list_items import kept_items, list_offsets
 from lance_df.encodings.v2_1.blob import DESCRIPTOR, DESCRIPTOR_2_2
-from lance_df.errors import InvalidInputError
+from lance_df.file.blob_columns import as_moved, map_blobs
+from lance_df.file.blob_contents import BlobContents
+from lance_df.format.blobs import DEDICATED, EXTERNAL, INLINE, PACKED, BlobThresholds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    import numpy.typing as npt
-
+    from lance_df.file.blob_contents import Content, OpenSource
+    from lance_df.file.sidecars import Sidecars
     from lance_df.format.schema import Field
 
-_INLINE, _EXTERNAL = 0, 3
 
+@dataclass(frozen=True, slots=True)
+class BlobPlaces:
+    """Where a data file gets blobs from, and has them other than in itself.
 
-def has_blobs(field: Field) -> bool:
-    """Return whether the field, or one below it, is a blob."""
-    return any(node.is_blob for node in field.walk())
-
-
-def move_blobs(array: pa.Array, field: Field, store: Callable[[memoryview], int]) -> pa.Array:
-    """Return a column with the place of each blob instead of its bytes.
-
-    Parameters
+    Attributes
     ----------
-    array
-        Of the field's storage type: large binaries; or structs of ``data``, ``uri``, ``position`` and
-        ``size``, one of the first two of which is not null (from 2.2 on).
-    store
-        Writes bytes into the file and returns where they begin. Called for every blob that is not empty.
-
-    Raises
-    ------
-    InvalidInputError
-        A blob that is both bytes and a reference to some, or neither.
+    sidecars
+        The files beside the data file, which large blobs of 2.2 files go to.
+    open_source
+        Opens what is to be copied.
+    pack_bytes
+        How large files of several blobs get; by default what the columns say.
     """
-    if field.is_blob:
-        return _described(array, field, store) if field.is_struct else _stored(array, store)
-    if not has_blobs(field):
-        return array
-    if field.is_list:
-        return _moved_items(array, field, store)
-    children = [move_blobs(array.field(i), child, store) for i, child in enumerate(field.children)]
-    fields = [
-        pa.field(child.name, moved.type, child.nullable)
-        for child, moved in zip(field.children, children, strict=True)
-    ]
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+    sidecars: Sidecars
+    open_source: OpenSource
+    pack_bytes: int | None = None
 
 
-def _moved_items(array: pa.Array, field: Field, store: Callable[[memoryview], int]) -> pa.Array:
-    (child,) = field.children
-    offsets = list_offsets(array)
-    kept = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, np.diff(offsets))
-    items = move_blobs(kept_items(array, offsets, kept), child, store)
-    kind = pa.LargeListArray if pa.types.is_large_list(array.type) else pa.ListArray
-    ends = pa.array(np.concatenate([[0], np.cumsum(kept)])).cast(array.offsets.type)
-    return kind.from_arrays(ends, items, mask=array.is_null() if array.null_count else None)
+class BlobMover:
+    """Stores the blobs of one data file, and describes where they are."""
 
+    def __init__(
+        self, write_inline: Callable[[Iterable[memoryview]], int], places: BlobPlaces | None
+    ) -> None:
+        """Prepare to store.
 
-def _stored(array: pa.Array, store: Callable[[memoryview], int]) -> pa.Array:
-    positions, sizes = _store_all(array, store)
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(
-        [pa.array(positions), pa.array(sizes)], fields=list(DESCRIPTOR), mask=mask
-    )
+        Parameters
+        ----------
+        write_inline
+            Writes bytes into the data file and returns where they begin.
+        places
+            Without them every blob goes into the data file.
+        """
+        self._write_inline = write_inline
+        self._sidecars = None if places is None else places.sidecars
+        self._open_source = None if places is None else places.open_source
+        self._pack_bytes = None if places is None else places.pack_bytes
 
+    def move(self, array: pa.Array, field: Field) -> pa.Array:
+        """Return a column with the place of each blob instead of its bytes.
 
-def _described(array: pa.Array, field: Field, store: Callable[[memoryview], int]) -> pa.Array:
-    parts = {child.name: array.field(i) for i, child in enumerate(array.type)}
-    data, uri = parts["data"], parts["uri"]
-    null = array.is_null().to_numpy(zero_copy_only=False)
-    has_data, has_uri = (each.is_valid().to_numpy(zero_copy_only=False) for each in (data, uri))
-    if (~null & (has_data == has_uri)).any():
-        raise InvalidInputError(f"column {field.name!r}: a blob is either bytes or a URI")
-    positions, sizes = _store_all(data, store, null)
-    external = has_uri & ~null
-    for name, numbers in (("position", positions), ("size", sizes)):
-        if name in parts:
-            numbers[external] = parts[name].fill_null(0).to_numpy()[external]
-    kinds = np.where(external, _EXTERNAL, _INLINE).astype(np.uint8)
-    uris = pa.compute.if_else(pa.array(external), uri, "")
-    children = [kinds, positions, sizes, np.zeros(len(array), np.uint32), uris]
-    return pa.StructArray.from_arrays(
-        [pa.array(child) for child in children], fields=list(DESCRIPTOR_2_2), mask=pa.array(null)
-    )
+        Parameters
+        ----------
+        array
+            Of the field's storage type, or with `MOVED_BLOB` in it.
 
+        Raises
+        ------
+        InvalidInputError
+            A blob that is both bytes and a reference to some, or neither; or wrong thresholds.
+        NotFoundError, CorruptDataError
+            What is to be copied is not there, or too short.
+        """
+        return map_blobs(as_moved(array, field), field, self._described)
 
-def _store_all(
-    blobs: pa.Array, store: Callable[[memoryview], int], left_out: npt.NDArray[np.bool_] | None = None
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    positions, sizes = np.zeros((2, len(blobs)), np.uint64)
-    if not len(blobs):
-        return positions, sizes
-    offsets = np.frombuffer(blobs.buffers()[1], np.int64, len(blobs) + 1, blobs.offset * 8)
-    lengths = np.diff(offsets)
-    if blobs.null_count:
-        lengths = np.where(blobs.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
-    if left_out is not None:
-        lengths = np.where(left_out, 0, lengths)
-    data = memoryview(blobs.buffers()[2] or b"")
-    for row in np.flatnonzero(lengths).tolist():
-        positions[row] = store(data[offsets[row] : offsets[row] + lengths[row]])
-    sizes[:] = lengths
-    return positions, sizes
+    def close(self) -> None:
+        """Make the files beside the data file durable."""
+        if self._sidecars is not None:
+            self._sidecars.close()
+
+    def abort(self) -> None:
+        """Remove the files beside the data file."""
+        if self._sidecars is not None:
+            self._sidecars.abort()
+
+    def _described(self, array: pa.Array, field: Field) -> pa.StructArray:
+        contents = BlobContents(array, field.name)
+        positions, sizes = np.zeros((2, len(array)), np.uint64)
+        mask = pa.array(contents.is_null) if array.null_count else None
+        if not field.is_struct:
+            for each in contents.stored(self._open_source):
+                positions[each.row], sizes[each.row] = self._inline(each), each.size
+            children = [pa.array(positions), pa.array(sizes)]
+            return pa.StructArray.from_arrays(children, fields=list(DESCRIPTOR), mask=mask)
+        thresholds = BlobThresholds.of(field.metadata)
+        external = contents.is_reference
+        kinds = np.where(external, EXTERNAL, INLINE).astype(np.uint8)
+        blob_ids = np.where(external, contents.base_ids, 0).astype(np.uint32)
+        positions[external], sizes[external] = contents.positions[external], contents.sizes[external]
+        for each in contents.stored(self._open_source):
+            row, sizes[each.row] = each.row, each.size
+            kinds[row], positions[row], blob_ids[row] = self._place(each, thresholds)
+        uris = pa.compute.if_else(pa.array(external), contents.uris, "")
+        children = [*map(pa.array, (kinds, positions, sizes, blob_ids)), uris]
+        return pa.StructArray.from_arrays(children, fields=list(DESCRIPTOR_2_2), mask=mask)
+
+    def _place(self, content: Content, thresholds: BlobThresholds) -> tuple[int, int, int]:
+        """Store a blob where its size says, and return kind, position and id of the file."""
+        if self._sidecars is not None and content.size > thresholds.dedicated:
+            return DEDICATED, 0, self._sidecars.add_dedicated(content.pieces)
+        if self._sidecars is not None and content.size > thresholds.inline:
+            pack_bytes = thresholds.pack_file if self._pack_bytes is None else self._pack_bytes
+            blob_id, start = self._sidecars.add_packed(content.pieces, content.size, pack_bytes=pack_bytes)
+            return PACKED, start, blob_id
+        return INLINE, self._inline(content), 0
+
+    def _inline(self, content: Content) -> int:
+        return self._write_inline(content.pieces) if content.size else 0

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_df.encodings.jsonb import encode_jsonb
 from lance_df.errors import InvalidInputError
+from lance_df.format.blobs import MOVED_BLOB
 
 if TYPE_CHECKING:
     from lance_df.format.schema import Field
@@ -21,7 +22,7 @@ def conform_array(array: pa.Array, field: Field) -> pa.Array:
     ----------
     array
         Of the field's logical type. Struct fields are found by name; nullability and extension types at any
-        level may differ, and views stand for strings and binaries.
+        level may differ, and views stand for strings and binaries. Blobs may be `MOVED_BLOB`, and stay so.
     """
     return _conform(array, field, field.arrow_type())
 
@@ -29,7 +30,7 @@ def conform_array(array: pa.Array, field: Field) -> pa.Array:
 def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if array.type == wanted:
+    if array.type == wanted or (field.is_blob and array.type == MOVED_BLOB):
         return array
     if field.logical_type == "json":
         return encode_jsonb(array)
@@ -41,9 +42,11 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
             for child in field.children
         ]
         validity = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(
-            children, fields=[c.to_arrow() for c in field.children], mask=validity
-        )
+        fields = [
+            child.to_arrow().with_type(values.type)
+            for child, values in zip(field.children, children, strict=True)
+        ]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=validity)
     if field.children:
         return _conform_items(array, field, wanted)
     return array.cast(wanted)
@@ -77,4 +80,7 @@ def _conform_items(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Arr
     else:
         items, buffers = array.values, [valid, pa.py_buffer(array.offsets.to_numpy())]
     conformed = _conform(items, child, child.arrow_type())
+    if conformed.type != child.arrow_type() and field.is_list:
+        kind = pa.large_list if pa.types.is_large_list(wanted) else pa.list_
+        wanted = kind(wanted.value_field.with_type(conformed.type))
     return pa.Array.from_buffers(wanted, len(array), buffers, children=[conformed])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.format.blobs import BlobThresholds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,8 @@ def _check_type(field: Field, path: str, version: str, *, is_top_level: bool) ->
     if kind == "fixed_size_list":
         _check_fixed_size_list(field, rest, path, version, is_top_level=is_top_level)
     for child in field.children:
-        if child.is_blob and not field.is_struct and version != "2.0":
+        is_held = version == "2.0" or field.is_struct or (field.is_list and child.is_struct)
+        if child.is_blob and not is_held:
             raise UnsupportedFeatureError(f"column {path!r}: blobs cannot be stored within lists")
         _check_type(child, f"{path}.{child.name}", version, is_top_level=False)
 
@@ -107,6 +109,7 @@ def _check_blob(field: Field, path: str, version: str) -> None:
         raise UnsupportedFeatureError(f"column {path!r}: blobs of this kind need file version 2.2")
     if version == "0.1":
         raise UnsupportedFeatureError(f"column {path!r}: blobs need file version 2.0")
+    BlobThresholds.of(field.metadata)
 
 
 def _check_packed(field: Field, path: str, version: str) -> None:

@@ -16,16 +16,18 @@ import pyarrow as pa
 from lance_df.encodings.v2_0 import encode as encode_v2_0
 from lance_df.encodings.v2_1 import encode as encode_v2_1
 from lance_df.errors import InvalidInputError
-from lance_df.file.blob_writer import has_blobs, move_blobs
+from lance_df.file.blob_columns import has_blobs
+from lance_df.file.blob_writer import BlobMover
 from lance_df.format.blobs import blob_description
 from lance_df.format.file_metadata import ALIGNMENT_BYTES, PageInfo
 from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lance_df.encodings.encoded_page import Buffer, EncodedPage
+    from lance_df.file.blob_writer import BlobPlaces
     from lance_df.format.schema import Field, Schema
     from lance_df.storage.sink import ByteSink
 
@@ -69,7 +71,13 @@ class FileWriter:
     """
 
     def __init__(
-        self, sink: ByteSink, schema: Schema, *, version: str = "2.2", page_bytes: int = PAGE_BYTES
+        self,
+        sink: ByteSink,
+        schema: Schema,
+        *,
+        version: str = "2.2",
+        page_bytes: int = PAGE_BYTES,
+        blob_places: BlobPlaces | None = None,
     ) -> None:
         """Start a file.
 
@@ -83,6 +91,8 @@ class FileWriter:
             ``"2.0"``, ``"2.1"`` or ``"2.2"``.
         page_bytes
             Arrow bytes of a column that become one page.
+        blob_places
+            Where blobs come from and go to beside this file; closed and removed with it.
         """
         self.num_rows = 0
         self._sink = sink
@@ -96,6 +106,7 @@ class FileWriter:
         self._global_buffers: list[ByteRange] = []
         self._encoder_pool = _EncoderPool()
         self._has_blobs = any(has_blobs(field) for field in schema.fields)
+        self._blobs = BlobMover(self._write_blob, blob_places)
 
     @property
     def position(self) -> int:
@@ -167,6 +178,7 @@ class FileWriter:
                 version=self._version,
             )
         )
+        self._blobs.close()
         self._sink.close()
         fields = [field_id for ids in self._field_ids for field_id in ids]
         return WrittenFile(
@@ -180,15 +192,20 @@ class FileWriter:
     def abort(self) -> None:
         """Remove the unfinished file."""
         self._encoder_pool.close()
+        self._blobs.abort()
         self._sink.abort()
 
     def _without_blobs(self, arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
         if not self._has_blobs:
             return arrays
         pairs = zip(arrays, self._schema.fields, strict=True)
-        return [
-            move_blobs(array, field, lambda data: self._write_aligned(data).start) for array, field in pairs
-        ]
+        return [self._blobs.move(array, field) if has_blobs(field) else array for array, field in pairs]
+
+    def _write_blob(self, pieces: Iterable[memoryview]) -> int:
+        start = self._write_aligned(b"").start
+        for piece in pieces:
+            self._write(piece)
+        return start
 
     def _flush(self, column: int) -> None:
         pending = self._pending[column]

@@ -7,9 +7,11 @@ it. Tables show descriptions unless they are asked for bytes; single files show 
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lance_df.errors import InvalidInputError
 from lance_df.format.schema import (
     BLOB_EXTENSION,
     BLOB_KEY,
@@ -18,6 +20,36 @@ from lance_df.format.schema import (
     PACKED_KEYS,
     Field,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOVED_BLOB: Final = pa.struct(
+    [
+        pa.field("data", pa.large_binary()),
+        pa.field("uri", pa.string()),
+        pa.field("position", pa.uint64()),
+        pa.field("size", pa.uint64()),
+        pa.field("base_id", pa.uint32()),
+        pa.field("is_copied", pa.bool_()),
+    ]
+)
+"""Blobs on their way into a file: bytes, or a place at a URI.
+
+``position`` and ``size`` are null for all of a file. The bytes at the place are copied into the table if
+``is_copied``; otherwise a reference to it is stored, which ``base_id`` makes relative to a base path (0: to
+none; null: not known yet).
+"""
+
+INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
+"""Kinds of places of 2.2 blobs: the data file, a file of several beside it, one of its own, elsewhere."""
+
+_THRESHOLD_KEYS = {
+    "inline": "lance-encoding:blob-inline-size-threshold",
+    "dedicated": "lance-encoding:blob-dedicated-size-threshold",
+    "pack_file": "lance-encoding:blob-pack-file-size-threshold",
+}
+_MAX_THRESHOLD = 2**64 - 1
 
 _BYTES_OR_URI = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 _DESCRIPTION = tuple(Field(id=-1, name=name, logical_type="uint64") for name in ("position", "size"))
@@ -31,6 +63,62 @@ _DESCRIPTION_2_2 = tuple(
         ("blob_uri", "string"),
     )
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlobThresholds:
+    """Where 2.2 blobs lie, by their sizes in bytes. The defaults are pylance's.
+
+    Attributes
+    ----------
+    inline
+        Up to this size, in the data file.
+    dedicated
+        Above this size, in a file of their own; checked first.
+    pack_file
+        How large a file of several blobs gets.
+    """
+
+    inline: int = 64 * 1024
+    dedicated: int = 4 * 1024**2
+    pack_file: int = 1024**3
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, bytes]) -> BlobThresholds:
+        """Return the thresholds that the metadata of a field says.
+
+        Raises
+        ------
+        InvalidInputError
+            One is no number, or too small.
+        """
+        given = {}
+        for name, key in _THRESHOLD_KEYS.items():
+            if key not in metadata:
+                continue
+            text = metadata[key].decode(errors="replace")
+            least = 0 if name == "inline" else 1
+            if not (text.isascii() and text.isdigit() and least <= int(text[:21]) <= _MAX_THRESHOLD):
+                raise InvalidInputError(f"{key} is {text!r:.60}, expected a number of bytes from {least} on")
+            given[name] = int(text)
+        return cls(**given)
+
+
+def check_same_thresholds(stored: Field, given: Field) -> None:
+    """Check that data for a blob column says nothing else about thresholds than the column.
+
+    Raises
+    ------
+    InvalidInputError
+        It does.
+    """
+    ours, theirs = BlobThresholds.of(stored.metadata), BlobThresholds.of(given.metadata)
+    for name, key in _THRESHOLD_KEYS.items():
+        if key in given.metadata and getattr(theirs, name) != getattr(ours, name):
+            raise InvalidInputError(
+                f"column {stored.name!r} has {key} {getattr(ours, name)}, the data says "
+                f"{getattr(theirs, name)}: the thresholds of a column stay as they were made"
+            )
 
 
 def blob_description(field: Field) -> Field:

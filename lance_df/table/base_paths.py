@@ -28,6 +28,11 @@ INDICES_DIR = "_indices"
 _HAS_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*://")
 
 
+def has_scheme(uri: str) -> bool:
+    """Return whether this is a URL, and no path."""
+    return _HAS_SCHEME.match(uri) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class DataTarget:
     """Where new data files go: a folder, and what their entries call it."""
@@ -113,7 +118,7 @@ def path_for(path: str, table: Location, reader: Location) -> str:
     table, reader
         Where the path was valid, and where it has to be.
     """
-    if _HAS_SCHEME.match(path):
+    if has_scheme(path):
         return path
     place = table.elsewhere(path)
     if place.is_local:

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.file.sidecars import sidecar_path
+from lance_df.format.blobs import DEDICATED, EXTERNAL, INLINE, PACKED
 from lance_df.storage import ByteRange
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_ids import split_addresses
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
     from lance_df.table.table import Table
 
-INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
-_ID_BITS = 32
 # as 2.0 files say it
 _NULLS = ({"position": 1, "size": 0},)
 
@@ -61,12 +61,6 @@ class BlobPlace:
                 f"but the file has {source.size} bytes"
             )
         return source, self.start, stop
-
-
-def sidecar_path(data_file_path: str, blob_id: int) -> str:
-    """Return the path of a file of blobs beside a data file: the bits of its id, the least one first."""
-    bits = f"{blob_id:0{_ID_BITS}b}"
-    return f"{data_file_path.removesuffix('.lance')}/{bits[::-1]}.blob"
 
 
 def find_blobs(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
 from lance_df.file.conform import conform_array
+from lance_df.format.blobs import check_same_thresholds
 from lance_df.format.schema import Schema, schema_from_arrow
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def _matched(table: Sequence[Field], given: Sequence[Field], within: str) -> tup
 
 def _matched_field(table: Field, given: Field, path: str) -> Field:
     if table.is_blob and table.is_struct and given.is_blob:
+        check_same_thresholds(table, given)
         return table  # given as bytes, or as one of the kinds of structs
     if table.logical_type != given.logical_type:
         raise InvalidInputError(

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
 from lance_df.file.open_writer import open_writer
+from lance_df.file.sidecars import remove_sidecars
 from lance_df.file.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR, DataTarget
+from lance_df.table.blob_references import BlobReferences
 from lance_df.table.conform import conform
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ def fragments_written(
     targets: Sequence[DataTarget] = (),
     progress: WriteProgress | None = None,
     unsynced: Unsynced | None = None,
+    references: BlobReferences | None = None,
 ) -> Iterator[tuple[Fragment, ...]]:
     """Write batches into data files, and remove these again when what is done with them fails.
 
@@ -125,6 +128,8 @@ def fragments_written(
         Where the files go, in turn; by default all go below the root of the table.
     unsynced
         Takes note of the files, which then are not durable yet.
+    references
+        What blobs may refer to; by default to nothing elsewhere.
 
     Yields
     ------
@@ -139,6 +144,7 @@ def fragments_written(
         {} if dictionaries is None else dictionaries,
         progress,
         unsynced,
+        references or BlobReferences(table),
     )
     try:
         for batch in batches:
@@ -164,6 +170,7 @@ class _FragmentWriter:
         dictionaries: dict[int, pa.Array],
         progress: WriteProgress | None,
         unsynced: Unsynced | None,
+        references: BlobReferences,
     ) -> None:
         self._targets = targets
         self._schema = schema
@@ -173,6 +180,8 @@ class _FragmentWriter:
         self._dictionaries = dictionaries
         self._progress = progress
         self._unsynced = unsynced
+        self._references = references
+        self._has_blobs = any(field.is_blob for field in schema.walk())
         self._max_rows = limits.rows_of_file(version)
         self._open: DataFileWriter | None = None
         self._name = ""
@@ -186,7 +195,7 @@ class _FragmentWriter:
             if self._open is None:
                 self._open = self._begin_file()
             room = self._max_rows - self._open.num_rows
-            arrays = conform(batch.slice(0, room), self._schema)
+            arrays = self._references.resolve(conform(batch.slice(0, room), self._schema), self._schema)
             self._open.write_batch(arrays)
             if self._zone_maps is not None:
                 self._zone_maps.add(arrays)
@@ -205,6 +214,8 @@ class _FragmentWriter:
         for file in self._files:
             with suppress(LanceError):
                 file.remove()
+            if self._has_blobs:
+                remove_sidecars(file)
         for target in self._targets:
             target.folder.remove_empty_folder()
 
@@ -216,13 +227,15 @@ class _FragmentWriter:
         self._name = data_file_name()
         if self._progress is not None:
             self._progress.begin(Fragment(id=0, files=()))
+        file = self._target.folder / self._name
         return open_writer(
-            ByteSink(self._target.folder / self._name, unsynced=self._unsynced),
+            ByteSink(file, unsynced=self._unsynced),
             self._schema,
             version=self._version,
             page_bytes=self._limits.page_bytes(len(self._schema.fields)),
             rows_per_group=self._limits.rows_per_group,
             dictionaries=self._dictionaries,
+            blob_places=self._references.places(file, self._schema, self._unsynced),
         )
 
     def _finish_file(self) -> None:

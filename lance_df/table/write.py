@@ -25,6 +25,7 @@ from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.base_paths_write import checked_bases, choose_targets, numbered_bases
+from lance_df.table.blob_references import BlobReferences
 from lance_df.table.commit.loop import TRANSACTIONS_DIR, commit, create_table
 from lance_df.table.fitting_schema import FITTING_SCHEMAS
 from lance_df.table.fragment_writer import FileLimits, fragments_written
@@ -73,6 +74,8 @@ class WriteOptions:
         Whether to build zone maps for the new rows.
     external_store
         What decides on versions, where the store of the files cannot.
+    external_blob_mode, allow_external_blobs, blob_pack_bytes
+        See :class:`lance_df.table.blob_references.BlobReferences`.
     """
 
     limits: FileLimits = field(default_factory=FileLimits)
@@ -87,6 +90,9 @@ class WriteOptions:
     progress: WriteProgress | None = None
     statistics: bool = False
     external_store: ExternalManifestStore | None = None
+    external_blob_mode: str = "reference"
+    allow_external_blobs: bool = False
+    blob_pack_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,7 @@ class _Plan:
     targets: tuple[DataTarget, ...]
     read: ManifestFile | None
     operation: Callable[[tuple[Fragment, ...]], Append | Overwrite]
+    references: BlobReferences
     dictionaries: dict[int, pa.Array] = field(default_factory=dict)
 
     def publish(
@@ -220,6 +227,7 @@ def _written(
         dictionaries=plan.dictionaries,
         targets=plan.targets,
         progress=options.progress,
+        references=plan.references,
     )
 
 
@@ -251,7 +259,8 @@ def _plan_create(table: Location, data_schema: pa.Schema, options: WriteOptions)
         stored = _with_dictionaries(schema, version, dictionaries)
         return Overwrite(fragments, stored, config_upsert_values=options.config, initial_bases=bases)
 
-    return _Plan(schema, version, _targets(table, bases, options), None, operation, dictionaries)
+    references = _references(table, bases, options)
+    return _Plan(schema, version, _targets(table, bases, options), None, operation, references, dictionaries)
 
 
 def _plan_append(
@@ -260,7 +269,8 @@ def _plan_append(
     version = _version_to_append(table, latest.manifest, options)
     schema = FITTING_SCHEMAS.get(data_schema, latest.manifest.schema, version)
     targets = _targets(table, latest.manifest.base_paths, options)
-    return _Plan(schema, version, targets, latest, Append)
+    references = _references(table, latest.manifest.base_paths, options)
+    return _Plan(schema, version, targets, latest, Append, references)
 
 
 def _plan_overwrite(
@@ -279,11 +289,18 @@ def _plan_overwrite(
         return Overwrite(fragments, _with_dictionaries(schema, version, dictionaries))
 
     targets = _targets(table, manifest.base_paths, options)
-    return _Plan(schema, version, targets, latest, operation, dictionaries)
+    references = _references(table, manifest.base_paths, options)
+    return _Plan(schema, version, targets, latest, operation, references, dictionaries)
 
 
 def _targets(table: Location, bases: tuple[BasePath, ...], options: WriteOptions) -> tuple[DataTarget, ...]:
     return choose_targets(table, bases, names=options.target_bases, all_bases=options.target_all_bases)
+
+
+def _references(table: Location, bases: tuple[BasePath, ...], options: WriteOptions) -> BlobReferences:
+    return BlobReferences(
+        table, bases, options.external_blob_mode, options.allow_external_blobs, options.blob_pack_bytes
+    )
 
 
 def _with_dictionaries(schema: Schema, version: str, dictionaries: Mapping[int, pa.Array]) -> Schema:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
+from lance_df.file.blob_columns import as_moved
 from lance_df.format.operations import Update, UpdateMode
 from lance_df.format.row_ids import serialize_versions, versions_of
 from lance_df.format.schema import Schema
@@ -120,8 +121,8 @@ class _Patch:
         order = np.arange(len(arrays[0]))
         order[places] = len(arrays[0]) + np.arange(len(places))
         return [
-            _joined(before, after).take(pa.array(order))
-            for before, after in zip(arrays, new.columns, strict=True)
+            _joined(before, as_moved(after, field)).take(pa.array(order))
+            for before, after, field in zip(arrays, new.columns, self.schema.fields, strict=True)
         ]
 
     def stamped(self) -> Fragment:

@@ -15,8 +15,8 @@ from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.conform import conform, schema_to_write
+from lance_df.table.moved_blobs import take_whole
 from lance_df.table.prefetch import map_ahead
-from lance_df.table.take import take_addresses
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -84,7 +84,7 @@ def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.
     def update(run: slice) -> pa.RecordBatch:
         part = matches.slice(run.start, run.stop)
         batch = source.take(part.rows)
-        old = take_addresses(table, part.addresses, columns=others) if others else None
+        old = take_whole(table, part.addresses, columns=others) if others else None
         return completed(batch, source.schema, table.schema, old)
 
     runs = fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)
@@ -159,7 +159,11 @@ def _complete(
         for child, values in zip(field.children, before, strict=True)
     ]
     mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(field.arrow_type()), mask=mask)
+    fields = [
+        child.to_arrow().with_type(values.type)
+        for child, values in zip(field.children, children, strict=True)
+    ]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
 def _children(array: pa.StructArray) -> list[pa.Array]:

@@ -14,9 +14,9 @@ from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
+from lance_df.table.moved_blobs import take_whole
 from lance_df.table.prefetch import map_ahead
 from lance_df.table.system_columns import ROW_ADDRESS
-from lance_df.table.take import take_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,7 +97,7 @@ class MovedRows:
 
     def _completed(self, values: pa.RecordBatch) -> tuple[Addresses, pa.RecordBatch]:
         addresses = values.column(ROW_ADDRESS).to_numpy()
-        others = take_addresses(self._table, addresses, columns=self._others)
+        others = take_whole(self._table, addresses, columns=self._others)
         return addresses, _joined(values, others, self._names)
 
 

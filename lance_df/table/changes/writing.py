@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lance_df.table.blob_references import BlobReferences
 from lance_df.table.evolution.column_files import data_version
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.schema_rules import check_schema
@@ -43,6 +44,12 @@ def rows_written(
     version = data_version(table)
     check_schema(schema, version)
     with fragments_written(
-        table.location, schema, batches, version=version, limits=FileLimits(), targets=targets
+        table.location,
+        schema,
+        batches,
+        version=version,
+        limits=FileLimits(),
+        targets=targets,
+        references=BlobReferences(table.location, table.manifest.base_paths),
     ) as fragments:
         yield fragments

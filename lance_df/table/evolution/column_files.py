@@ -18,9 +18,11 @@ from lance_df.encodings.arrays import null_array
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.file.legacy import LegacyFileReader
 from lance_df.file.open_writer import open_writer
+from lance_df.file.sidecars import remove_sidecars
 from lance_df.format.fragments import MAX_ROWS, TOMBSTONE
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.blob_references import BlobReferences
 from lance_df.table.evolution.live_rows import live_offsets
 from lance_df.table.fragment_writer import data_file, data_file_name
 
@@ -75,8 +77,11 @@ def columns_written(
         raise
     except BaseException:
         for file in written.values():
+            location = table.location / DATA_DIR / file.path
             with suppress(LanceError):
-                (table.location / DATA_DIR / file.path).remove()
+                location.remove()
+            if any(field.is_blob for field in schema.walk()):
+                remove_sidecars(location)
         raise
 
 
@@ -86,10 +91,18 @@ def write_columns(
     """Write columns of one fragment; see :func:`columns_written`."""
     name, version = data_file_name(), data_version(table)
     rows_per_group = _rows_per_group(table, fragment) if version == "0.1" else 0
-    sink = ByteSink(table.location / DATA_DIR / name)
-    writer = open_writer(sink, schema, version=version, rows_per_group=rows_per_group)
+    location = table.location / DATA_DIR / name
+    references = BlobReferences(table.location, table.manifest.base_paths)
+    writer = open_writer(
+        ByteSink(location),
+        schema,
+        version=version,
+        rows_per_group=rows_per_group,
+        blob_places=references.places(location, schema, None),
+    )
+    resolved = (references.resolve(arrays, schema) for arrays in batches)
     try:
-        for arrays in _with_deleted_rows(table, fragment, schema, batches):
+        for arrays in _with_deleted_rows(table, fragment, schema, resolved):
             if version == "0.1":
                 _check_storable(schema, arrays)
             writer.write_batch(arrays)
@@ -166,7 +179,7 @@ def _with_deleted_rows(
         done += size
         if size:
             stop = num_rows if done == len(live) else int(places[-1]) + 1
-            yield _spread(arrays, places, first, stop)
+            yield _spread(arrays, places, first, stop, schema)
     if done < len(live):
         raise InvalidInputError(
             f"{table.uri}: {done} values for the {len(live)} rows of fragment {fragment.id}"
@@ -176,12 +189,21 @@ def _with_deleted_rows(
 
 
 def _spread(
-    arrays: Sequence[pa.Array], places: npt.NDArray[np.int64], first: int, stop: int
+    arrays: Sequence[pa.Array], places: npt.NDArray[np.int64], first: int, stop: int, schema: Schema
 ) -> list[pa.Array]:
-    """Return values for the rows from ``first`` to ``stop``; each has that of the next of ``places``."""
+    """Return values for the rows from ``first`` to ``stop``; each has that of the next of ``places``.
+
+    Blobs, which would take space, are null at the other rows where they may be.
+    """
     if stop - first == len(places):
         return list(arrays)
     repeats = np.diff(places, prepend=first - 1)
     repeats[-1] += stop - 1 - int(places[-1])
     indices = pa.array(np.repeat(np.arange(len(places)), repeats))
-    return [array.take(indices) for array in arrays]
+    own = np.zeros(stop - first, np.bool_)
+    own[places - first] = True
+    own_indices = pa.array(indices.to_numpy(), mask=~own)
+    return [
+        array.take(own_indices if field.is_blob and field.nullable else indices)
+        for array, field in zip(arrays, schema.fields, strict=True)
+    ]

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_rows
 from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.moved_blobs import described, moved_blobs
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_df.encodings.plan import Rows
     from lance_df.format.fragments import Fragment
     from lance_df.format.schema import Field
     from lance_df.table.table import Table
@@ -31,16 +33,24 @@ def read_live(table: Table, fragment: Fragment, fields: Sequence[Field]) -> Iter
     Parameters
     ----------
     fields
-        Top-level fields, which may be cut down to some of their children.
+        Top-level fields, which may be cut down to some of their children. Blobs come as `MOVED_BLOB`.
     """
     reader = FragmentReader(table, fragment)
-    if fragment.deletion_file is None:
+    for rows in _windows(table, reader):
+        arrays = reader.read([described(field) for field in fields], rows)
+        yield [
+            moved_blobs(table, fragment, field, array) for field, array in zip(fields, arrays, strict=True)
+        ]
+
+
+def _windows(table: Table, reader: FragmentReader) -> Iterator[Rows]:
+    if reader.fragment.deletion_file is None:
         for start in range(0, reader.num_rows, _WINDOW_ROWS):
-            yield reader.read(fields, RowRange(start, min(start + _WINDOW_ROWS, reader.num_rows)))
+            yield RowRange(start, min(start + _WINDOW_ROWS, reader.num_rows))
         return
-    live = live_offsets(table, fragment)
+    live = live_offsets(table, reader.fragment)
     for start in range(0, len(live), _WINDOW_ROWS):
-        yield reader.read(fields, as_rows(live[start : start + _WINDOW_ROWS]))
+        yield as_rows(live[start : start + _WINDOW_ROWS])
 
 
 def live_offsets(table: Table, fragment: Fragment) -> npt.NDArray[np.int64]:

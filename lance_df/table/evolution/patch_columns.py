@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.file.blob_columns import as_moved
 from lance_df.format.schema import Schema
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.evolution.column_files import data_version, with_columns_of, write_columns
@@ -73,7 +74,7 @@ def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Patch
         done = 0
         for old in read_live(table, fragment, part.fields):
             size = len(old[0])
-            new = conform(lookup.take(found.slice(done, size).drop_null()), part)
+            new = map(as_moved, conform(lookup.take(found.slice(done, size).drop_null()), part), part.fields)
             mask = known[done : done + size]
             yield [_replaced(each, values, mask) for each, values in zip(old, new, strict=True)]
             done += size

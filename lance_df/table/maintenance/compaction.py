@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.errors import (
@@ -23,7 +24,9 @@ from lance_df.errors import (
     LanceError,
     UnsupportedFeatureError,
 )
+from lance_df.file.sidecars import remove_sidecars
 from lance_df.format.operations import ReserveFragments, Rewrite, RewriteGroup
+from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.maintenance.compaction_options import FORCE_BINARY_COPY, REENCODE
@@ -32,11 +35,13 @@ from lance_df.table.maintenance.moved_rows import with_lineage
 from lance_df.table.maintenance.page_copies import can_be_copied, fragments_copied, is_worthwhile
 from lance_df.table.maintenance.zone_map_files import KIND as ZONE_MAP
 from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
+from lance_df.table.moved_blobs import moved_blobs
 from lance_df.table.row_counts import live_rows
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.schema_rules import resolve_version
+from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -124,21 +129,40 @@ def _written(
 def _reencoded(
     table: Table, old: Sequence[Fragment], options: CompactionOptions, *, version: str, limits: FileLimits
 ) -> Iterator[tuple[Fragment, ...]]:
-    if any(field.is_blob and field.is_struct for field in table.schema.walk()):
-        raise UnsupportedFeatureError(
-            f"{table.uri}: fragments with blobs of 2.2 are compacted by pylance only; here they can be read"
-        )
+    has_blobs = any(field.is_blob for field in table.schema.walk())
     request = ScanRequest(
         fragment_ids=tuple(fragment.id for fragment in old),
         batch_rows=options.batch_size,
-        blobs_as_bytes=any(field.is_blob for field in table.schema.walk()),
+        with_row_address=has_blobs,
     )
     tasks = plan_scan(table, request).tasks
     with (
         closing(run_tasks(tasks, num_threads=options.num_threads)) as batches,
-        fragments_written(table.location, table.schema, batches, version=version, limits=limits) as written,
+        fragments_written(
+            table.location,
+            table.schema,
+            _with_blobs(table, batches) if has_blobs else batches,
+            version=version,
+            limits=limits,
+        ) as written,
     ):
         yield written
+
+
+def _with_blobs(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Let rows, which come with their addresses, bring their blobs along."""
+    for batch in batches:
+        addresses = batch.column(ROW_ADDRESS).to_numpy()
+        for run in fragment_runs(addresses, max_rows=len(addresses)):
+            part = batch.slice(run.start, run.stop - run.start)
+            fragment = table.fragment(int(addresses[run.start] >> np.uint64(32)))
+            yield pa.RecordBatch.from_arrays(
+                [
+                    moved_blobs(table, fragment, field, part.column(field.name))
+                    for field in table.schema.fields
+                ],
+                table.schema.names,
+            )
 
 
 def commit_rewrites(
@@ -174,8 +198,11 @@ def remove_files(table: Table, groups: Iterable[RewriteGroup]) -> None:
     for group in groups:
         for fragment in group.new_fragments:
             for file in fragment.files:
+                location = table.data_file_location(file)
                 with suppress(LanceError):
-                    table.data_file_location(file).remove()
+                    location.remove()
+                if any(field.is_blob for field in table.schema.walk()):
+                    remove_sidecars(location)
 
 
 def with_zone_maps(
