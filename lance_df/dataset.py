@@ -26,6 +26,7 @@ from lance_df.refs import Branches, Tags
 from lance_df.scan_options import ColumnOrdering, ScannerBuilder
 from lance_df.scanner import LanceScanner
 from lance_df.schema import LanceSchema
+from lance_df.table.commit.lock import checked_lock
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.open import open_table
 from lance_df.write import write_dataset
@@ -33,6 +34,7 @@ from lance_df.write import write_dataset
 if TYPE_CHECKING:
     import os
 
+    from lance_df.table.commit.lock import CommitLock
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.indices.describe import IndexInformation
     from lance_df.table.refs import VersionRef
@@ -67,7 +69,7 @@ def dataset(
     version: VersionRef | None = None,
     asof: dt.datetime | dt.date | str | None = None,
     block_size: int | None = None,
-    commit_lock: object = None,
+    commit_lock: CommitLock | None = None,
     index_cache_size: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     default_scan_options: Mapping[str, Any] | None = None,
@@ -91,7 +93,10 @@ def dataset(
         Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise.
     external_store
         Where the writers of the table record its versions; see `write_dataset`.
-    block_size, commit_lock, index_cache_size, **tuning
+    commit_lock
+        Held by everything that commits to the table by way of this object; see `write_dataset`. It is not
+        pickled with it.
+    block_size, index_cache_size, **tuning
         Taken so that calls written for pylance work; they have no effect.
 
     Raises
@@ -110,7 +115,8 @@ def dataset(
         raise InvalidInputError(f"dataset() has no argument {unknown[0]!r}")
     if uri is None:
         raise InvalidInputError("a path or URL is needed")
-    del block_size, commit_lock, index_cache_size
+    del block_size, index_cache_size
+    lock = checked_lock(commit_lock)
     table = open_table(
         uri,
         version=version,
@@ -119,6 +125,8 @@ def dataset(
         external_store=external_store,
         base_store_params=base_store_params,
     )
+    if lock is not None:
+        table = table.locked_by(lock)
     return LanceDataset._of(table, str(uri), storage_options, default_scan_options)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lance_df.api.fragment_metadata import FragmentMetadata
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.sources import to_batches
 from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
+from lance_df.table.commit.lock import checked_lock
+from lance_df.table.commit.options import CommitOptions
 from lance_df.table.fragment_writer import FileLimits
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.open import table_at
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from lance_df.dataset import LanceDataset
     from lance_df.format.fragments import Fragment
+    from lance_df.table.commit.lock import CommitLock
     from lance_df.table.external_store import ExternalManifestStore
 
 _COMMIT_MESSAGE = "__lance_commit_message"
@@ -48,7 +51,7 @@ def write_dataset(
     max_bytes_per_file: int = 90 * 1024 * 1024 * 1024,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
-    commit_lock: Callable[[int], object] | None = None,
+    commit_lock: CommitLock | None = None,
     progress: Any = None,
     storage_options: Mapping[str, Any] | None = None,
     external_store: ExternalManifestStore | None = None,
@@ -120,14 +123,17 @@ def write_dataset(
     target_all_bases
         Put data files into all base paths in turn, and with True also into the table's own folder.
     external_blob_mode, allow_external_blob_outside_bases
-        Blobs that name files elsewhere are stored as references only if that is allowed; to ingest them is
-        refused.
+        Blobs may name files below the base paths that are no tables, and others only if that is allowed:
+        references are stored. With ``"ingest"`` the bytes of any file that is named become part of the table.
     blob_pack_file_size_threshold
         How large files of several blobs beside a data file get; by default what the columns say, or 1 GiB.
     session
         Taken so that calls written for pylance work; it has no effect.
-    commit_lock, namespace_client, table_id
-        Refused: there are external manifest stores, and namespaces of this package.
+    commit_lock
+        A function of the version that returns a context manager: held while the version is made. All writers
+        of the table must use it then; it makes stores safe that cannot create a file only if it is absent.
+    namespace_client, table_id
+        Refused: there are namespaces of this package.
     statistics
         Build zone map indices (smallest and largest value of every 8192 rows) for every column of a suitable
         type, in a version of its own.
@@ -146,11 +152,8 @@ def write_dataset(
         The store failed; nothing is left behind.
     """
     del session
-    _refuse(
-        commit_lock=commit_lock,
-        namespace_client=namespace_client,
-        table_id=table_id,
-    )
+    _refuse(namespace_client=namespace_client, table_id=table_id)
+    lock = checked_lock(commit_lock)
     if uri is None:
         raise InvalidInputError("a path or URL, or a dataset, is needed")
     options = WriteOptions(
@@ -181,13 +184,17 @@ def write_dataset(
     if isinstance(uri, LanceDataset):
         known, name, storage_options = uri._table, uri.uri, uri._storage_options
         place = Place(known.location, known.shared.external_store)
+        lock = lock or known.shared.commit_lock
     else:
         known, name = None, str(uri)
         place = find_place(uri, storage_options, external_store, base_store_params)
     if place.external_store is not None:
         options = dataclasses.replace(options, external_store=place.external_store)
+    if lock is not None:
+        options = dataclasses.replace(options, commit_options=CommitOptions(lock=lock))
     file = write_table(place.location, data_schema, batches, mode=mode, options=options)
     made = table_at(place, file) if known is None else known.followed_by(file)
+    made = made if lock is None else made.locked_by(lock)
     auto_cleanup(made)
     return LanceDataset._of(made, name, storage_options, None)
 

@@ -16,6 +16,7 @@ from lance_df.format import operations as ops
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.operations import LanceOperation, Transaction
 from lance_df.table.base_paths_write import checked_bases
+from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.loop import CommitOptions, commit, create_table
 from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
@@ -26,6 +27,7 @@ from lance_df.table.versions import NamingScheme
 
 if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
+    from lance_df.table.commit.lock import CommitLock
     from lance_df.table.table import Table
 
 _COMMIT_MESSAGE = "__lance_commit_message"
@@ -49,7 +51,7 @@ class Commits(DatasetBase):
         base_uri: str | os.PathLike[str] | LanceDataset,
         operation: LanceOperation.BaseOperation | Transaction,
         read_version: int | None = None,
-        commit_lock: object = None,
+        commit_lock: CommitLock | None = None,
         storage_options: Mapping[str, Any] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -72,7 +74,7 @@ class Commits(DatasetBase):
             The version that the operation was computed from. An overwrite or a restore may do without, and
             goes on top of whatever is there.
         commit_lock
-            Has no effect: commits rely on the store, and refuse one that cannot tell who was first.
+            Held while the version is made; see `lance_df.write_dataset`.
         enable_v2_manifest_paths, enable_stable_row_ids
             For new tables only.
         detached
@@ -93,7 +95,6 @@ class Commits(DatasetBase):
         DatasetNotFoundError, VersionNotFoundError
             There is no such table, or not the version that was read.
         """
-        del commit_lock
         refused = [name for name, value in others.items() if value]
         if refused:
             raise UnsupportedFeatureError(f"commit does not support {refused[0]}")
@@ -104,7 +105,10 @@ class Commits(DatasetBase):
         else:
             transaction = _transaction(operation, read_version, commit_message)
         options = CommitOptions(
-            max_retries=max_retries, commit_timeout=commit_timeout, detached=bool(detached)
+            max_retries=max_retries,
+            commit_timeout=commit_timeout,
+            detached=bool(detached),
+            lock=checked_lock(commit_lock),
         )
         uri, table, storage_options = _opened(base_uri, storage_options)
         if table is None:
@@ -113,19 +117,21 @@ class Commits(DatasetBase):
                 transaction,
                 storage_options,
                 NamingScheme.V1 if enable_v2_manifest_paths is False else NamingScheme.V2,
+                options,
                 stable_row_ids=bool(enable_stable_row_ids),
             )
         else:
             made = _commit(table, transaction, options)
         from lance_df.dataset import LanceDataset
 
+        made = made if options.lock is None else made.locked_by(options.lock)
         return LanceDataset._of(made, uri, storage_options, None)
 
     @staticmethod
     def commit_batch(
         dest: str | os.PathLike[str] | LanceDataset,
         transactions: Sequence[Transaction],
-        commit_lock: object = None,
+        commit_lock: CommitLock | None = None,
         storage_options: Mapping[str, Any] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -231,6 +237,7 @@ def _create(
     transaction: Transaction,
     storage_options: Mapping[str, Any] | None,
     scheme: NamingScheme,
+    options: CommitOptions,
     *,
     stable_row_ids: bool,
 ) -> Table:
@@ -248,6 +255,7 @@ def _create(
         stable_row_ids=stable_row_ids,
         scheme=scheme,
         external_store=place.external_store,
+        options=options,
     )
     return table_at(place, made)
 

@@ -37,8 +37,13 @@ _BUSY = 409  # S3: another conditional request for this name is on its way
 _ATTEMPTS_WHILE_BUSY = 6
 
 
-def put_if_absent(location: Location, data: bytes) -> bool:
+def put_if_absent(location: Location, data: bytes, *, is_locked: bool = False) -> bool:
     """Write a file whole and durably, unless one of this name exists.
+
+    Parameters
+    ----------
+    is_locked
+        The caller keeps all others away, so that stores will do which have no way to do so themselves.
 
     Returns
     -------
@@ -57,12 +62,12 @@ def put_if_absent(location: Location, data: bytes) -> bool:
     if location.is_local:
         with translate_errors(location.uri):
             return create_if_absent(location.path, data)
-    put = _primitive(location.fs)
+    put = _primitive(location.fs) or (_put_alone if is_locked else None)
     if put is None:
         raise UnsupportedFeatureError(
             f"{location.uri}: this store cannot create a file only if it is absent, so commits to it could "
             "overwrite each other; use a local path, memory://, s3://, gs:// or az:// as it is, or pass an "
-            "external manifest store as external_store"
+            "external manifest store as external_store, or a commit_lock"
         )
     for attempt in range(_ATTEMPTS_WHILE_BUSY):
         try:
@@ -106,6 +111,12 @@ def _primitive(fs: AbstractFileSystem) -> Callable[[Any, str, bytes], None] | No
     if protocols & {"az", "abfs"} and "overwrite" in inspect.signature(fs._pipe_file).parameters:
         return _put_azure
     return None
+
+
+def _put_alone(fs: AbstractFileSystem, path: str, data: bytes) -> None:
+    if fs.exists(path):
+        raise FileExistsError(path)
+    fs.pipe_file(path, data)
 
 
 def _put_in_memory(fs: AbstractFileSystem, path: str, data: bytes) -> None:

@@ -29,6 +29,7 @@ from lance_df.format.transaction import Transaction
 from lance_df.storage.copy import copy_file
 from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
 from lance_df.table.commit.loop import publish_first_version
+from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.external_store import store_key
 from lance_df.table.parallel import map_reads
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lance_df.storage import Location
-    from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.table import Shared
 
@@ -75,7 +75,7 @@ def create_branch(source: Table, name: str) -> Table:
         created_at=int(time.time()),
         manifest_size=source.manifest_file.source.size,
     )
-    made = _publish(_inherited(source, location, branch=name), operation, location, shared.external_store)
+    made = _publish(_inherited(source, location, branch=name), operation, location, shared)
     files = [location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version)]
     if made.manifest.transaction_file:
         files.append(location / TRANSACTIONS_DIR / made.manifest.transaction_file)
@@ -239,11 +239,17 @@ def _remove(files: Iterable[Location]) -> None:
 
 
 def _publish(
-    state: TableState, operation: Clone, target: Location, store: ExternalManifestStore | None = None
+    state: TableState, operation: Clone, target: Location, shared: Shared | None = None
 ) -> ManifestFile:
-    """Make a state the first version of a table, with the feature flags that it needs."""
+    """Make a state the first version of a table, or of a branch of one, with the feature flags it needs."""
     manifest = with_flags(state.manifest)
     check_writable(writer=manifest.writer_feature_flags, source=operation.ref_path)
     transaction = Transaction(read_version=operation.ref_version, uuid=str(uuid.uuid4()), operation=operation)
     state = TableState(manifest, state.indices)
-    return publish_first_version(target, state, transaction, external_store=store)
+    return publish_first_version(
+        target,
+        state,
+        transaction,
+        external_store=None if shared is None else shared.external_store,
+        options=None if shared is None else CommitOptions(lock=shared.commit_lock),
+    )

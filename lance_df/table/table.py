@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata, Manifest
     from lance_df.format.refs import Branch, Tag
     from lance_df.storage import ByteSource, Location
+    from lance_df.table.commit.lock import CommitLock
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.row_ids import RowIdIndex
@@ -73,6 +74,7 @@ class Shared:
 
     root: Location
     external_store: ExternalManifestStore | None = None
+    commit_lock: CommitLock | None = None
     readers: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_OPEN_FILES), repr=False)
     joined: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_JOINED_FILES), repr=False)
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
@@ -130,6 +132,11 @@ class Table:
     def schema(self) -> Schema:
         """The fields, with their ids."""
         return self.manifest.schema
+
+    def locked_by(self, lock: CommitLock | None) -> Table:
+        """Return the same version; what is committed on top of it holds a lock meanwhile."""
+        shared = dataclasses.replace(self.shared, commit_lock=lock)
+        return Table(self._file, location=self.location, branch=self.branch, shared=shared)
 
     def seen_as(self, schema: Schema) -> Table:
         """Return the same rows in other columns: found by field id, null where there is no such field.

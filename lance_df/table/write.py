@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.base_paths import DataTarget
     from lance_df.table.base_paths_write import DatasetBasePath
+    from lance_df.table.commit.options import CommitOptions
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.fragment_writer import WriteProgress
     from lance_df.table.manifest_io import ManifestFile
@@ -74,6 +75,8 @@ class WriteOptions:
         Whether to build zone maps for the new rows.
     external_store
         What decides on versions, where the store of the files cannot.
+    commit_options
+        How the version is committed.
     external_blob_mode, allow_external_blobs, blob_pack_bytes
         See :class:`lance_df.table.blob_references.BlobReferences`.
     """
@@ -90,6 +93,7 @@ class WriteOptions:
     progress: WriteProgress | None = None
     statistics: bool = False
     external_store: ExternalManifestStore | None = None
+    commit_options: CommitOptions | None = None
     external_blob_mode: str = "reference"
     allow_external_blobs: bool = False
     blob_pack_bytes: int | None = None
@@ -133,6 +137,7 @@ class _Plan:
                 stable_row_ids=options.stable_row_ids,
                 scheme=NamingScheme.V2 if options.v2_manifest_names else NamingScheme.V1,
                 external_store=options.external_store,
+                options=options.commit_options,
             )
         transaction = _transaction(self.read.manifest.version, operation, options)
         data_format = self.version if isinstance(operation, Overwrite) else None
@@ -142,6 +147,7 @@ class _Plan:
             read=self.read,
             data_format=data_format,
             external_store=options.external_store,
+            options=options.commit_options,
         )
 
 
@@ -187,7 +193,7 @@ def write_table(
             made = plan.publish(table, fragments, options)
     if zone_maps is None:
         return made
-    return _with_zone_maps(table, made, fragments, zone_maps, options.external_store)
+    return _with_zone_maps(table, made, fragments, zone_maps, options)
 
 
 def stage_rows(
@@ -317,11 +323,11 @@ def _with_zone_maps(
     made: ManifestFile,
     fragments: tuple[Fragment, ...],
     zone_maps: ZoneMapBuilder,
-    external_store: ExternalManifestStore | None,
+    options: WriteOptions,
 ) -> ManifestFile:
     """Add the zone maps of rows that are committed already, so that failing to is no error."""
     try:
-        return zone_maps.commit(table, made, fragments, external_store)
+        return zone_maps.commit(table, made, fragments, options.external_store, options.commit_options)
     except LanceError as err:
         version = made.manifest.version
         message = f"{table.uri}: version {version} is committed, but its statistics are not: {err}"

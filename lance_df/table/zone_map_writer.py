@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import Location
+    from lance_df.table.commit.options import CommitOptions
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
 
@@ -78,6 +79,7 @@ class ZoneMapBuilder:
         made: ManifestFile,
         fragments: Sequence[Fragment],
         external_store: ExternalManifestStore | None = None,
+        options: CommitOptions | None = None,
     ) -> ManifestFile:
         """Write an index segment for each column and publish them in one new version.
 
@@ -102,7 +104,7 @@ class ZoneMapBuilder:
         latest = made
         for attempt in range(_ATTEMPTS):
             try:
-                return self._commit(table, latest, fragments, external_store)
+                return self._commit(table, latest, fragments, external_store, options)
             except RetryableConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -115,6 +117,7 @@ class ZoneMapBuilder:
         latest: ManifestFile,
         fragments: Sequence[Fragment],
         external_store: ExternalManifestStore | None,
+        options: CommitOptions | None,
     ) -> ManifestFile:
         places = {file.path: each for each in latest.manifest.fragments for file in each.files}
         committed = [places.get(fragment.files[0].path) for fragment in fragments]
@@ -139,7 +142,7 @@ class ZoneMapBuilder:
                 uuid=str(uuid.uuid4()),
                 operation=CreateIndex(tuple(new), tuple(removed)),
             )
-            return commit(table, transaction, external_store=external_store)
+            return commit(table, transaction, external_store=external_store, options=options)
         except CommitStateUnknownError:
             raise
         except LanceError:

@@ -61,6 +61,7 @@ class Committer:
         self._external_store = external_store
         self._options = options
         self._shared = shared or Shared(location, external_store)
+        self._lock = options.lock or self._shared.commit_lock
         self._rebase: Rebase | None = None
         self._transaction_file: bytes | None = None
 
@@ -139,6 +140,7 @@ class Committer:
                 scheme,
                 data,
                 external_store=self._external_store if is_attached else None,
+                lock=self._lock,
             ):
                 return None
             if is_attached:

@@ -7,8 +7,12 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from lance_df.table.commit.lock import CommitLock
 
 _USUAL_ATTEMPT = 0.01
 _LONGEST_ATTEMPT = 0.5
@@ -31,6 +35,8 @@ class CommitOptions:
         How long after its begin it still starts again; None for no limit.
     detached
         Make a version that is no part of the table's history, and can be reached by its number only.
+    lock
+        Held while the version is made, see :mod:`lance_df.table.commit.lock`.
     clock_ns, monotonic, sleep, jitter
         The time of day for the timestamp; the time that passes, and waiting, between attempts; a number
         below 1 by which the wait is shortened, so that writers do not meet again.
@@ -40,6 +46,7 @@ class CommitOptions:
     strict: bool = False
     commit_timeout: dt.timedelta | None = dt.timedelta(minutes=30)
     detached: bool = False
+    lock: CommitLock | None = None
     clock_ns: Callable[[], int] = time.time_ns
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import CommitStateUnknownError, CorruptDataError, LanceError, NotFoundError
 from lance_df.storage.put_if_absent import put_if_absent
+from lance_df.table.commit.lock import held
 from lance_df.table.external_store import (
     finish_commit,
     open_stored,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lance_df.storage import Location
+    from lance_df.table.commit.lock import CommitLock
     from lance_df.table.external_store import ExternalManifestStore, StoredManifest
     from lance_df.table.versions import NamingScheme
 
@@ -39,6 +41,7 @@ def publish_manifest(
     data: bytes,
     *,
     external_store: ExternalManifestStore | None = None,
+    lock: CommitLock | None = None,
 ) -> bool:
     """Make a manifest file the one of its version, unless that has one.
 
@@ -52,6 +55,8 @@ def publish_manifest(
         The whole file. It holds the unique id of its transaction, so that equal content is the same commit.
     external_store
         Decides which file is the version, where there is one.
+    lock
+        Held meanwhile.
 
     Returns
     -------
@@ -69,6 +74,21 @@ def publish_manifest(
     CorruptDataError
         The table and its external store contradict each other; the version was not made.
     """
+    if lock is not None:
+        with held(lock, version, what=f"{table.uri}: version {version}"):
+            return _publish(table, version, scheme, data, external_store, is_locked=True)
+    return _publish(table, version, scheme, data, external_store, is_locked=False)
+
+
+def _publish(
+    table: Location,
+    version: int,
+    scheme: NamingScheme,
+    data: bytes,
+    external_store: ExternalManifestStore | None,
+    *,
+    is_locked: bool,
+) -> bool:
     if external_store is not None:
         return _publish_recorded(table, version, scheme, data, external_store)
     name = table / VERSIONS_DIR / scheme.file_name(version)
@@ -81,7 +101,11 @@ def publish_manifest(
 
     if name.is_local:  # no answers get lost there
         return put_if_absent(name, data)
-    return _settled(lambda: put_if_absent(name, data), is_there, what=f"{table.uri}: version {version}")
+    return _settled(
+        lambda: put_if_absent(name, data, is_locked=is_locked),
+        is_there,
+        what=f"{table.uri}: version {version}",
+    )
 
 
 def _publish_recorded(

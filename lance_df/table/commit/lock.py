@@ -1,0 +1,63 @@
+"""Commit locks: what keeps other writers away while a version is made, where the store cannot.
+
+A lock is called with the number of the version, and returns a context manager, as pylance's is. It helps only
+if every writer of the table uses the same one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, TypeAlias
+
+from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError, StorageError
+
+CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
+
+
+def checked_lock(lock: object) -> CommitLock | None:
+    """Return what a user gave as lock.
+
+    Raises
+    ------
+    InvalidInputError
+        It cannot be called.
+    """
+    if lock is None or callable(lock):
+        return lock
+    raise InvalidInputError(
+        f"commit_lock is a function of a version that returns a context manager, not {type(lock).__name__}"
+    )
+
+
+@contextmanager
+def held(lock: CommitLock, version: int, *, what: str) -> Iterator[None]:
+    """Hold a lock for a version.
+
+    Raises
+    ------
+    StorageError
+        It could not be taken; nothing was done.
+    CommitStateUnknownError
+        What was done is done, but the lock failed as it was released.
+    """
+    try:
+        manager = lock(version)
+        manager.__enter__()
+    except LanceError:
+        raise
+    except Exception as err:
+        raise StorageError(f"{what}: its commit_lock could not be taken: {err!r}") from err
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            manager.__exit__(*sys.exc_info())
+        raise
+    try:
+        manager.__exit__(None, None, None)
+    except Exception as err:
+        raise CommitStateUnknownError(
+            f"{what}: was written, but its commit_lock failed as it was released: {err!r}; look at the table"
+        ) from err
