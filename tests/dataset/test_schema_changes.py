@@ -488,3 +488,27 @@ def test_deprecated_names_still_work(tmp_path: Path) -> None:
     schema = lance.dataset(ds.uri).schema
     assert schema.metadata == {b"k": b"v"}
     assert schema.field("st").type.field("x").metadata == {b"f": b"g"}
+
+
+@pytest.mark.parametrize("change", ["append", "update", "upsert", "delete"])
+def test_nulls_that_came_meanwhile_keep_a_column_nullable(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "t"
+    nulls = pa.table({"k": [9], "a": pa.array([None], pa.int64())})
+    lance_df.write_dataset(pa.table({"k": [1, 2], "a": [1, 2]}), path)
+    stale = lance_df.dataset(path)
+    current = lance_df.dataset(path)
+    changes: dict[str, Callable[[], object]] = {
+        "append": lambda: lance_df.write_dataset(nulls, path, mode="append"),
+        "update": lambda: current.update({"a": "NULL"}, where="k = 1"),
+        "upsert": lambda: current.merge_insert("k").when_not_matched_insert_all().execute(nulls),
+        "delete": lambda: current.delete("k = 1"),
+    }
+    changes[change]()
+    if change == "delete":
+        stale.alter_columns({"path": "a", "nullable": False})
+    else:
+        with pytest.raises(ConflictError):
+            stale.alter_columns({"path": "a", "nullable": False})
+    for library in (lance, lance_df):
+        assert library.dataset(path).schema.field("a").nullable is (change != "delete")
+        assert library.dataset(path).to_table().num_rows == {"delete": 1, "update": 2}.get(change, 3)

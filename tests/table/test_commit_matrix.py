@@ -127,6 +127,7 @@ CHANGES: Mapping[str, Callable[[LanceDataset], Any]] = {
     "merge": merge,
     "drop b": lambda table: table.drop_columns(["b"]),
     "rename b": lambda table: table.alter_columns({"path": "b", "name": "bb"}),
+    "a not null": lambda table: table.alter_columns({"path": "a", "nullable": False}),
     "restore": lambda table: commit_raw(table, LanceOperation.Restore(1)),
     "config x": lambda table: table.update_config({"x": "1"}),
     "config x gone": lambda table: table.update_config({"x": None}),
@@ -147,6 +148,7 @@ DIFFERENT = {
     # pylance takes back the metadata that was committed between
     ("field metadata", "drop b"): "retry",
     ("field metadata", "rename b"): "retry",
+    ("field metadata", "a not null"): "retry",
 }
 """(committed first, mine) where we are more careful than pylance, and what we say."""
 

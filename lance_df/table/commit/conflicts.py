@@ -132,13 +132,20 @@ def _rows_under_new_schema(mine: Append | Update, theirs: Merge | Project) -> Ru
     return _OK
 
 
+def _nulls_under_narrowed_schema(mine: Project, theirs: Append | Update | DataReplacement) -> Rule:  # noqa: ARG001
+    """New values may be null where I found none and forbid them."""
+    return _OK if mine.preserves_nullability else _RETRY
+
+
 def _same_new_keys(mine: Update, theirs: Append | Update) -> Rule:
     return _RETRY if may_repeat_keys(mine, theirs) else _OK
 
 
 def _projected_fields(mine: DataReplacement, theirs: Project) -> Rule:
     replaced = {field for _, file in mine.replacements for field in file.fields}
-    return _OK if replaced <= theirs.schema.by_id().keys() else _GIVE_UP
+    if not replaced <= theirs.schema.by_id().keys():
+        return _GIVE_UP
+    return _nulls_under_narrowed_schema(theirs, mine)
 
 
 def _changed_config(operation: UpdateConfig | Overwrite) -> MapUpdate | None:
@@ -303,6 +310,9 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
     ),
     **_rules(
         Project,
+        Append=_nulls_under_narrowed_schema,
+        Update=_nulls_under_narrowed_schema,
+        DataReplacement=_nulls_under_narrowed_schema,
         Merge=_RETRY,
         Project=_RETRY,
         UpdateConfig=_if_theirs(_changes_field_metadata, _RETRY),
