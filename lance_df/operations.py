@@ -14,6 +14,7 @@ from lance_df.errors import InvalidInputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lance_df.format.operations import InsertedKeys
     from lance_df.schema import LanceSchema
     from lance_df.table.base_paths_write import DatasetBasePath
 
@@ -89,7 +90,8 @@ class LanceOperation:
         Either rewritten into new fragments and deleted from the old ones, or, with ``fields_modified``, with
         new values in place (`LanceFragment.update_columns`). ``update_mode`` is ``"rewrite_rows"``,
         ``"rewrite_columns"`` or empty. ``updated_fragment_offsets`` says which rows of a fragment changed, as
-        serialized bitmaps; without it, all did.
+        serialized bitmaps; without it, all did. ``inserted_keys`` is what a merge found: it lets the commit
+        refuse when another writer has inserted rows of the same keys meanwhile.
         """
 
         removed_fragment_ids: list[int] = field(default_factory=list)
@@ -99,6 +101,7 @@ class LanceOperation:
         fields_for_preserving_frag_bitmap: list[int] = field(default_factory=list)
         update_mode: str = ""
         updated_fragment_offsets: dict[int, bytes] | None = None
+        inserted_keys: InsertedKeys | None = field(default=None, repr=False, compare=False)
 
         def __post_init__(self) -> None:
             _check_fragments(self.updated_fragments)

@@ -162,6 +162,7 @@ def _update(operation: LanceOperation.Update, read: Table) -> ops.Update:
         fields_modified=tuple(operation.fields_modified),
         fields_for_preserving_frag_bitmap=tuple(operation.fields_for_preserving_frag_bitmap),
         mode=mode,
+        inserted_keys=operation.inserted_keys,
     )
 
 
@@ -274,6 +275,7 @@ def from_model(operation: ops.Operation) -> LanceOperation.BaseOperation:
                 list(operation.fields_modified),
                 list(operation.fields_for_preserving_frag_bitmap),
                 operation.mode.name.lower(),
+                inserted_keys=operation.inserted_keys,
             )
         case ops.Merge():
             schema = LanceSchema(operation.schema)

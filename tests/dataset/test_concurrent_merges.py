@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import threading
 from collections import Counter
 from pathlib import Path
@@ -130,3 +131,17 @@ def test_many_writers_leave_each_key_once(tmp_path: Path, libraries: tuple[Any, 
     shared = [*range(10, 13), *range(20, 23)]
     assert ids(path) == sorted([1, 2, 3, *shared, *(100 + 10 * t + n for t in range(3) for n in range(4))])
     lance.dataset(path).validate()
+
+
+def test_uncommitted_merges_of_one_key_are_told_apart(tmp_path: Path):
+    path = create(tmp_path / "t", primary=True)
+    transactions = []
+    for inserted in ([7], [7, 8], [9]):
+        rows = pa.table({"id": inserted, "v": inserted}).cast(schema(primary=True))
+        builder = lance_df.dataset(path).merge_insert("id").when_not_matched_insert_all()
+        transactions.append(pickle.loads(pickle.dumps(builder.execute_uncommitted(rows)[0])))
+    lance_df.LanceDataset.commit(path, transactions[0])
+    with pytest.raises(lance_df.RetryableConflictError):
+        lance_df.LanceDataset.commit(path, transactions[1])
+    lance_df.LanceDataset.commit(path, transactions[2])
+    assert ids(path) == [1, 2, 3, 7, 9]
