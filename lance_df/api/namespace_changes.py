@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lance_df.api.merge_insert import key_columns
+from lance_df.api.namespace_columns import ColumnMethods
 from lance_df.api.row_changes import checked_updates, updatable
 from lance_df.api.row_filters import check_addressable
 from lance_df.engine.pushed_condition import pushed_condition
@@ -18,7 +19,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.namespace.changes.evolution import with_new_spec
 from lance_df.namespace.changes.keyed_rows import Duplicates
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
-from lance_df.namespace.changes.pending import PendingChanges
+from lance_df.namespace.changes.stages import Stages
 from lance_df.sources import to_batches
 from lance_df.table.system_columns import ROW_ADDRESS
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from lance_df.api.merge_insert import MergeResult
     from lance_df.api.row_changes import DeleteResult, UpdateResult
+    from lance_df.namespace.changes.column_changes import ColumnChange
     from lance_df.namespace.changes.delete import Deletion
     from lance_df.namespace.changes.partial_upsert import PartialUpsert
     from lance_df.namespace.changes.pending import Upsert
@@ -37,22 +39,24 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 
-class NamespaceTransaction:
-    """Changes that show at once when the block ends, or never. Made by `PartitionedNamespace.transaction`."""
+class NamespaceTransaction(ColumnMethods):
+    """Changes that show at once when the block ends, or never. Made by `PartitionedNamespace.transaction`.
 
-    def __init__(self, snapshot: NamespaceSnapshot, pending: PendingChanges) -> None:
-        self._snapshot = snapshot
-        self._pending: PendingChanges | None = pending
+    What comes after a change of columns knows them as they are then.
+    """
+
+    def __init__(self, stages: Stages) -> None:
+        self._stages: Stages | None = stages
 
     def append(self, data: Any) -> None:
         """Add rows; see `PartitionedNamespace.append`."""
         schema, batches = to_batches(data, None)
-        self._open().append(schema, batches)
+        self._open().rows.append(schema, batches)
 
     def overwrite_partitions(self, data: Any) -> None:
         """Replace partitions; see `PartitionedNamespace.overwrite_partitions`."""
         schema, batches = to_batches(data, None)
-        self._open().overwrite_partitions(schema, batches)
+        self._open().rows.overwrite_partitions(schema, batches)
 
     def delete(self, predicate: str) -> None:
         """Delete rows, those that this transaction has added too; see `PartitionedNamespace.delete`."""
@@ -61,9 +65,11 @@ class NamespaceTransaction:
     def _delete(self, predicate: str) -> Deletion:
         if not isinstance(predicate, str):
             raise InvalidInputError(f"predicate is an SQL expression, not {predicate!r:.60}")
-        condition = pushed_condition(self._snapshot, predicate)
-        return self._open().delete(
-            condition, lambda tables: _matching_rows(self._snapshot, tables, predicate), text=predicate
+        stages = self._open()
+        snapshot = stages.snapshot
+        condition = pushed_condition(snapshot, predicate)
+        return stages.rows.delete(
+            condition, lambda tables: _matching_rows(snapshot, tables, predicate), text=predicate
         )
 
     def upsert(self, data: Any, on: str | Iterable[str] | None = None, *, duplicates: str = "error") -> None:
@@ -76,9 +82,10 @@ class NamespaceTransaction:
         if duplicates not in list(Duplicates):
             known = ", ".join(repr(each.value) for each in Duplicates)
             raise InvalidInputError(f"duplicates is {duplicates!r}; use {known}")
-        names = key_columns(self._snapshot.manifest.schema.columns, on)
+        stages = self._open()
+        names = key_columns(stages.snapshot.manifest.schema.columns, on)
         schema, batches = to_batches(data, None)
-        return self._open().upsert(schema, batches, on=names, duplicates=Duplicates(duplicates))
+        return stages.rows.upsert(schema, batches, on=names, duplicates=Duplicates(duplicates))
 
     def update(self, updates: Mapping[str, str], where: str | None = None) -> None:
         """Give rows other values, those added here too; see `PartitionedNamespace.update`."""
@@ -86,26 +93,32 @@ class NamespaceTransaction:
 
     def _update(self, updates: Mapping[str, str], where: str | None) -> RowUpdate:
         expressions = checked_updates(updates)
-        schema = self._snapshot.manifest.schema.columns
+        stages = self._open()
+        snapshot = stages.snapshot
+        schema = snapshot.manifest.schema.columns
         types = {name: updatable(schema, name).arrow_type() for name in expressions}
         if where is not None and not isinstance(where, str):
             raise InvalidInputError(f"where is an SQL expression, not {where!r:.60}")
-        condition = None if where is None else pushed_condition(self._snapshot, where)
+        condition = None if where is None else pushed_condition(snapshot, where)
 
         def values(tables: Sequence[Table]) -> Iterator[tuple[int, pa.RecordBatch]]:
-            return _rows_by_member(self._snapshot, tables, expressions, where, types)
+            return _rows_by_member(snapshot, tables, expressions, where, types)
 
         # wrong expressions are an error at once, and where there are no rows, too
         next(values(()), None)
-        return self._open().update(list(expressions), condition, values, text=f"update {where or ''}")
+        return stages.rows.update(list(expressions), condition, values, text=f"update {where or ''}")
 
-    def _open(self) -> PendingChanges:
-        if self._pending is None:
+    def _change_columns(self, change: Callable[[NamespaceSnapshot], ColumnChange]) -> None:
+        stages = self._open()
+        stages.change_columns(change(stages.snapshot))
+
+    def _open(self) -> Stages:
+        if self._stages is None:
             raise InvalidInputError("the transaction has ended")
-        return self._pending
+        return self._stages
 
     def _end(self) -> None:
-        self._pending = None
+        self._stages = None
 
 
 class NamespaceChanges:
@@ -140,13 +153,13 @@ class NamespaceChanges:
             It is not known whether the changes were published.
         """
         snapshot = self._table.latest() if rebase else self._table
-        with PendingChanges(snapshot.root, snapshot.manifest) as pending:
-            transaction = NamespaceTransaction(snapshot, pending)
+        with Stages(snapshot) as stages:
+            transaction = NamespaceTransaction(stages)
             try:
                 yield transaction
             finally:
                 transaction._end()
-            self._table = snapshot.of(pending.publish(rebase=rebase))
+            self._table = snapshot.of(stages.publish(rebase=rebase))
 
     def append(self, data: Any) -> None:
         """Add rows, to all partitions at once or to none.

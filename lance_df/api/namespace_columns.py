@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from lance_df.namespace.changes.column_changes import (
 )
 from lance_df.namespace.changes.numbered_members import NumberedMembers
 from lance_df.namespace.changes.schema_publish import with_changed_columns
+from lance_df.table.versions import DETACHED
 from lance_df.udf import BatchUDF
 
 if TYPE_CHECKING:
@@ -27,15 +29,12 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 
-class NamespaceColumns:
-    """Change columns. The object moves on to the version that a change makes.
+class ColumnMethods(ABC):
+    """Methods that change columns, by themselves or within a transaction."""
 
-    Readers see the columns and all members as they were, or as they will be; versions from before keep their
-    columns. Field ids stay, and are never given to another column: partition fields follow a column that gets
-    another name or a wider type, and take one that is gone for NULL.
-    """
-
-    _table: NamespaceSnapshot
+    @abstractmethod
+    def _change_columns(self, change: Callable[[NamespaceSnapshot], ColumnChange]) -> None:
+        """Make the change that is wanted of a version."""
 
     def add_columns(
         self,
@@ -69,14 +68,15 @@ class NamespaceColumns:
         CommitStateUnknownError
             It is not known whether the columns were added.
         """
-        latest = self._table.latest()
         schema = as_schema(transforms)
         if schema is not None:
-            self._change_columns(NullColumns(schema))
+            self._change_columns(lambda _: NullColumns(schema))
         elif isinstance(transforms, Mapping) and transforms:
-            self._change_columns(_of_expressions(latest, transforms, batch_size))
+            self._change_columns(lambda snapshot: _of_expressions(snapshot, transforms, batch_size))
         elif callable(transforms):
-            self._change_columns(_of_function(latest, transforms, read_columns, batch_size))
+            self._change_columns(
+                lambda snapshot: _of_function(snapshot, transforms, read_columns, batch_size)
+            )
         else:
             raise UnsupportedFeatureError(
                 "columns of a namespace are computed from its rows, by SQL expressions or a function: rows "
@@ -100,7 +100,7 @@ class NamespaceColumns:
         """
         if isinstance(columns, str):
             raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
-        self._change_columns(DroppedColumns(tuple(columns)))
+        self._change_columns(lambda _: DroppedColumns(tuple(columns)))
 
     def rename_column(self, old: str, new: str) -> None:
         """Give a column, or a field of a struct (``"a.b"``), another name.
@@ -142,11 +142,23 @@ class NamespaceColumns:
         """
         if not alterations:
             raise InvalidInputError("there is nothing to alter")
-        self._change_columns(AlteredColumns(tuple(as_alteration(each) for each in alterations)))
+        change = AlteredColumns(tuple(as_alteration(each) for each in alterations))
+        self._change_columns(lambda _: change)
 
-    def _change_columns(self, change: ColumnChange) -> None:
+
+class NamespaceColumns(ColumnMethods):
+    """Change columns. The object moves on to the version that a change makes.
+
+    Readers see the columns and all members as they were, or as they will be; versions from before keep their
+    columns. Field ids stay, and are never given to another column: partition fields follow a column that gets
+    another name or a wider type, and take one that is gone for NULL.
+    """
+
+    _table: NamespaceSnapshot
+
+    def _change_columns(self, change: Callable[[NamespaceSnapshot], ColumnChange]) -> None:
         latest = self._table.latest()
-        self._table = latest.of(with_changed_columns(latest.root, latest.manifest, change))
+        self._table = latest.of(with_changed_columns(latest.root, latest.manifest, change(latest)))
 
 
 def _of_expressions(
@@ -170,6 +182,11 @@ def _of_function(
     udf = function if isinstance(function, BatchUDF) else BatchUDF(function)
     if udf.cache is not None:
         raise UnsupportedFeatureError("a checkpoint_file is of one table; a namespace has many")
+    if udf.output_schema is None and snapshot.version & DETACHED:
+        raise InvalidInputError(
+            "the columns are changed before in this transaction, so that there are no rows yet to try the "
+            "function on: it needs an output_schema"
+        )
     if udf.output_schema is None:
         with scan_with_sql(snapshot, columns=read_columns, limit=1) as reader:
             sample = next((batch for batch in reader if batch.num_rows), None)

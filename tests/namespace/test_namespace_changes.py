@@ -293,7 +293,7 @@ def test_t63_two_transactions_make_one_partition(namespace):
 
 
 def test_t65_dying_before_the_commit_to_the_manifest_shows_nothing(namespace, monkeypatch):
-    def die(self, added, moved):
+    def die(self, added, moved, **options):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

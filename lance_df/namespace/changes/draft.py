@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance_df.expr.bounds import Match
 from lance_df.namespace.changes.partition_index import PartitionIndex
 from lance_df.namespace.changes.pins import NeedsPinsError
-from lance_df.namespace.manifest_table import READ_FIELDS
+from lance_df.namespace.manifest_table import READ_FIELDS, STRICT
 from lance_df.namespace.pruning.kept_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
+    from lance_df.table.commit.options import CommitOptions
 
 
 @dataclass(slots=True)
@@ -118,7 +119,7 @@ class Draft:
         """Return the members whose rows were partitioned by another spec version."""
         return self._published(spec_numbers(self.manifest) != spec.id)
 
-    def publish(self) -> NamespaceManifest:
+    def publish(self, *, options: CommitOptions = STRICT) -> NamespaceManifest:
         """Make the changes visible in one commit; return the namespace as it is, if there are none.
 
         Raises
@@ -143,7 +144,7 @@ class Draft:
         if not added and not moved:
             return self.manifest
         return self.manifest.changed(
-            pa.concat_tables([self.manifest.table.arrow_schema.empty_table(), *added]), moved
+            pa.concat_tables([self.manifest.table.arrow_schema.empty_table(), *added]), moved, options=options
         )
 
     def _index(self, spec: PartitionSpec) -> PartitionIndex:

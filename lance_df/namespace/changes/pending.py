@@ -185,14 +185,19 @@ class PendingChanges:
         self._changes.append(change)
         return change
 
-    def publish(self, *, rebase: bool) -> NamespaceManifest:
-        """Make all changes visible at once; see `lance_df.namespace.changes.publish.publish`."""
+    def changes(self) -> Sequence[NamespaceChange]:
+        """Return the changes, to be made; what was written stays from now on."""
         # what follows may leave a member with a version that nobody reads, but that must not be broken
         for writer in self._writers:
             writer.keep()
+        return self._changes
+
+    def publish(self, *, rebase: bool) -> NamespaceManifest:
+        """Make all changes visible at once; see `lance_df.namespace.changes.publish.publish`."""
+        changes = self.changes()
         # to append to members is quick, once the rows are in their files
-        in_advance = any(not isinstance(change, NewRows) for change in self._changes)
-        return publish(self._root, self._manifest, self._changes, rebase=rebase, in_advance=in_advance)
+        in_advance = any(not isinstance(change, NewRows) for change in changes)
+        return publish(self._root, self._manifest, changes, rebase=rebase, in_advance=in_advance)
 
     @cached_property
     def _index(self) -> PartitionIndex:

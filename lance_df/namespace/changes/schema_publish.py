@@ -9,6 +9,7 @@ others may be about to commit. A writer that dies before leaves nothing that any
 from __future__ import annotations
 
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import LanceError, RetryableConflictError
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _ATTEMPTS: Final = 50
-_DETACHED: Final = CommitOptions(detached=True)
+DETACHED: Final = CommitOptions(detached=True)
 
 
 def with_changed_columns(
@@ -63,10 +64,9 @@ def with_changed_columns(
         after = change.schema_after(schema)
         if after == schema:
             return manifest
-        specs = promoted_specs(manifest.specs, schema, after)
         try:
-            moved = _changed_members(root, manifest, change, made)
-            return _published(manifest, after, specs, moved)
+            moved = changed_members(root, manifest, change, made)
+            return _published(manifest, after, moved)
         except NeedsPinsError as err:
             with suppress(RetryableConflictError):
                 with_pins(root, manifest, err.members)
@@ -76,10 +76,16 @@ def with_changed_columns(
     raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
 
 
-def _changed_members(
+def changed_members(
     root: Location, manifest: NamespaceManifest, change: ColumnChange, made: dict[tuple[str, int], int]
 ) -> dict[str, int]:
-    """Return the versions of members that have the change, by object id."""
+    """Return the versions of members that have a change, by object id.
+
+    Parameters
+    ----------
+    made
+        Those that are there already, by the folder and the version that was changed. Filled.
+    """
 
     def commit(member: DraftMember) -> None:
         state = member.folder.path, member.version
@@ -100,30 +106,57 @@ def _changed_members(
 
 
 def _published(
-    manifest: NamespaceManifest, schema: NamespaceSchema, specs: PartitionSpecs, moved: Mapping[str, int]
+    manifest: NamespaceManifest, schema: NamespaceSchema, moved: Mapping[str, int]
 ) -> NamespaceManifest:
+    specs = promoted_specs(manifest.specs, manifest.schema, schema)
+    if not moved and not _casts(manifest.specs, specs):
+        update = _metadata_update(manifest, schema, specs)
+        return NamespaceManifest(commit_change(manifest.table, update, options=STRICT))
+    staged: list[Table] = []
+    try:
+        last = with_schema(manifest, schema, staged, moved)
+        return NamespaceManifest(commit_change(manifest.table, Restore(last.version), options=STRICT))
+    finally:
+        remove_staged(staged)
+
+
+def with_schema(
+    manifest: NamespaceManifest,
+    schema: NamespaceSchema,
+    staged: list[Table],
+    moved: Mapping[str, int] = MappingProxyType({}),
+) -> NamespaceManifest:
+    """Return a detached version that has a schema.
+
+    Parameters
+    ----------
+    staged
+        The detached versions that were made are added to it.
+    moved
+        The versions of members that have the schema.
+    """
+    specs = promoted_specs(manifest.specs, manifest.schema, schema)
+    update = _metadata_update(manifest, schema, specs)
+    staged.append(commit_change(manifest.table, update, options=DETACHED))
+    casts = _casts(manifest.specs, specs)
+    if casts:
+        with columns_altered(staged[-1], casts) as operation:
+            staged.append(commit_change(staged[-1], operation, options=DETACHED))
+    whole = NamespaceManifest(staged[-1])
+    if moved:
+        whole = whole.changed(whole.table.arrow_schema.empty_table(), moved, options=DETACHED)
+        staged.append(whole.table)
+    return whole
+
+
+def _metadata_update(
+    manifest: NamespaceManifest, schema: NamespaceSchema, specs: PartitionSpecs
+) -> UpdateConfig:
     metadata = {SCHEMA_KEY: schema.to_json()}
     metadata |= {
         spec.key: spec.to_json() for spec, old in zip(specs, manifest.specs, strict=True) if spec != old
     }
-    update = UpdateConfig(table_metadata=map_update(metadata))
-    casts = _casts(manifest.specs, specs)
-    if not moved and not casts:
-        return NamespaceManifest(commit_change(manifest.table, update, options=STRICT))
-    staged: list[Table] = []
-    try:
-        staged.append(commit_change(manifest.table, update, options=_DETACHED))
-        if casts:
-            with columns_altered(staged[-1], casts) as operation:
-                staged.append(commit_change(staged[-1], operation, options=_DETACHED))
-        if moved:
-            whole = NamespaceManifest(staged[-1])
-            staged.append(
-                whole.changed(whole.table.arrow_schema.empty_table(), moved, options=_DETACHED).table
-            )
-        return NamespaceManifest(commit_change(manifest.table, Restore(staged[-1].version), options=STRICT))
-    finally:
-        _remove(staged)
+    return UpdateConfig(table_metadata=map_update(metadata))
 
 
 def _casts(before: PartitionSpecs, after: PartitionSpecs) -> list[Alteration]:
@@ -135,7 +168,7 @@ def _casts(before: PartitionSpecs, after: PartitionSpecs) -> list[Alteration]:
     ]
 
 
-def _remove(staged: list[Table]) -> None:
+def remove_staged(staged: list[Table]) -> None:
     """Remove detached versions: what was published needs none, and clean-ups would keep their files."""
     for table in staged:
         with suppress(LanceError):
