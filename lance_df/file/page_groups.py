@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # What larger pages take is work rather than calls.
 SMALL_BYTES = 16 * 1024
 # Fewer pages are not worth the search for what they have in common.
-_MANY = 4
+MANY_PAGES = 4
 
 Part: TypeAlias = tuple[int, Rows]
 """A page, and rows counted from its first one."""
@@ -31,7 +31,7 @@ def grouped(parts: Sequence[Part], kind_of: Callable[[int], object | None] | Non
         Says what a page has in common with others of its group; None for a page that is one by itself.
         Without it each page is.
     """
-    if kind_of is None or len(parts) < _MANY:
+    if kind_of is None or len(parts) < MANY_PAGES:
         return [[part] for part in range(len(parts))]
     groups: dict[object, list[int]] = {}
     for part, (number, _) in enumerate(parts):

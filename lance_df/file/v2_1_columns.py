@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
-from lance_df.encodings.plan import together
+from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import item_rows, split_rows
 from lance_df.encodings.v2_1.nested import empty_path_array, path_array
 from lance_df.encodings.v2_1.page import open_page
 from lance_df.encodings.v2_1.page_run import CommonLayout, StoredPage, common_layout, decode_run
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named_errors
-from lance_df.file.page_groups import SMALL_BYTES, grouped, in_order, rows_of_run
+from lance_df.file.page_groups import MANY_PAGES, SMALL_BYTES, grouped, in_order, rows_of_run
 from lance_df.format.encodings_v2_1 import parse_page_layout
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Column:
         self._mapped = container.source.is_memory_mapped
         self._pages: dict[int, PageDecoder] = {}
         self._common: dict[tuple[bytes, int, int], CommonLayout | None] = {}
+        self._run: tuple[PageLayout, list[StoredPage]] | None = None
+        self._is_run: bool | None = None
         counts = [0, *(page.num_rows for page in self._info.pages)]
         expected = container.num_rows * leaf.page_rows_per_row
         if sum(counts) != expected and not leaf.is_empty_struct:
@@ -60,6 +62,8 @@ class Column:
 
     def read(self, leaf: Leaf, rows: Rows) -> IoPlan[pa.Array]:
         """Plan the values of ``rows``, with all that lies above them."""
+        if self._is_whole(rows) and leaf.page_rows_per_row == 1 and (run := self._all_pages()) is not None:
+            return (yield from self._plan_run(leaf, *run, rows, f"{self._place}, all pages"))
         parts = list(split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts))
         if not parts:
             return empty_path_array(leaf.stored_type, leaf.ancestors)
@@ -92,12 +96,31 @@ class Column:
             with named_errors(f"{self._place}, page {number}"):
                 slots = yield from self._open(number).decode(rows)
                 return path_array(slots, leaf.ancestors)
-        with named_errors(f"{self._place}, pages {number} to {others[-1][0]}"):
-            pages = [self._stored_page(number) for number, _ in parts]
-            slots = yield from decode_run(
-                common.layout, pages, rows_of_run(parts, [page.num_rows for page in pages]), self._stored_type
-            )
+        pages = [self._stored_page(number) for number, _ in parts]
+        within = rows_of_run(parts, [page.num_rows for page in pages])
+        place = f"{self._place}, pages {number} to {others[-1][0]}"
+        return (yield from self._plan_run(leaf, common.layout, pages, within, place))
+
+    def _plan_run(
+        self, leaf: Leaf, layout: PageLayout, pages: Sequence[StoredPage], rows: Rows, place: str
+    ) -> IoPlan[pa.Array]:
+        with named_errors(place):
+            slots = yield from decode_run(layout, pages, rows, self._stored_type)
             return path_array(slots, leaf.ancestors)
+
+    def _is_whole(self, rows: Rows) -> bool:
+        return isinstance(rows, RowRange) and (rows.start, rows.stop) == (0, int(self.row_starts[-1]))
+
+    def _all_pages(self) -> tuple[PageLayout, list[StoredPage]] | None:
+        """Return all pages, if they are many and one run, and what they have in common."""
+        if self._is_run is None:
+            numbers = range(len(self._info.pages))
+            kinds = {self._kind(number) for number in numbers} if len(numbers) >= MANY_PAGES else {None}
+            kind = kinds.pop()
+            if kind is not None and not kinds:
+                self._run = kind, [self._stored_page(number) for number in numbers]
+            self._is_run = self._run is not None
+        return self._run
 
     def _stored_page(self, number: int) -> StoredPage:
         info, common = self._info.pages[number], self._common_layout(number)

@@ -246,6 +246,10 @@ class FragmentList(Sequence[Fragment]):
         """Return the part of a serialized manifest that the fragments are."""
         return self._serialized[0]
 
+    def serialized_at(self, places: Iterable[int]) -> tuple[bytes, ...]:
+        """Return fragments as they are stored, by their indices."""
+        return tuple(self._messages[place].SerializeToString() for place in places)
+
     def __len__(self) -> int:
         return len(self._messages)
 

@@ -390,11 +390,26 @@ _REPLACED: tuple[Any, ...] = (
 )
 
 
+# Tables of one kind, such as the members of a namespace, have the same schema.
+_MAX_SCHEMAS = 64
+_schemas: dict[object, Schema] = {}
+
+
 def _schema(message: table_pb2.Manifest, source: str) -> Schema:
+    key = (
+        tuple(field.SerializeToString() for field in message.fields),
+        tuple(sorted(message.schema_metadata.items())),
+    )
+    known = _schemas.get(key)
+    if known is not None:
+        return known
     schema = Schema.from_proto(message.fields, message.schema_metadata, source=source)
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise CorruptDataError(f"{source}: two columns are called {twice[0]!r}")
+    if len(_schemas) >= _MAX_SCHEMAS:
+        _schemas.clear()
+    _schemas[key] = schema
     return schema
 
 

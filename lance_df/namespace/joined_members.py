@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lance_df.format.fragment_list import FragmentList
@@ -13,20 +12,21 @@ from lance_df.format.manifest import BasePath
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.caches import LruCache
 from lance_df.table.manifest_io import ManifestFile
+from lance_df.table.parallel import map_reads
 from lance_df.table.table import Shared, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lance_df.format.schema import Schema
+    from lance_df.namespace.published import Member
     from lance_df.storage import Location
 
 _MAX_FRAGMENTS: Final = 4
 _MAX_ROWS: Final = 64 * 1024
 _MIN_MEMBERS: Final = 4
 _ROOT: Final = 1
-_MAX_KNOWN: Final = 16_384
-_MAX_TABLES: Final = 8
+_MAX_KNOWN: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,9 @@ class Run:
 
 
 class JoinedMembers:
-    """Makes tables of which the fragments are those of small members. Keeps what it has made.
+    """Makes tables of which the fragments are those of small members.
+
+    Keeps of each member what that takes, which is far less than its table.
 
     Parameters
     ----------
@@ -51,32 +53,52 @@ class JoinedMembers:
         self._schema = schema
         self._shared = Shared(root)
         self._fragments: LruCache[tuple[Fragment, ...]] = LruCache(_MAX_KNOWN)
-        self._tables: LruCache[Table] = LruCache(_MAX_TABLES)
 
-    def runs(self, tables: Sequence[Table], choices: Sequence[int]) -> Iterator[Run]:
-        """Cut members into runs, in their order."""
-        small: list[Table] = []
+    def runs(
+        self,
+        members: Sequence[Member],
+        choices: Sequence[int],
+        look_at: Callable[[Member], Table],
+        opened: Callable[[Member], Table],
+    ) -> Iterator[Run]:
+        """Cut members into runs, in their order.
+
+        Parameters
+        ----------
+        look_at
+            Opens the table of a member.
+        opened
+            Does so for one that is to be kept open.
+        """
+
+        def known(member: Member) -> tuple[Fragment, ...]:
+            if not member.is_pinned:
+                return self._of(opened(member))
+            key = member.folder.path, member.version, member.branch
+            return self._fragments.get(key, lambda: self._of(look_at(member)))
+
+        small: list[Member] = []
         fragments: list[Fragment] = []
         last = -1
-        for table, choice in zip(tables, choices, strict=True):
-            own = self._fragments.get(table, partial(self._of, table))
+        found = map_reads(known, members, where=self._root)
+        for member, own, choice in zip(members, found, choices, strict=True):
             if small and (not own or choice != last):
-                yield self._run(small, fragments, last)
+                yield self._run([*map(opened, small[:_MIN_MEMBERS])], fragments, last)
                 small, fragments = [], []
             if not own:
-                yield Run((table,), choice)
+                yield Run((opened(member),), choice)
                 continue
-            small.append(table)
+            small.append(member)
             fragments += own
             last = choice
         if small:
-            yield self._run(small, fragments, last)
+            yield self._run([*map(opened, small[:_MIN_MEMBERS])], fragments, last)
 
-    def _run(self, tables: list[Table], fragments: list[Fragment], choice: int) -> Run:
-        if len(tables) < _MIN_MEMBERS:
-            return Run(tuple(tables), choice)
-        key = tuple((table.uri, table.version) for table in tables)
-        return Run((self._tables.get(key, lambda: self._joined(tables[0], fragments)),), choice)
+    def _run(self, first: Sequence[Table], fragments: Sequence[Fragment], choice: int) -> Run:
+        """Return small members, of which the first are given, as one table if there are more than a few."""
+        if len(first) < _MIN_MEMBERS:
+            return Run(tuple(first), choice)
+        return Run((self._joined(first[0], fragments),), choice)
 
     def _of(self, table: Table) -> tuple[Fragment, ...]:
         """Return the fragments of a small member, with files named from the root; none for others."""
@@ -100,7 +122,7 @@ class JoinedMembers:
                 id=0,
                 physical_rows=fragment.physical_rows,
                 files=tuple(
-                    dataclasses.replace(file, path=f"{folder}/{file.path}", base_id=_ROOT)
+                    dataclasses.replace(file, path=f"{folder}/{file.path}", base_id=_ROOT, origin=None)
                     for file in fragment.files
                 ),
             )

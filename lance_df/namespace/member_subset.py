@@ -32,6 +32,7 @@ class MemberSubset(NamespaceSnapshot):
     def __init__(self, snapshot: NamespaceSnapshot, members: npt.NDArray[np.bool_]) -> None:
         super().__init__(snapshot.root, snapshot.manifest, snapshot._members, snapshot._joined)
         self._moving = snapshot._moving
+        self._runs = snapshot._runs
         self.subset = members
 
     def kept(self, request: ScanRequest) -> KeptMembers:

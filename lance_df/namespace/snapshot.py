@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
+    from lance_df.namespace.joined_members import Run
     from lance_df.namespace.published import Member
     from lance_df.storage import Location
     from lance_df.table.scan_plan import ScanRequest
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
 _MAX_OPEN_MEMBERS: Final = 16_384
+# To scan fewer members, their tables are kept open.
+_MANY_MEMBERS: Final = 16
+_MAX_KNOWN_RUNS: Final = 4
 
 
 def holds_namespace(folder: Location) -> bool:
@@ -69,6 +73,7 @@ class NamespaceSnapshot:
         self._joined = JoinedMembers(root, manifest.schema.columns) if joined is None else joined
         # what tags and newest versions were when they were first asked for: a query sees one state
         self._moving: LruCache[Table] = LruCache(_MAX_OPEN_MEMBERS)
+        self._runs: LruCache[list[Run]] = LruCache(_MAX_KNOWN_RUNS)
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
@@ -122,7 +127,7 @@ class NamespaceSnapshot:
         output = resolve_columns(schema, request.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes)
         kept = self.kept(request)
         requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
-        plans = [plan_scan(table, requests[choice]) for table, choice in self._runs(request, kept)]
+        plans = [plan_scan(table, requests[choice]) for table, choice in self._tables_of(request, kept)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         arrow = pa.schema([column.output for column in output], schema.arrow_metadata)
         return ScanPlan(
@@ -133,17 +138,28 @@ class NamespaceSnapshot:
             ),
         )
 
-    def _runs(self, request: ScanRequest, kept: KeptMembers) -> Iterator[tuple[Table, int]]:
+    def _tables_of(self, request: ScanRequest, kept: KeptMembers) -> Iterator[tuple[Table, int]]:
         """Yield tables to scan, small members joined, and what is left to be asked of each."""
-        tables, choices = self.open_members(kept.places), kept.choices.tolist()
         # addresses are those of rows in their own tables
-        names = request.columns or ()
-        if request.with_row_id or request.with_row_address or not SYSTEM_NAMES.isdisjoint(names):
-            yield from zip(tables, choices, strict=True)
+        wants_addresses = request.with_row_id or request.with_row_address
+        if wants_addresses or not SYSTEM_NAMES.isdisjoint(request.columns or ()):
+            yield from zip(self.open_members(kept.places), kept.choices.tolist(), strict=True)
             return
-        for run in self._joined.runs(tables, choices):
+        for run in self._runs_of(kept):
             for table in run.tables:
                 yield table, run.choice
+
+    def _runs_of(self, kept: KeptMembers) -> Iterable[Run]:
+        choices = kept.choices.tolist()
+
+        def made() -> list[Run]:
+            members = members_at(self.root, self.manifest, kept.places)
+            look_at = self._opened if len(members) < _MANY_MEMBERS else self._open
+            return list(self._joined.runs(members, choices, look_at, self._opened))
+
+        if not _MANY_MEMBERS <= len(kept.places) <= _MAX_OPEN_MEMBERS:
+            return made()
+        return self._runs.get((kept.places.tobytes(), kept.choices.tobytes()), made)
 
     def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
         """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""
@@ -167,7 +183,10 @@ class NamespaceSnapshot:
         members = self._members if member.is_pinned else self._moving
         columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
         key = member.folder.path, member.version, member.branch, member.tag, columns
-        return members.get(key, lambda: in_columns_of(self.manifest.schema, member.open()))
+        return members.get(key, lambda: self._open(member))
+
+    def _open(self, member: Member) -> Table:
+        return in_columns_of(self.manifest.schema, member.open())
 
     def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
         return spec_reports(self.manifest, request.predicate, request.hint, kept.places)

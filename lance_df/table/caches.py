@@ -16,26 +16,35 @@ class LruCache(Generic[V]):
     """Keeps the most recently used values.
 
     Two threads that miss the same key at once may both make it; one value is kept.
+
+    Parameters
+    ----------
+    capacity
+        Values to keep; or what their weights, where they are given, may add up to.
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._values: OrderedDict[Hashable, V] = OrderedDict()
+        self._values: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+        self._weight = 0
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], V]) -> V:
+    def get(self, key: Hashable, make: Callable[[], V], *, weight: int = 1) -> V:
         """Return the value for ``key``, made by ``make`` when it is not here; errors are not kept."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
-                return self._values[key]
+                return self._values[key][0]
         value = make()
         with self._lock:
-            kept = self._values.setdefault(key, value)
+            if key not in self._values:
+                self._values[key] = value, weight
+                self._weight += weight
+            value = self._values[key][0]
             self._values.move_to_end(key)
-            while len(self._values) > self._capacity:
-                self._values.popitem(last=False)
-        return kept
+            while self._weight > self._capacity and self._values:
+                self._weight -= self._values.popitem(last=False)[1][1]
+        return value
 
     def __len__(self) -> int:
         return len(self._values)

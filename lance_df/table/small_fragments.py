@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # A store answers a request for so many bytes about as fast as one for a few of them.
 MAX_FILE_BYTES = 256 * 1024
 _VERSIONS = ("2.0", "2.1", "2.2")
+# What is known about a column of a small file takes about so much memory.
+_COLUMN_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +74,76 @@ class SmallFragmentsTask:
     def _joined(self) -> pa.RecordBatch | None:
         """Return all rows that are wanted; None where fragments are not alike, or only parts are needed."""
         scan = self.scan
-        fragments = [scan.table.fragments[place] for place in self.places]
-        num_rows = sum(fragment.physical_rows for fragment in fragments)
+        fragments = scan.table.fragments
+        places = np.array(self.places)
+        num_rows = int(fragments.physical_rows[places].sum())
         width = sum(bytes_in_memory(each) for each in scan.fields())
-        if (
-            not _are_alike(fragments)
-            or width * num_rows > MAX_WINDOW_BYTES
-            or any(scan.pruning.rows_by_index(fragment.id) is not None for fragment in fragments)
+        if width * num_rows > MAX_WINDOW_BYTES or any(
+            scan.pruning.rows_by_index(fragment_id) is not None
+            for fragment_id in fragments.ids[places].tolist()
         ):
             return None
-        rows = JoinedRows(scan.table, self.places, fragments)
+        files = joined_files(scan.table, self.places)
+        if files is None:
+            return None
+        rows = JoinedRows(scan.table, self.places, files)
         # what is learned is kept by data file
         return Stretch(dataclasses.replace(scan, learns_bounds=False), rows).read_whole(num_rows)
 
 
-class JoinedRows:
-    """The physical rows of several fragments, one after the other. See `FragmentRows`."""
+@dataclass(frozen=True, slots=True)
+class JoinedFiles:
+    """The data files of several fragments, read as one; ``starts`` has the first row of each, and the end."""
 
-    def __init__(self, table: Table, places: Sequence[int], fragments: Sequence[Fragment]) -> None:
+    reader: FileReader
+    starts: npt.NDArray[np.int64]
+
+
+def joined_files(table: Table, places: tuple[int, ...]) -> JoinedFiles | None:
+    """Return the data files of fragments at some places of the table's list; None if they are not alike.
+
+    Raises
+    ------
+    LanceError
+        A file is missing or damaged.
+    """
+    fragments = table.fragments
+
+    def opened() -> JoinedFiles | None:
+        chosen = [fragments[place] for place in places]
+        if not _are_alike(chosen):
+            return None
+        files = [fragment.files[0] for fragment in chosen]
+        contents = map_reads(
+            lambda file: table.data_file_location(file).read_start(file.size_bytes),
+            files,
+            where=table.location,
+        )
+        counts = np.fromiter((fragment.physical_rows for fragment in chosen), np.int64, len(chosen))
+        name = _name(table, places)
+        reader = open_joined(name, contents, counts.tolist(), files[0].column_of())
+        return JoinedFiles(reader, np.append(0, np.cumsum(counts)))
+
+    key = table.uri, table.manifest.base_paths, fragments.serialized_at(places)
+    num_columns = sum(len(file.fields) for file in fragments[places[0]].files)
+    weight = int(fragments.file_bytes[np.array(places)].sum()) + len(places) * num_columns * _COLUMN_BYTES
+    return table.shared.joined.get(key, opened, weight=weight)
+
+
+def _name(table: Table, places: Sequence[int]) -> str:
+    ids = table.fragments.ids
+    return f"{table.uri}: fragments {ids[places[0]]} to {ids[places[-1]]}"
+
+
+class JoinedRows:
+    """The physical rows of several fragments, one after the other. See `RowSource`."""
+
+    def __init__(self, table: Table, places: Sequence[int], files: JoinedFiles) -> None:
         self._table = table
         self._places = places
-        counts = np.fromiter((fragment.physical_rows for fragment in fragments), np.int64, len(fragments))
-        self._starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-        self.deleted = self._deleted(fragments)
-        self.reader: FragmentReader = _JoinedReader(table, fragments, self.deleted)
+        self._starts = files.starts
+        self.deleted = self._deleted()
+        self.reader: FragmentReader = _JoinedReader(table, places, files, self.deleted)
 
     def system_values(self, name: str, rows: Rows) -> pa.Array:
         """Return the values of a system column."""
@@ -105,40 +153,31 @@ class JoinedRows:
         ]
         return pa.concat_arrays(parts) if parts else pa.array([], pa.uint64())
 
-    def _deleted(self, fragments: Sequence[Fragment]) -> npt.NDArray[np.int64]:
+    def _deleted(self) -> npt.NDArray[np.int64]:
         parts = [np.empty(0, np.int64)]
-        for fragment, start in zip(fragments, self._starts.tolist(), strict=False):
-            vector = self._table.deletion_vector(fragment)
+        fragments = self._table.fragments
+        for number in np.flatnonzero(fragments.has_deletions[np.array(self._places)]).tolist():
+            vector = self._table.deletion_vector(fragments[self._places[number]])
             if vector is not None:
-                parts.append(deleted_offsets(vector) + start)
+                parts.append(deleted_offsets(vector) + self._starts[number])
         return np.concatenate(parts)
 
 
 class _JoinedReader(FragmentReader):
     """The columns of several fragments of one data file each."""
 
-    def __init__(self, table: Table, fragments: Sequence[Fragment], deleted: npt.NDArray[np.int64]) -> None:
-        super().__init__(table, fragments[0])
-        self.num_rows = sum(fragment.physical_rows for fragment in fragments)
+    def __init__(
+        self, table: Table, places: Sequence[int], files: JoinedFiles, deleted: npt.NDArray[np.int64]
+    ) -> None:
+        super().__init__(table, table.fragments[places[0]])
+        self.num_rows = int(files.starts[-1])
         self._all_deleted = deleted
-        self._last_id = fragments[-1].id
-        files = [fragment.files[0] for fragment in fragments]
-        locations = [table.data_file_location(file) for file in files]
-        key = tuple((where.uri, file.size_bytes) for where, file in zip(locations, files, strict=True))
-
-        def opened() -> FileReader:
-            pairs = zip(locations, files, strict=True)
-            contents = map_reads(
-                lambda pair: pair[0].read_start(pair[1].size_bytes), pairs, where=table.location
-            )
-            counts = [fragment.physical_rows for fragment in fragments]
-            return open_joined(self.name, contents, counts, files[0].column_of())
-
-        self._readers[0] = table.shared.joined.get((key, files[0].fields, files[0].column_indices), opened)
+        self._places = places
+        self._readers[0] = files.reader
 
     @property
     def name(self) -> str:
-        return f"{self._table.uri}: fragments {self.fragment.id} to {self._last_id}"
+        return _name(self._table, self._places)
 
     def _has_live_nulls(self, array: pa.Array, rows: Rows) -> bool:
         nulls = array.is_null().to_numpy(zero_copy_only=False)

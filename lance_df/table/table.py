@@ -59,12 +59,13 @@ if TYPE_CHECKING:
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.row_ids import RowIdIndex
+    from lance_df.table.small_fragments import JoinedFiles
 
 TRANSACTIONS_DIR = "_transactions"
 
 _MAX_OPEN_FILES = 256
-# Each holds some MiB of small files in memory.
-_MAX_JOINED_FILES = 16
+# Of small files that are read as one: their bytes, and what is made of them.
+_MAX_JOINED_BYTES = 128 * 1024 * 1024
 _MAX_DELETION_VECTORS = 4096
 
 
@@ -76,7 +77,9 @@ class Shared:
     external_store: ExternalManifestStore | None = None
     commit_lock: CommitLock | None = None
     readers: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_OPEN_FILES), repr=False)
-    joined: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_JOINED_FILES), repr=False)
+    joined: LruCache[JoinedFiles | None] = field(
+        default_factory=lambda: LruCache(_MAX_JOINED_BYTES), repr=False
+    )
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
     deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
 

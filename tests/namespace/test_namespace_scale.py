@@ -304,7 +304,7 @@ def test_small_members_are_read_as_fragments_of_one_table(tmp_path, monkeypatch)
         if name == "apart":
             monkeypatch.setattr("lance_df.namespace.joined_members._MIN_MEMBERS", 1000)
         fresh = reopened(made)
-        plans = [len(list(fresh._table._runs(ScanRequest(), fresh._table.kept(ScanRequest()))))]
+        plans = [len(list(fresh._table._tables_of(ScanRequest(), fresh._table.kept(ScanRequest()))))]
         joined[name] = [
             fresh.to_table(filter=where, columns=columns).sort_by([("k", "ascending"), ("p", "ascending")])
             for where in (None, "k > 50", "p IN (1, 2, 3, 9, 10, 11, 12) AND s <> 's5'", "p < 12 OR k = 100")

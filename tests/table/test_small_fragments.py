@@ -7,10 +7,13 @@ from pathlib import Path
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
+from lance_df.encodings.v2_1.page_run import decode_run
 from lance_df.errors import CorruptDataError
+from lance_df.file import v2_1_columns
 from lance_df.table.open import open_table
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
@@ -119,3 +122,38 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
         file.write_bytes(data[:-1] if damage == "cut" else data[:-40] + b"\xff" * 8 + data[-32:])
     with pytest.raises(CorruptDataError, match=name):
         dataset.to_table()
+
+
+def test_pages_of_a_constant_each_and_of_plain_values_are_decoded_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = np.repeat(np.arange(40), 6)
+    rows = pa.table(
+        {
+            "id": pa.array(np.random.default_rng(3).integers(0, 2**62, 240)),
+            "int": pa.array(number.astype(np.int16)),
+            "text": pa.array(["é" * (int(n) % 5) for n in number]),
+            "large": pa.array([b"\xff" * (int(n) % 3) for n in number], pa.large_binary()),
+            "flag": pa.array((number % 2).astype(bool)),
+            "fixed": pa.array([bytes([int(n), 1, 2]) for n in number], pa.binary(3)),
+            "sum": pa.array([int(n) - 20 for n in number], pa.int64()).cast(pa.decimal128(20, 0)),
+            "some": pa.array([None if n % 3 == 0 else int(n) for n in number], pa.int32()),
+            "vector": pa.array(np.random.default_rng(4).random((240, 2)).tolist(), pa.list_(pa.float64(), 2)),
+        }
+    )
+    lance_df.write_dataset(rows, str(tmp_path), max_rows_per_file=6, data_storage_version="2.2")
+    decoded = []
+
+    def counted(layout, pages, *rest):
+        decoded.append(len(pages))
+        return decode_run(layout, pages, *rest)
+
+    monkeypatch.setattr(v2_1_columns, "decode_run", counted)
+    dataset = lance_df.dataset(str(tmp_path))
+    assert dataset.to_table().equals(rows)
+    # of "some" a part of the pages has nothing but null
+    assert sorted(decoded) == [14, 26, *[40] * 8]
+    for places in ([], [7], [0, 5, 6, 100, 239], list(range(3, 200, 7))):
+        wanted = pa.array(places, pa.int64())
+        ids = rows["id"].take(wanted)
+        assert dataset.to_table(filter=pc.field("id").isin(ids)).equals(rows.take(wanted))

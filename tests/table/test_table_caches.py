@@ -38,3 +38,17 @@ def test_threads_share_one_value():
     with ThreadPoolExecutor(8) as pool:
         values = list(pool.map(lambda key: cache.get(key % 3, object), range(3000)))
     assert [cache.get(key, object) for key in range(3)] == values[-3:]
+
+
+def test_weights_count_against_the_capacity():
+    cache: LruCache[str] = LruCache(10)
+    made = []
+
+    def get(key: str, weight: int) -> str:
+        return cache.get(key, lambda: made.append(key) or key, weight=weight)
+
+    assert [get(*each) for each in (("a", 4), ("b", 5), ("a", 4), ("c", 3))] == ["a", "b", "a", "c"]
+    assert len(cache) == 2
+    assert get("heavy", 11) == "heavy"
+    assert len(cache) == 0
+    assert made == ["a", "b", "c", "heavy"]

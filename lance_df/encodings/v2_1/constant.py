@@ -77,7 +77,7 @@ class ConstantPage:
         buffers = (yield wanted) if wanted else []
         value = self._layout.inline_value
         if self._value_buffer is not None:
-            value = _scalar(as_bytes(buffers[-1]), self._data_type)
+            value = scalar(as_bytes(buffers[-1]), self._data_type)
         streams: _Streams = (None, None)
         if self._level_buffers:
             streams = self._levels([as_bytes(buffer) for buffer in buffers[:2]])
@@ -147,7 +147,7 @@ def _decode_stream(encoding: Encoding | None, data: Bytes, count: int) -> Levels
     return decode_levels(encoding, Chunked.single(data), np.array([count], np.int64))
 
 
-def _scalar(data: Bytes, data_type: pa.DataType) -> bytes:
+def scalar(data: Bytes, data_type: pa.DataType) -> bytes:
     """Return the bytes of the value in ``u32 number of buffers | u32 sizes | Arrow buffers of one value``."""
     num_buffers = 1 if bits_per_offset(data_type) is None else 2
     words = data[: len(data) // 4 * 4].view("<u4")

@@ -1,8 +1,8 @@
 """Many small pages of one layout, decoded as one page.
 
 For mini-block pages without lists and dictionaries, whose chunks then follow each other; for full-zip pages
-that are nothing but values of fixed width; and for constant pages that have nothing but their layout. What
-these are, `mini_block`, `full_zip` and `constant` say.
+that are nothing but values of fixed width; and for constant pages without levels. What these are,
+`mini_block`, `full_zip` and `constant` say.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.v2_1.buffers import Chunked, as_bytes
-from lance_df.encodings.v2_1.constant import ConstantPage, repeated
+from lance_df.encodings.v2_1.constant import ConstantPage, repeated, scalar
 from lance_df.encodings.v2_1.levels import LevelScheme, Slots
 from lance_df.encodings.v2_1.mini_block import MiniBlockPage
 from lance_df.encodings.v2_1.per_value import decode_fixed_records
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class StoredPage(NamedTuple):
-    """A page of a run. ``value`` is what its layout holds and others' do not: that of a constant page."""
+    """A page of a run. ``value`` is that of a constant page, if the layout holds it."""
 
     buffers: Sequence[ByteRange]
     num_rows: int
@@ -49,12 +49,11 @@ class CommonLayout(NamedTuple):
 def common_layout(layout: PageLayout, num_buffers: int, num_rows: int) -> CommonLayout | None:
     """Return what a page has in common with others of its run; None for a page that cannot be part of one."""
     match layout:
-        case ConstantLayout(inline_value=None):
-            return None if num_buffers else CommonLayout(layout)
+        case ConstantLayout(inline_value=None) if not num_buffers:
+            return CommonLayout(layout)
         case ConstantLayout(inline_value=value):
-            if num_buffers or any(layer.is_list for layer in layout.layers):
-                return None
-            return CommonLayout(replace(layout, inline_value=b""), value)
+            is_alone = num_buffers == (value is None) and not any(layer.is_list for layer in layout.layers)
+            return CommonLayout(replace(layout, inline_value=b""), value) if is_alone else None
         case MiniBlockLayout(dictionary=None, repetition=None, repetition_index_depth=0):
             is_plain = num_buffers == 2 and layout.num_items == num_rows
             return CommonLayout(replace(layout, num_items=0)) if is_plain else None
@@ -88,7 +87,11 @@ def decode_run(
         case ConstantLayout(inline_value=None):
             return (yield from ConstantPage(layout, (), int(num_rows.sum()), data_type).decode(rows))
         case ConstantLayout():
-            values = [page.value or b"" for page in pages]
+            stored = iter((yield [page.buffers[0] for page in pages if page.value is None]))
+            values = [
+                scalar(as_bytes(next(stored)), data_type) if page.value is None else page.value
+                for page in pages
+            ]
             array = repeated(values, _rows_of_each(rows, num_rows), data_type)
             return Slots(LevelScheme.of(layout.layers), None, None, array)
         case FullZipLayout():
