@@ -113,8 +113,9 @@ def _sample(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes]:
     sizes = lengths[chosen]
     room = offsets[chosen + 1] - offsets[chosen] - sizes
     starts = offsets[chosen] + np.arange(len(chosen)) * _SAMPLE_STEP % (room + 1)
-    pieces = [data[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(pieces)
+    ends = np.cumsum(sizes)
+    positions = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(ends[-1]))
+    return np.concatenate([[0], ends]).astype(np.int64), data[positions]
 
 
 def _next_round(coder: SymbolCoder, offsets: Offsets, codes: Bytes, *, keep_pairs: bool) -> SymbolCoder:
@@ -128,7 +129,8 @@ def _next_round(coder: SymbolCoder, offsets: Offsets, codes: Bytes, *, keep_pair
     (units,) = np.nonzero(counts)
     candidates = [(words[units], lengths[units], counts[units])]
     if keep_pairs:
-        first, second = np.nonzero(pairs)
+        # most pairs are seen once, and nothing is gained by those
+        first, second = np.divmod(np.flatnonzero(pairs.reshape(-1) > 1), 512)
         fits = lengths[first] + lengths[second] <= 8
         first, second = first[fits], second[fits]
         joined = words[first] | words[second] << (8 * lengths[first]).astype(np.uint64)

@@ -5,6 +5,8 @@ Spec: file format, 4.7.3 and 4.7.4. Packing is the mirror image of the decoder's
 
 from __future__ import annotations
 
+import itertools
+import sys
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,6 +25,8 @@ BLOCK_VALUES = 1024
 _ROW_GROUPS = (0, 4, 2, 6, 1, 5, 3, 7)
 # Compiled loops take long to load, which a few blocks are not worth.
 _FEW_BLOCKS = 64
+_FEW_CALLS = 64
+_calls = itertools.count()
 
 
 def bitpacking_cutter(words: Words) -> ValueCutter:
@@ -104,8 +108,8 @@ def _cut(words: Words, widths: Counts) -> ChunkedValues:
 
 
 def _pack_into(out: Words, words: Words, widths: Counts, starts: Counts) -> None:
-    if len(widths) > _FEW_BLOCKS:
-        kernels.pack_blocks(words, widths, out, starts)
+    if len(widths) > _FEW_BLOCKS or (next(_calls) > _FEW_CALLS and "numba" in sys.modules):
+        kernels.pack_blocks(words.reshape(-1), widths, out, starts)
         return
     blocks = words.reshape(-1, BLOCK_VALUES)
     for width in np.unique(widths).tolist():

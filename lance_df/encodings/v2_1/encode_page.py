@@ -141,7 +141,7 @@ class _Page:
             plain = value_cutter(values, target_bytes=self.options.chunk_bytes)
             short, cutter = values, compressed_cutter(plain, None, self.options)
         else:
-            short = with_symbols(values, self.options, is_text=is_text)
+            short = with_symbols(values, self.options, is_text=is_text, column=self.leaf.field)
             cutter = value_cutter(short, target_bytes=self.options.chunk_bytes)
         if coded is not None and coded.num_bytes < short.num_bytes:
             return self._chunks_or_records(self._code_cutter(coded.codes), values, coded.dictionary)

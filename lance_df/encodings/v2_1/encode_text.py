@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,27 +12,75 @@ from lance_df.encodings.fsst_train import TABLE_BYTES, train_symbols
 from lance_df.format.encodings_v2_1 import Fsst, General
 
 if TYPE_CHECKING:
+    from lance_df.encodings.fsst_train import SymbolCoder
     from lance_df.encodings.v2_1.encode_options import EncodingOptions
     from lance_df.encodings.v2_1.encode_values import VariableValues
+    from lance_df.format.schema import Field
 
 _MIN_BYTES = 32 * 1024
 _MIN_LENGTH = 5
 # Below this a string costs more to decode than its bytes cost to read.
 _WORTHWHILE_RATIO = 0.9
+# To find symbols takes longer than to code so much with them.
+_SMALL_BYTES = 4 * 1024 * 1024
+# Others may be better by now.
+_USES = 15
+_TOLERANCE = 0.05
+_MAX_FORMER = 256
 _LONG_BYTES = 32 * 1024
 _LONG_SHARE = 0.25
 _LONG_SAMPLE = 4
 
 
-def with_symbols(values: VariableValues, options: EncodingOptions, *, is_text: bool) -> VariableValues:
-    """Return the values coded with symbols, if it is asked for, or the bytes of text become fewer."""
+class _Symbols(NamedTuple):
+    """The symbols of a page, and the share of its size that it was coded to."""
+
+    coder: SymbolCoder
+    ratio: float
+    uses_left: int
+
+
+_former: dict[Field, _Symbols] = {}
+
+
+def with_symbols(
+    values: VariableValues, options: EncodingOptions, *, is_text: bool, column: Field
+) -> VariableValues:
+    """Return the values coded with symbols, if it is asked for, or the bytes of text become fewer.
+
+    Small pages take the symbols of a former page of the column, as long as these do about as well.
+    """
     if options.is_plain or not len(values.data):
         return values
     if not options.use_fsst and not (is_text and _may_shrink(values)):
         return values
+    if len(values.data) < _SMALL_BYTES and (coded := _coded_as_before(values, column)) is not None:
+        return coded
     coder, ratio = train_symbols(values.offsets, values.data)
     if not options.use_fsst and len(values.data) * ratio + TABLE_BYTES > len(values.data) * _WORTHWHILE_RATIO:
         return values
+    coded = _coded(values, coder)
+    if len(values.data) < _SMALL_BYTES:
+        if len(_former) >= _MAX_FORMER:
+            _former.clear()
+        _former[column] = _Symbols(coder, len(coded.data) / len(values.data), _USES)
+    return coded
+
+
+def _coded_as_before(values: VariableValues, column: Field) -> VariableValues | None:
+    former = _former.get(column)
+    if former is None or not former.uses_left:
+        return None
+    coded = _coded(values, former.coder)
+    ratio = len(coded.data) / len(values.data)
+    # texts that become much shorter are others, too, and may become shorter still
+    if abs(ratio - former.ratio) > former.ratio * _TOLERANCE:
+        return None
+    _former[column] = former._replace(uses_left=former.uses_left - 1)
+    return coded
+
+
+def _coded(values: VariableValues, coder: SymbolCoder) -> VariableValues:
     offsets, codes = coder.encode(values.offsets, values.data)
     table = coder.serialize()
     return replace(values, offsets=offsets, data=codes, wrap=lambda inner: Fsst(table, inner))
