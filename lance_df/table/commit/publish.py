@@ -7,6 +7,7 @@ put-if-absent, or through one external manifest store.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CommitStateUnknownError, CorruptDataError, LanceError, NotFoundError
@@ -76,8 +77,10 @@ def publish_manifest(
     """
     if lock is not None:
         with held(lock, version, what=f"{table.uri}: version {version}"):
-            return _publish(table, version, scheme, data, external_store, is_locked=True)
-    return _publish(table, version, scheme, data, external_store, is_locked=False)
+            return _publish(
+                table, version, scheme, data, external_store, put=partial(put_if_absent, is_locked=True)
+            )
+    return _publish(table, version, scheme, data, external_store, put=put_if_absent)
 
 
 def _publish(
@@ -87,7 +90,7 @@ def _publish(
     data: bytes,
     external_store: ExternalManifestStore | None,
     *,
-    is_locked: bool,
+    put: Callable[[Location, bytes], bool],
 ) -> bool:
     if external_store is not None:
         return _publish_recorded(table, version, scheme, data, external_store)
@@ -100,12 +103,8 @@ def _publish(
             return None
 
     if name.is_local:  # no answers get lost there
-        return put_if_absent(name, data)
-    return _settled(
-        lambda: put_if_absent(name, data, is_locked=is_locked),
-        is_there,
-        what=f"{table.uri}: version {version}",
-    )
+        return put(name, data)
+    return _settled(lambda: put(name, data), is_there, what=f"{table.uri}: version {version}")
 
 
 def _publish_recorded(
