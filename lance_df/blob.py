@@ -180,6 +180,10 @@ class BlobFile(io.RawIOBase):
         self._position += length
         return data
 
+    def read1(self, size: int | None = -1) -> bytes:
+        """Return up to ``size`` of the next bytes, `io.DEFAULT_BUFFER_SIZE` by default."""
+        return self.read(io.DEFAULT_BUFFER_SIZE if size is None or size < 0 else size)
+
     def readall(self) -> bytes:
         """Return the bytes that are left."""
         return self.read()
@@ -190,6 +194,10 @@ class BlobFile(io.RawIOBase):
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
+
+    def readinto1(self, buffer: Any) -> int:
+        """Fill a buffer; see `readinto`."""
+        return self.readinto(buffer)
 
     def read_range(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset`` on; the position stays."""

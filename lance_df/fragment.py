@@ -12,6 +12,7 @@ from lance_df.api.fragment_changes import FragmentChanges
 from lance_df.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_df.api.write_fragments import write_fragments
 from lance_df.file.arrow_types import show_table
+from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.table.evolution.validate import validate_fragments
 from lance_df.table.take import take_offsets
 
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from lance_df.scan_options import Columns, Filter
     from lance_df.scanner import LanceScanner
 
-__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "LanceFragment", "write_fragments"]
+__all__ = [
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "FragmentWriteProgress",
+    "LanceFragment",
+    "NoopFragmentWriteProgress",
+    "write_fragments",
+]
 
 
 class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[misc]

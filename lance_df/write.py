@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from lance_df.api.fragment_metadata import FragmentMetadata
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.progress import ReportedProgress
 from lance_df.sources import to_batches
 from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.commit.lock import checked_lock
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.dataset import LanceDataset
-    from lance_df.format.fragments import Fragment
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.external_store import ExternalManifestStore
 
@@ -172,7 +171,7 @@ def write_dataset(
         initial_bases=tuple(as_base_path(base) for base in initial_bases or ()),
         target_bases=tuple(target_bases or ()),
         target_all_bases=target_all_bases,
-        progress=None if progress is None else _Progress(progress),
+        progress=None if progress is None else ReportedProgress(progress),
         statistics=statistics,
         external_blob_mode=external_blob_mode,
         allow_external_blobs=allow_external_blob_outside_bases,
@@ -197,19 +196,6 @@ def write_dataset(
     made = made if lock is None else made.locked_by(lock)
     auto_cleanup(made)
     return LanceDataset._of(made, name, storage_options, None)
-
-
-class _Progress:
-    """Shows a caller's object the fragments of a write as what it knows."""
-
-    def __init__(self, listener: Any) -> None:
-        self._listener = listener
-
-    def begin(self, fragment: Fragment) -> None:
-        self._listener.begin(FragmentMetadata._of(fragment))
-
-    def complete(self, fragment: Fragment) -> None:
-        self._listener.complete(FragmentMetadata._of(fragment))
 
 
 def _refuse(**arguments: object) -> None:

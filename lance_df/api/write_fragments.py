@@ -13,6 +13,7 @@ from lance_df.api.fragment_metadata import FragmentMetadata
 from lance_df.api.operation_models import from_model
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.operations import Transaction
+from lance_df.progress import ReportedProgress
 from lance_df.sources import to_batches
 from lance_df.storage import open_location
 from lance_df.table.base_paths_write import as_base_path
@@ -98,7 +99,7 @@ def write_fragments(
         initial_bases=tuple(as_base_path(base) for base in initial_bases or ()),
         target_bases=tuple(target_bases or ()),
         target_all_bases=target_all_bases,
-        progress=progress,
+        progress=None if progress is None else ReportedProgress(progress),
         external_blob_mode=external_blob_mode,
         allow_external_blobs=allow_external_blob_outside_bases,
     )

@@ -77,6 +77,8 @@ def test_a_blob_is_a_file(folder: Path) -> None:
     assert buffered.read(3) == b"345"
     buffered.detach()
     assert blob.read_ranges([(0, 1), (4, 1)]) == [b"2", b"6"]
+    blob.seek(0)
+    assert (blob.read1(2), blob.readinto1(memoryview(bytearray(2))), blob.read1()) == (b"23", 2, b"6")
     with pytest.raises(InvalidInputError, match="the blob has 5"):
         blob.read_range(3, 3)
     blob.close()

@@ -422,6 +422,12 @@ def test_a_failed_commit_removes_sidecars(tmp_path: Path) -> None:
     assert sorted(path for path in Path(uri).rglob("*.blob")) == before
 
 
+def test_blobs_are_no_keys(tmp_path: Path) -> None:
+    made = _written(lance_df, str(tmp_path / "t"))
+    with pytest.raises(UnsupportedFeatureError, match="cannot be keys"):
+        made.merge_insert("b").when_not_matched_insert_all().execute(_rows(_VALUES))
+
+
 def test_memory_is_bounded_while_blobs_are_moved(tmp_path: Path) -> None:
     """Twelve blobs of 9 MB are copied in pieces: Arrow's memory never has two of them."""
     uri = str(tmp_path / "t")

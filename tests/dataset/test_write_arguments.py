@@ -15,6 +15,7 @@ import pytest
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.fragment import FragmentMetadata, FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.sources import to_batches
 
 if TYPE_CHECKING:
@@ -242,20 +243,26 @@ def test_messages_and_properties(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_of_every_file(tmp_path: Path) -> None:
-    class Progress:
+    class Progress(FragmentWriteProgress):
         def __init__(self) -> None:
             self.calls: list[tuple[str, int | None]] = []
 
-        def begin(self, fragment: lance_df.FragmentMetadata) -> None:
+        def begin(self, fragment: FragmentMetadata, **_: Any) -> None:
+            assert isinstance(fragment, FragmentMetadata)
             self.calls.append(("begin", len(fragment.files)))
 
-        def complete(self, fragment: lance_df.FragmentMetadata) -> None:
+        def complete(self, fragment: FragmentMetadata, **_: Any) -> None:
+            assert isinstance(fragment, FragmentMetadata)
             self.calls.append((fragment.files[0].path, fragment.physical_rows))
 
     progress = Progress()
     made = lance_df.write_dataset(TABLE, tmp_path / "t", progress=progress, max_rows_per_file=3)
     names = [fragment.files[0].path for fragment in made._table.fragments]
     assert progress.calls == [("begin", 0), (names[0], 3), ("begin", 0), (names[1], 1)]
+    progress = Progress()
+    (staged,) = lance_df.fragment.write_fragments(TABLE, tmp_path / "t", progress=progress)
+    assert progress.calls == [("begin", 0), (staged.files[0].path, 4)]
+    lance_df.write_dataset(TABLE, tmp_path / "quiet", progress=NoopFragmentWriteProgress())
 
 
 def test_pages_are_as_small_as_asked_for(tmp_path: Path) -> None:

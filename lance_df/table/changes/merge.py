@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.file.blob_columns import has_blobs
 from lance_df.format.operations import Update
 from lance_df.table.base_paths_write import choose_targets
 from lance_df.table.changes.column_patch import columns_patched
@@ -213,6 +214,8 @@ def _keys(source: Source, on: tuple[str, ...]) -> list[pa.Array]:
     keys = []
     for name in on:
         column = source.rows.column(name)
+        if has_blobs(source.schema.field(name)):
+            raise UnsupportedFeatureError(f"key column {name!r} has blobs, which cannot be keys")
         if not is_comparable(column.type):
             raise UnsupportedFeatureError(
                 f"key column {name!r} is of type {column.type}, which cannot be a key"
