@@ -70,7 +70,7 @@ _HOMES = {
     "verify": "lance_df.api.verify",
     "write_dataset": "lance_df.dataset",
 }
-_MODULES = frozenset({"partition", "file", "fragment", "optimize"})
+_MODULES = frozenset({"partition", "file", "fragment", "optimize", "spark"})
 
 __all__ = [
     "AlreadyExistsError",
@@ -114,6 +114,7 @@ __all__ = [
     "optimize",
     "register",
     "register_udfs",
+    "spark",
     "verify",
     "write_dataset",
 ]

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.namespace.pruning.spec_members import members_by_spec
+from lance_df.namespace.published import members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_counts import live_rows
 from lance_df.table.scan_plan import Count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from lance_df.namespace.pruning.kept_members import KeptMembers
+    from lance_df.table.refs import ResolvedRef
     from lance_df.table.scan_plan import ScanRequest, SpecReport
+    from lance_df.table.table import Table
 
 
 class MemberSubset(NamespaceSnapshot):
@@ -63,3 +68,30 @@ class MemberSubset(NamespaceSnapshot):
         found = np.zeros(len(self.subset), np.int64)
         found[places] = counts
         return found
+
+
+class ChosenMembers(MemberSubset):
+    """A namespace of which only the members at some places exist.
+
+    Parameters
+    ----------
+    refs
+        Where somebody else has looked up what is not pinned: what to open, by place.
+    """
+
+    def __init__(
+        self, snapshot: NamespaceSnapshot, places: npt.NDArray[np.intp], refs: Mapping[int, ResolvedRef]
+    ) -> None:
+        exists = np.zeros(len(snapshot.manifest.members), np.bool_)
+        exists[places] = True
+        super().__init__(snapshot, exists)
+        self._refs = refs
+
+    def open_members(self, places: npt.NDArray[np.intp]) -> list[Table]:
+        """Return the tables of some rows of ``manifest.members``, by the places of these."""
+        members = members_at(self.root, self.manifest, places)
+        for number, place in enumerate(places.tolist() if self._refs else ()):
+            ref = self._refs.get(place)
+            if ref is not None:
+                members[number] = replace(members[number], version=ref.version, branch=ref.branch, tag=None)
+        return map_reads(self._opened, members, where=self.root)

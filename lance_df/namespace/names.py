@@ -5,10 +5,11 @@ Spec: partitioning, "Physical Layout and Naming"; directory namespace, V2.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -59,3 +60,52 @@ def partition_name() -> str:
 def table_folder(table_id: str) -> str:
     """Return a new name for the folder of a table: only its randomness keeps it from being another's."""
     return f"{secrets.token_hex(4)}_{table_id}"
+
+
+class Names(Protocol):
+    """Names what is new in a namespace."""
+
+    def segments(self, level: int, keys: Sequence[bytes]) -> list[str]:
+        """Return the last parts of the names of namespaces of a level, by the keys of their values."""
+        ...
+
+    def folder(self, table_id: str) -> str:
+        """Return the name for the folder of a table."""
+        ...
+
+
+class RandomNames:
+    """Names that nobody else has."""
+
+    def segments(self, level: int, keys: Sequence[bytes]) -> list[str]:
+        del level
+        return partition_names(len(keys))
+
+    def folder(self, table_id: str) -> str:
+        return table_folder(table_id)
+
+
+class JobNames:
+    """Names that all processes of a job give to the same things, without talking, and that no other job has.
+
+    Parameters
+    ----------
+    job
+        A text of its own for each job.
+    """
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+
+    def segments(self, level: int, keys: Sequence[bytes]) -> list[str]:
+        digests = (self._digest(f"{level}".encode(), key) for key in keys)
+        return [
+            _BASE36[np.frombuffer(digest, "<u2")[:_NAME_LENGTH] % len(_BASE36)].tobytes().decode()
+            for digest in digests
+        ]
+
+    def folder(self, table_id: str) -> str:
+        return f"{self._digest(b'folder', table_id.encode())[:4].hex()}_{table_id}"
+
+    def _digest(self, kind: bytes, key: bytes) -> bytes:
+        return hashlib.sha256(b"\0".join((self._job.encode(), kind, key))).digest()

@@ -87,6 +87,21 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     return ScanPlan(scan.schema, tasks, lambda: make_report(scan, places, kept))
 
 
+def kept_fragments(table: Table, request: ScanRequest) -> Places:
+    """Return the places of the fragments that a scan reads, for those who share it out.
+
+    Takes and raises what `plan_scan` does.
+    """
+    predicate = _simplified(request.predicate)
+    scan = _describe(table, request, predicate)
+    places = _places(table, request.fragment_ids)
+    if isinstance(predicate, Literal):
+        places = places[:0]
+    elif predicate is not None:
+        places = places[_pruned(scan, request, places).pruning.keeps(table.fragments.ids[places])]
+    return places
+
+
 def _simplified(predicate: Predicate | None) -> Predicate | None:
     """Return None for what is always true, and FALSE for what is never true."""
     if predicate is None:

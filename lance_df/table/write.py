@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lance_df.errors import (
@@ -16,6 +17,7 @@ from lance_df.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     LanceError,
+    RetryableConflictError,
 )
 from lance_df.file.legacy_dictionary_writer import check_dictionaries
 from lance_df.format.blobs import blobs_as_stored
@@ -35,7 +37,7 @@ from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 from lance_df.table.zone_map_writer import ZoneMapBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -101,11 +103,15 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """New fragments, and what to commit to make a version of them; computed from ``read_version``."""
+    """New fragments, and what to commit to make a version of them; computed from ``read_version``.
+
+    ``schema`` has the fields that were written, with the ids that they have in the files.
+    """
 
     fragments: tuple[Fragment, ...]
     operation: Append | Overwrite
     read_version: int
+    schema: Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +219,34 @@ def stage_rows(
         plan = _plan(table, data_schema, mode, options)
         with _written(table, plan, batches, options, None) as fragments:
             read_version = 0 if plan.read is None else plan.read.manifest.version
-            return StagedRows(fragments, plan.operation(fragments), read_version)
+            return StagedRows(fragments, plan.operation(fragments), read_version, plan.schema)
+
+
+def publish_staged(
+    table: Location,
+    data_schema: pa.Schema,
+    staged: Sequence[StagedRows],
+    *,
+    mode: Mode = "append",
+    options: WriteOptions | None = None,
+) -> ManifestFile:
+    """Commit what several processes staged, with the same arguments, in one version; see :func:`write_table`.
+
+    Files are left alone when that fails.
+
+    Raises
+    ------
+    RetryableConflictError
+        The schema of the table changed since rows were staged, so that these do not fit it any more.
+    """
+    options = options or WriteOptions()
+    with _folders(table):
+        plan = _plan(table, data_schema, mode, options)
+        if any(each.schema.fields != plan.schema.fields for each in staged):
+            raise RetryableConflictError(
+                f"{table.uri}: the schema changed while rows were written; write them again"
+            )
+        return plan.publish(table, tuple(chain.from_iterable(each.fragments for each in staged)), options)
 
 
 def _written(

@@ -43,6 +43,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"errors", "storage", "format", "expr", "file", "table", "sql", "hashing", "udfs", "compute"},
         *{"namespace", "engine", "api"},
     },
+    "spark": {
+        *{"errors", "storage", "format", "expr", "table", "sql", "hashing", "namespace", "engine", "api"},
+        "facade",
+    },
     "cli": {"errors", "storage", "format", "expr", "file", "table", "namespace", "api", "engine", "facade"},
 }
 
@@ -52,7 +56,7 @@ OWNED_LIBRARIES: dict[str, set[str]] = {
     "google": {"_pb", "format"},
     "sqlglot": {"sql"},
     "datafusion": {"compute", "engine", "udfs"},
-    "pyspark": set(),
+    "pyspark": {"spark"},
     "lance": set(),
     "pylance": set(),
     "rich": {"cli"},

@@ -24,7 +24,7 @@ CLASSES = {
     *("LanceOperation", "DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext"),
     *("Blob", "BlobFile", "DirectoryNamespace", "Transaction"),
 }
-MODULES = {"file", "fragment", "optimize"}
+MODULES = {"file", "fragment", "optimize", "spark"}
 
 
 def test_all_names_exist_and_are_listed():

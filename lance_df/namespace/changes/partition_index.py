@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import NAMESPACE, TABLE
-from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, partition_names, table_folder
+from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, RandomNames
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.published import Member as Member
 from lance_df.namespace.published import members_at
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.changes.routing import WrittenPartition
     from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.namespace.names import Names
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
 
@@ -39,9 +40,23 @@ class Place:
 
 
 class PartitionIndex:
-    """The partitions of one spec version, in one version of a namespace."""
+    """The partitions of one spec version, in one version of a namespace.
 
-    def __init__(self, root: Location, manifest: NamespaceManifest, spec: PartitionSpec) -> None:
+    Parameters
+    ----------
+    names
+        Names new partitions; at random by default.
+    """
+
+    def __init__(
+        self,
+        root: Location,
+        manifest: NamespaceManifest,
+        spec: PartitionSpec,
+        *,
+        names: Names | None = None,
+    ) -> None:
+        self._names = names or RandomNames()
         self._root = root
         self._manifest = manifest
         self._spec = spec
@@ -123,7 +138,7 @@ class PartitionIndex:
         places = []
         for key, path in zip(keys.to_pylist(), paths, strict=True):
             if key not in self._new_places:
-                folder = table_folder(SEPARATOR.join([self._spec.name, *path, MEMBER_NAME]))
+                folder = self._names.folder(SEPARATOR.join([self._spec.name, *path, MEMBER_NAME]))
                 self._new_places[key] = Place(self._root / folder, path)
             places.append(self._new_places[key])
         return places
@@ -133,7 +148,7 @@ class PartitionIndex:
         keys, segments = value_keys(values.columns[:level]), self._new_segments[level - 1]
         unknown = set(keys.to_pylist()) - segments.keys()
         ids = self._known.namespaces(level, wanted := pa.array(list(unknown), _KEY)).to_pylist()
-        drawn = partition_names(len(unknown))
+        drawn = self._names.segments(level, wanted.to_pylist())
         for key, known, new in zip(wanted.to_pylist(), ids, drawn, strict=True):
             segments[key] = new if known is None else known.rpartition(SEPARATOR)[2]
         return [segments[key] for key in keys.to_pylist()]

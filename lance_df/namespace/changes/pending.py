@@ -96,7 +96,11 @@ class PendingChanges:
         InvalidInputError
             Rows that do not fit the schema, or for which a partition expression fails.
         """
-        self._add(self._written(data_schema, batches), replaces=False)
+        self.add(self._written(data_schema, batches))
+
+    def add(self, written: Sequence[WrittenPartition]) -> None:
+        """Add rows that are in data files already, which stay there whatever happens."""
+        self._add(written, replaces=False)
 
     def overwrite_partitions(self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Replace the partitions that rows belong to, by the current spec, with these rows.
@@ -108,7 +112,10 @@ class PendingChanges:
         InvalidInputError
             As for `append`.
         """
-        written = self._written(data_schema, batches)
+        self.replace_partitions(self._written(data_schema, batches))
+
+    def replace_partitions(self, written: Sequence[WrittenPartition]) -> None:
+        """Replace partitions by rows that are in data files already; see `overwrite_partitions`."""
         if not written:
             return
         keys = pa.array([partition.key for partition in written], pa.large_binary())
@@ -134,6 +141,11 @@ class PendingChanges:
         change = Deletion(lambda draft: draft.members_that_may_match(predicate), matching, text=text)
         self._changes.append(change)
         return change
+
+    def replace_all(self, written: Sequence[WrittenPartition]) -> None:
+        """Replace all rows by others, which are in data files already."""
+        self.delete(None, _all_rows, text="overwrite")
+        self._add(written, replaces=True)
 
     def upsert(
         self,
@@ -229,3 +241,9 @@ class PendingChanges:
                 values = values_of_rows(self._spec, schema, batch)
                 is_replaced = pc.is_in(value_keys(values.columns), keys)
                 yield number, batch.column(ROW_ADDRESS).filter(is_replaced).to_numpy()
+
+
+def _all_rows(tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
+    for number, table in enumerate(tables):
+        for batch in run_tasks(plan_scan(table, ScanRequest(columns=(), with_row_address=True)).tasks):
+            yield number, batch.column(ROW_ADDRESS).to_numpy()

@@ -74,6 +74,10 @@ class PartitionWriter:
         Called once for each partition, with the values of several: returns where their tables are.
     unsynced
         Takes note of the files, which are not durable before it is synced.
+    buffer_bytes
+        Rows of all partitions that may wait to be written.
+    limits
+        When to start the next data file of a partition.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class PartitionWriter:
         unsynced: Unsynced,
         *,
         buffer_bytes: int = BUFFER_BYTES,
+        limits: FileLimits = _LIMITS,
     ) -> None:
         self._spec = spec
         self._schema = schema
@@ -93,6 +98,7 @@ class PartitionWriter:
         self._place = place
         self._unsynced = unsynced
         self._buffer_bytes = buffer_bytes
+        self._limits = limits
         self._unrouted: list[pa.RecordBatch] = []
         self._unrouted_bytes = 0
         self._waiting_bytes = 0
@@ -185,7 +191,7 @@ class PartitionWriter:
             self._columns,
             batches,
             version=FILE_VERSION,
-            limits=_LIMITS,
+            limits=self._limits,
             unsynced=self._unsynced,
         ) as fragments:
             partition.fragments += fragments

@@ -1,0 +1,171 @@
+"""Rows that many processes write into partitions, and one publishes: all of them at once, or none."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.errors import LanceError
+from lance_df.namespace.changes.partition_index import PartitionIndex, Place
+from lance_df.namespace.changes.pending import PendingChanges
+from lance_df.namespace.changes.routing import BUFFER_BYTES, PartitionWriter, WrittenPartition
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.names import JobNames
+from lance_df.storage.unsynced import Unsynced
+from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.fragment_writer import FileLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.storage import Location
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPartitions:
+    """What a process wrote: small, and made to be sent.
+
+    Attributes
+    ----------
+    values
+        The partition values, a row for each partition, by name of the column in ``__manifest``.
+    folders, paths, fragments
+        For each partition the folder of its table, the last parts of the names of the namespaces above it,
+        and its new fragments.
+    """
+
+    values: pa.RecordBatch
+    folders: tuple[str, ...]
+    paths: tuple[tuple[str, ...], ...]
+    fragments: tuple[tuple[Fragment, ...], ...]
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return sum(fragment.physical_rows for each in self.fragments for fragment in each)
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the data files."""
+        return sum(file.size_bytes for each in self.fragments for fragment in each for file in fragment.files)
+
+
+def stage_partitions(
+    root: Location,
+    manifest: NamespaceManifest,
+    data_schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    job: str,
+    *,
+    limits: FileLimits | None = None,
+    buffer_bytes: int = BUFFER_BYTES,
+) -> StagedPartitions:
+    """Write rows into data files of their partitions, durable but seen by nobody.
+
+    Parameters
+    ----------
+    manifest
+        The version that all processes of the job write for.
+    job
+        A text of its own for each job: its processes give new partitions the same names without talking.
+    limits, buffer_bytes
+        See `PartitionWriter`.
+
+    Raises
+    ------
+    InvalidInputError
+        Rows that do not fit the schema, or for which a partition expression fails. No file is left.
+    """
+    spec = manifest.specs.current
+    index = PartitionIndex(root, manifest, spec, names=JobNames(job))
+    unsynced = Unsynced()
+    with PartitionWriter(
+        spec,
+        manifest.schema,
+        data_schema,
+        index.place,
+        unsynced,
+        buffer_bytes=buffer_bytes,
+        limits=limits or FileLimits(),
+    ) as writer:
+        written = writer.write(batches)
+        unsynced.sync()
+    empty = pa.schema([(field.column, field.result_type) for field in spec.fields])
+    values = pa.Table.from_batches([each.values for each in written], None if written else empty)
+    return StagedPartitions(
+        # of its own memory, as all rows of slices would be sent
+        values=pa.RecordBatch.from_arrays(
+            [column.combine_chunks() for column in values.columns], schema=values.schema
+        ),
+        folders=tuple(each.place.folder.name for each in written),
+        paths=tuple(each.place.path for each in written),
+        fragments=tuple(tuple(each.fragments) for each in written),
+    )
+
+
+def publish_staged_partitions(
+    root: Location,
+    manifest: NamespaceManifest,
+    staged: Sequence[StagedPartitions],
+    *,
+    overwrite: str | None = None,
+) -> NamespaceManifest:
+    """Make staged rows visible in one version, and return it. Their files stay when that fails.
+
+    Parameters
+    ----------
+    manifest
+        The version that they were staged for.
+    overwrite
+        None to add the rows; ``"partitions"`` to replace the partitions that they belong to, ``"all"`` to
+        replace everything.
+
+    Raises
+    ------
+    ConflictError
+        The schema changed meanwhile, or others were faster again and again.
+    CommitStateUnknownError
+        It is not known whether the rows were published.
+    """
+    written = _merged(root, staged)
+    with PendingChanges(root, manifest) as pending:
+        if overwrite == "all":
+            pending.replace_all(written)
+        elif overwrite == "partitions":
+            pending.replace_partitions(written)
+        else:
+            pending.add(written)
+        return pending.publish(rebase=True)
+
+
+def discard_staged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> None:
+    """Remove the data files of rows that will not be published, as far as the store lets us."""
+    for each in staged:
+        for name, fragments in zip(each.folders, each.fragments, strict=True):
+            data = root / name / DATA_DIR
+            for fragment in fragments:
+                for file in fragment.files:
+                    with suppress(LanceError):
+                        (data / file.path).remove()
+            with suppress(LanceError):
+                data.remove_empty_folder()
+                (root / name).remove_empty_folder()
+
+
+def _merged(root: Location, staged: Iterable[StagedPartitions]) -> list[WrittenPartition]:
+    """Put together what several processes wrote for the same partition."""
+    found: dict[bytes, WrittenPartition] = {}
+    for each in staged:
+        keys = value_keys(each.values.columns).to_pylist()
+        rows = zip(keys, each.folders, each.paths, each.fragments, strict=True)
+        for number, (key, folder, path, fragments) in enumerate(rows):
+            if key not in found:
+                place = Place(root / folder, path)
+                found[key] = WrittenPartition(key, each.values.slice(number, 1), place)
+            found[key].fragments += fragments
+    return list(found.values())

@@ -1,0 +1,38 @@
+"""Lance tables and partitioned namespaces in Spark, through PySpark alone.
+
+::
+
+    lance_df.spark.read(spark, "./flights.lance", filter="month = 3").show()
+    df.write.format("lance_df").mode("append").save("./flights.lance")
+    lance_df.spark.append(df, "./events", partition_by=["year(ts)"])
+
+Needs ``pip install 'lance_df[spark]'`` and Java 17, here and on every executor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lance_df.spark.appending import append
+    from lance_df.spark.session import read, register
+
+__all__ = ["append", "read", "register"]
+
+_HOMES = {
+    "append": "lance_df.spark.appending",
+    "read": "lance_df.spark.session",
+    "register": "lance_df.spark.session",
+}
+
+
+def __getattr__(name: str) -> object:
+    # so that `import lance_df.spark` works, and says what is missing, where there is no PySpark
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lance_df.spark' has no attribute {name!r}")
+    from importlib import import_module
+
+    from lance_df.spark.requirements import require_pyspark
+
+    require_pyspark()
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,125 @@
+"""`append`: rows of any DataFrame into the partitions of a namespace."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.functions import col, lit
+from pyspark.sql.pandas.functions import arrow_udf
+
+from lance_df.api.namespaces import PartitionedNamespace
+from lance_df.errors import AlreadyExistsError
+from lance_df.hashing import murmur3
+from lance_df.namespace.changes.routing import values_of_rows
+from lance_df.namespace.keys import value_keys
+from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.spark.failures import typed_errors
+from lance_df.spark.opened import SourceRef
+from lance_df.spark.session import register
+from lance_df.spark.source import LanceSource
+from lance_df.spark.types import arrow_schema, to_stored
+from lance_df.storage import open_location
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from lance_df.namespace.spec.partition_by import PartitionBy
+
+_ROUTE: Final = "__lance_df_route"
+
+
+def append(
+    df: DataFrame,
+    root: str | os.PathLike[str],
+    *,
+    partition_by: Sequence[PartitionBy | str] | None = None,
+    sort_by: Sequence[str] = (),
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Append the rows of a DataFrame to a partitioned namespace: to all partitions at once, or to none.
+
+    Rows are brought together by partition first, so that each partition is written by as few tasks as its
+    size needs; large ones are split among tasks (Spark's ``rebalance``, by
+    ``spark.sql.adaptive.advisoryPartitionSizeInBytes``).
+
+    Parameters
+    ----------
+    root
+        Of the namespace.
+    partition_by
+        Partition fields, to make the namespace if there is none; those of one that exists stay as they are.
+    sort_by
+        Columns by which rows are sorted within a file, for better statistics.
+    max_rows_per_file, max_bytes_per_file
+        When a task starts the next data file of a partition.
+    storage_options
+        For the fsspec filesystem.
+
+    Raises
+    ------
+    NotFoundError
+        There is no namespace, and ``partition_by`` is not given.
+    LanceError
+        What went wrong in a task or in the commit, with Spark's error as its cause.
+    """
+    register(df.sparkSession)
+    location = open_location(root, storage_options)
+    if partition_by is not None and not holds_namespace(location):
+        try:
+            PartitionedNamespace.create(
+                root, arrow_schema(df.schema), partition_by, storage_options=storage_options
+            )
+        except AlreadyExistsError:
+            if not holds_namespace(location):
+                raise
+    snapshot = NamespaceSnapshot.open(location)
+    options = write_options(
+        storage_options, maxRowsPerFile=max_rows_per_file, maxBytesPerFile=max_bytes_per_file
+    )
+    ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
+    with typed_errors():
+        rows = routed(df, ref, snapshot, sort_by)
+        rows.write.format(LanceSource.name()).options(**options).mode("append").save(str(root))
+
+
+def routed(
+    df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot, sort_by: Sequence[str] = ()
+) -> DataFrame:
+    """Return the rows of a DataFrame brought together by partition, in each task one after the other."""
+    rows = df.withColumn(_ROUTE, _route(df, ref, snapshot)).hint("rebalance", _ROUTE)
+    return rows.sortWithinPartitions(_ROUTE, *sort_by).drop(_ROUTE)
+
+
+def write_options(storage_options: Mapping[str, Any] | None, **options: object) -> dict[str, str]:
+    """Return the options of a write as Spark takes them; None is left out."""
+    found = {name: str(value) for name, value in options.items() if value is not None}
+    return found | {f"storage.{name}": json.dumps(value) for name, value in (storage_options or {}).items()}
+
+
+def _route(df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot) -> Column:
+    """Return a number for each row: equal for the rows of a partition, computed as writers compute values."""
+    schema = snapshot.manifest.schema
+    fields = snapshot.manifest.specs.current.fields
+    paths = [schema.path(field_id) for field in fields for field_id in field.source_ids]
+    names = [name for name in dict.fromkeys(path[0] for path in paths if path) if name in df.columns]
+    sources = pa.schema([schema.arrow.field(name) for name in names])
+
+    def route(*columns: pa.Array) -> pa.Array:
+        source = ref.open()
+        if not isinstance(source, NamespaceSnapshot):
+            raise TypeError("rows are routed to the partitions of a namespace")
+        batch = to_stored(pa.RecordBatch.from_arrays(list(columns), names), sources)
+        values = values_of_rows(source.manifest.specs.current, source.manifest.schema, batch)
+        return murmur3(value_keys(values.columns))
+
+    if not names:
+        return lit(0)
+    udf = arrow_udf(route, "int")  # type: ignore[call-overload] # Any may be an iterator
+    return udf(*(col(f"`{name.replace('`', '``')}`") for name in names))

@@ -1,0 +1,99 @@
+"""Tables and namespaces at fixed versions, opened once in a process: Spark uses its Python workers again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lance_df.errors import InvalidInputError
+from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.storage import open_location
+from lance_df.table.caches import LruCache
+from lance_df.table.open import open_table
+from lance_df.table.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.spark.options import SourceOptions
+    from lance_df.storage import Location
+
+Source: TypeAlias = Table | NamespaceSnapshot
+"""What a path names."""
+
+_MAX_OPEN: Final = 64
+_opened: LruCache[Source] = LruCache(_MAX_OPEN)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    """One version of a table or of a namespace, wherever it is opened.
+
+    Attributes
+    ----------
+    storage
+        For the fsspec filesystem; shows up in no message.
+    """
+
+    uri: str
+    version: int
+    branch: str | None = None
+    is_namespace: bool = False
+    storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, source: Source, options: SourceOptions) -> SourceRef:
+        """Return what names an open table or namespace."""
+        if isinstance(source, NamespaceSnapshot):
+            return cls(options.path, source.version, None, is_namespace=True, storage=options.storage)
+        return cls(options.path, source.version, source.branch or "main", storage=options.storage)
+
+    @property
+    def location(self) -> Location:
+        """Its folder."""
+        return open_location(self.uri, dict(self.storage) or None)
+
+    def open(self) -> Source:
+        """Open it, once in a process.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version any more.
+        """
+        location = self.location
+        key = location.identity, self.version, self.branch, self.is_namespace
+        return _opened.get(key, lambda: self._open(location))
+
+    def _open(self, location: Location) -> Source:
+        if self.is_namespace:
+            return NamespaceSnapshot.open(location, self.version)
+        return open_table(
+            self.uri,
+            version=self.version,
+            branch=self.branch,
+            storage_options=dict(self.storage) or None,
+        )
+
+
+def open_source(options: SourceOptions) -> Source:
+    """Open what a path names: a partitioned namespace or a table, at the newest version by default.
+
+    Raises
+    ------
+    DatasetNotFoundError, VersionNotFoundError
+        There is neither a table nor a namespace, or no such version.
+    InvalidInputError
+        A namespace has no branches and tags.
+    """
+    location = open_location(options.path, options.storage or None)
+    if not holds_namespace(location):
+        return open_table(
+            options.path,
+            version=options.version,
+            branch=options.branch,
+            storage_options=options.storage or None,
+        )
+    if options.branch is not None or isinstance(options.version, str):
+        raise InvalidInputError(f"{location.uri}: a namespace has no branches and tags; use option version")
+    return NamespaceSnapshot.open(location, options.version)

@@ -1,0 +1,139 @@
+"""Options of the data source, as Spark hands them over: texts, with keys in lower case."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lance_df.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_STORAGE: Final = "storage."
+_KNOWN: Final = frozenset(
+    {
+        "path",
+        "version",
+        "tag",
+        "branch",
+        "columns",
+        "filter",
+        "splitbytes",
+        "datastorageversion",
+        "maxrowsperfile",
+        "maxbytesperfile",
+        "partitionoverwritemode",
+    }
+)
+_OF_SPARK: Final = frozenset({"checkpointlocation", "queryname", "sinkid"})
+_SPLIT_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a read or a write was asked for.
+
+    Attributes
+    ----------
+    path
+        Of a table or a partitioned namespace.
+    version
+        A number or a tag; None for the newest.
+    columns
+        Those to read, when Spark does not tell.
+    filter
+        An SQL expression that is true for the rows to read.
+    split_bytes
+        Stored bytes for one task to read.
+    partition_overwrite
+        What mode overwrite replaces of a namespace: ``"all"``, or the ``"partitions"`` that occur in the rows
+        (``partitionOverwriteMode``: static, dynamic).
+    storage
+        For the fsspec filesystem: options that start with ``storage.``; values may be JSON.
+    """
+
+    path: str
+    version: int | str | None = None
+    branch: str | None = None
+    columns: tuple[str, ...] | None = None
+    filter: str | None = None
+    split_bytes: int = _SPLIT_BYTES
+    data_storage_version: str | None = None
+    max_rows_per_file: int = 1024 * 1024
+    max_bytes_per_file: int = 90 * 1024**3
+    partition_overwrite: str = "all"
+    storage: dict[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Read the options.
+
+        Raises
+        ------
+        InvalidInputError
+            One that does not exist, contradicts another, or has a wrong value.
+        """
+        given = {key.lower(): value for key, value in options.items()}
+        unknown = [key for key in given if key not in _KNOWN | _OF_SPARK and not key.startswith(_STORAGE)]
+        if unknown:
+            raise InvalidInputError(
+                f"lance_df has no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))} and storage.*"
+            )
+        if not given.get("path"):
+            raise InvalidInputError("no path: load() and save() take that of a table or a namespace")
+        if "version" in given and "tag" in given:
+            raise InvalidInputError("a version is named by its number or by a tag, not by both")
+        version: int | str | None = given.get("tag")
+        if "version" in given:
+            version = _number("version", given["version"])
+        return cls(
+            path=given["path"],
+            version=version,
+            branch=given.get("branch"),
+            columns=_names(given["columns"]) if "columns" in given else None,
+            filter=given.get("filter"),
+            split_bytes=_number("splitBytes", given.get("splitbytes", str(_SPLIT_BYTES))),
+            data_storage_version=given.get("datastorageversion"),
+            max_rows_per_file=_number("maxRowsPerFile", given.get("maxrowsperfile", str(1024 * 1024))),
+            max_bytes_per_file=_number("maxBytesPerFile", given.get("maxbytesperfile", str(90 * 1024**3))),
+            partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode", "static")),
+            storage={
+                key.removeprefix(_STORAGE): _value(value)
+                for key, value in options.items()
+                if key.lower().startswith(_STORAGE)
+            },
+        )
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise InvalidInputError(f"option {name} is a positive number, not {text!r}")
+    return number
+
+
+def _partition_overwrite(mode: str) -> str:
+    modes = {"static": "all", "dynamic": "partitions"}
+    if mode.lower() not in modes:
+        raise InvalidInputError(f"option partitionOverwriteMode is static or dynamic, not {mode!r}")
+    return modes[mode.lower()]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Read names with commas between, or a JSON list for names that have commas."""
+    found = _value(text) if text.lstrip().startswith("[") else text.split(",")
+    if not isinstance(found, list) or not all(isinstance(name, str) and name.strip() for name in found):
+        raise InvalidInputError(f"option columns is 'a, b' or a JSON list of names, not {text!r}")
+    return tuple(name.strip() for name in found)
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

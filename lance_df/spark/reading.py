@@ -1,0 +1,74 @@
+"""The batch reader of the data source: plans on the driver, reads in tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lance_df.spark.opened import SourceRef
+from lance_df.spark.splits import plan_splits
+from lance_df.spark.types import arrow_schema, to_spark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from lance_df.spark.opened import Source
+    from lance_df.spark.options import SourceOptions
+    from lance_df.spark.splits import Piece
+
+
+class Split(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        super().__init__(None)
+        self.pieces = pieces
+
+
+class LanceReader(DataSourceReader):
+    """Reads one version of a table or a namespace.
+
+    It does not take filters from Spark: what Spark pushes down for one query stays with the DataFrame, and
+    would be missing rows in the next one.
+    """
+
+    def __init__(self, source: Source, options: SourceOptions, schema: StructType) -> None:
+        self._source: Source | None = source
+        self._options = options
+        self._schema = schema
+
+    def __getstate__(self) -> dict[str, object]:
+        # tasks open what their split names
+        return {**self.__dict__, "_source": None}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the splits, of what may have matching rows."""
+        if self._source is None:
+            raise TypeError("a reader that was sent to a task cannot plan")
+        splits = plan_splits(
+            self._source,
+            SourceRef.of(self._source, self._options),
+            self._options.filter,
+            split_bytes=self._options.split_bytes,
+            parallelism=os.cpu_count() or 1,
+        )
+        return [Split(pieces) for pieces in splits or [()]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split."""
+        if not isinstance(partition, Split):
+            raise TypeError(f"not a split of lance_df: {partition!r}")
+        yield from read_pieces(partition.pieces, self._schema)
+
+
+def read_pieces(pieces: Sequence[Piece], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Yield rows in the columns and types of a Spark schema."""
+    target = arrow_schema(schema)
+    for piece in pieces:
+        for batch in piece.read(schema.names):
+            if batch.num_rows:
+                yield to_spark(batch, target)

@@ -1,0 +1,74 @@
+"""Make the data source known to a Spark session, and read with it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lance_df.spark.source import LanceSource
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Let a session read and write with ``format("lance_df")``; also over Spark Connect.
+
+    Spark does not tell which rows of a DataFrame a query wants, in a way that is right for every query: see
+    `read` and the option ``filter``.
+
+    Parameters
+    ----------
+    spark
+        The session. Its executors need lance_df: as a wheel, or by ``spark.addArtifact("lance_df.zip",
+        pyfile=True)`` before this call.
+    """
+    spark.dataSource.register(LanceSource)
+
+
+def read(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,  # noqa: A002 - as in `LanceDataset.to_table`
+    version: int | str | None = None,
+    branch: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Return the rows of a table or a partitioned namespace, of one version for all uses of the DataFrame.
+
+    Parameters
+    ----------
+    path
+        Of a table or a namespace.
+    columns
+        Those to read; all by default. Spark reads all of them, whatever a query selects later.
+    filter
+        An SQL expression, of lance_df's SQL: partitions, fragments and pages that it rules out are not read.
+    version, branch
+        A number or a tag; the newest version by default.
+    storage_options
+        For the fsspec filesystem.
+
+    Raises
+    ------
+    LanceError
+        Spark reports it as the cause of its own error.
+    """
+    register(spark)
+    options: dict[str, str] = {}
+    if columns is not None:
+        options["columns"] = json.dumps(list(columns))
+    if filter is not None:
+        options["filter"] = filter
+    if version is not None:
+        options["tag" if isinstance(version, str) else "version"] = str(version)
+    if branch is not None:
+        options["branch"] = branch
+    for name, value in (storage_options or {}).items():
+        options[f"storage.{name}"] = json.dumps(value)
+    return spark.read.format(LanceSource.name()).options(**options).load(str(path))

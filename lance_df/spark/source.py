@@ -1,0 +1,74 @@
+"""The data source ``lance_df``: tables and partitioned namespaces by their path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource
+
+from lance_df.errors import ColumnNotFoundError
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.spark.opened import open_source
+from lance_df.spark.options import SourceOptions
+from lance_df.spark.reading import LanceReader
+from lance_df.spark.types import spark_schema
+from lance_df.spark.writing import writer_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.types import StructType
+
+    from lance_df.spark.opened import Source
+    from lance_df.spark.writing import LanceWriter
+
+
+class LanceSource(DataSource):
+    """Made by Spark, in processes of its own, for each read and each write.
+
+    A read stays at the version that is the newest when the DataFrame is made, however often and wherever the
+    DataFrame is used: Spark keeps this object with it.
+    """
+
+    _pinned: tuple[int, str | None] | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(…)``."""
+        return "lance_df"
+
+    def schema(self) -> StructType:
+        """Return the columns of the version that is read."""
+        options, source = self._opened()
+        return spark_schema(_chosen(source.arrow_schema, options.columns, options.path))
+
+    def reader(self, schema: StructType) -> LanceReader:
+        """Return a reader of the columns of ``schema``."""
+        options, source = self._opened()
+        _chosen(source.arrow_schema, schema.names, options.path)
+        return LanceReader(source, options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
+        """Return a writer that appends, or replaces what is there."""
+        return writer_for(SourceOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def _opened(self) -> tuple[SourceOptions, Source]:
+        options = SourceOptions.parse(self.options)
+        if self._pinned is not None:
+            version, branch = self._pinned
+            return options, open_source(replace(options, version=version, branch=branch))
+        source = open_source(options)
+        branch = None if isinstance(source, NamespaceSnapshot) else source.branch or "main"
+        self._pinned = source.version, branch
+        return options, source
+
+
+def _chosen(schema: pa.Schema, names: Sequence[str] | None, path: str) -> pa.Schema:
+    if names is None:
+        return schema
+    unknown = [name for name in names if name not in schema.names]
+    if unknown:
+        raise ColumnNotFoundError(f"{path}: no column {unknown[0]!r}; there are {', '.join(schema.names)}")
+    return pa.schema([schema.field(name) for name in names])

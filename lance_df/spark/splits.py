@@ -1,0 +1,225 @@
+"""Cut a scan into splits for tasks: balanced by stored bytes, small members together, large fragments apart.
+
+A split names what to scan, not how: the task that reads it plans again, with the same filter at the same
+version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_df.engine.pushed_condition import pushed_condition
+from lance_df.engine.query import scan_with_sql
+from lance_df.namespace.member_subset import ChosenMembers
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.sql.plain_predicates import plain_predicate
+from lance_df.table.refs import ResolvedRef
+from lance_df.table.scan import kept_fragments, plan_scan
+from lance_df.table.scan_plan import ScanRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_df.expr.nodes import Predicate
+    from lance_df.spark.opened import Source, SourceRef
+    from lance_df.table.table import Table
+
+# A Python task costs Spark about 75 ms, whatever it does.
+MIN_SPLIT_BYTES: Final = 1024 * 1024
+# What it takes to open a member or a fragment, as if it were read.
+_OPENING_BYTES: Final = 32 * 1024
+# Splits for each worker, so that all are done at about the same time.
+_WAVES: Final = 2
+# Scans are planned in tasks of so many rows and more.
+_MIN_PART_ROWS: Final = 64 * 1024
+# What is so many times as large as a split is cut.
+_OVERSIZE: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which rows to read: those for which a predicate is true, or an SQL text that is no plain predicate."""
+
+    predicate: Predicate | None = None
+    sql: str | None = None
+
+    @classmethod
+    def parse(cls, text: str | None, schema: pa.Schema) -> Filter:
+        """Read an SQL expression over the columns of a schema; None stands for all rows."""
+        predicate = None if text is None else plain_predicate(text, schema)
+        return cls(predicate, text if predicate is None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of one version of a table or a namespace.
+
+    Attributes
+    ----------
+    num_bytes
+        About how much it is to read.
+    places, refs
+        The members of a namespace; see `ChosenMembers`.
+    fragment_ids
+        Some fragments of a table, or of a single member.
+    part
+        ``(number, count)``: which part of them.
+    """
+
+    source: SourceRef
+    filter: Filter
+    num_bytes: int
+    places: npt.NDArray[np.intp] | None = None
+    refs: Mapping[int, ResolvedRef] = field(default_factory=dict)
+    fragment_ids: tuple[int, ...] | None = None
+    part: tuple[int, int] = (0, 1)
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows."""
+        source = self.source.open()
+        if self.places is not None and isinstance(source, NamespaceSnapshot):
+            source = ChosenMembers(source, self.places, self.refs)
+        if self.filter.sql is not None:
+            yield from scan_with_sql(
+                source, columns=columns, filter=self.filter.sql, fragment_ids=self.fragment_ids
+            )
+            return
+        request = ScanRequest(
+            columns=tuple(columns), predicate=self.filter.predicate, fragment_ids=self.fragment_ids
+        )
+        if isinstance(source, NamespaceSnapshot):
+            tasks = source.plan_scan(request).tasks
+        else:
+            tasks = plan_scan(source, request).tasks
+        number, count = self.part
+        for task in tasks[len(tasks) * number // count : len(tasks) * (number + 1) // count]:
+            yield from task.read()
+
+
+def plan_splits(
+    source: Source, ref: SourceRef, text: str | None, *, split_bytes: int, parallelism: int
+) -> list[tuple[Piece, ...]]:
+    """Return what each task reads, of what may have matching rows.
+
+    Parameters
+    ----------
+    ref
+        Names ``source`` in other processes.
+    text
+        An SQL expression that is true for the rows wanted.
+    split_bytes
+        The most that a task should read; less when there are few bytes for many workers.
+
+    Raises
+    ------
+    InvalidInputError, ColumnNotFoundError
+        The expression is wrong.
+    """
+    wanted = Filter.parse(text, source.arrow_schema)
+    if isinstance(source, NamespaceSnapshot):
+        items = list(_items_of_members(source, wanted, split_bytes))
+    else:
+        items = list(_items_of_table(source, wanted.predicate))
+    return _packed(items, ref, wanted, _target(items, split_bytes, parallelism))
+
+
+@dataclass(slots=True)
+class _Item:
+    """The least that is read by one task: a member, a fragment, or one of ``most_parts`` of a fragment."""
+
+    num_bytes: int
+    most_parts: int = 1
+    place: int | None = None
+    ref: ResolvedRef | None = None
+    fragment_id: int | None = None
+    part: tuple[int, int] = (0, 1)
+
+    def goes_with(self, other: _Item) -> bool:
+        """Whether one piece may have both."""
+        if self.part[1] > 1 or other.part[1] > 1:
+            return False
+        if self.fragment_id is None or other.fragment_id is None:
+            return self.fragment_id is other.fragment_id
+        return self.place == other.place
+
+
+def _items_of_table(
+    table: Table, predicate: Predicate | None, place: int | None = None, ref: ResolvedRef | None = None
+) -> Iterator[_Item]:
+    kept, fragments = kept_fragments(table, ScanRequest(columns=(), predicate=predicate)), table.fragments
+    rows, sizes = fragments.physical_rows[kept], fragments.file_bytes[kept]
+    for fragment_id, num_rows, size in zip(
+        fragments.ids[kept].tolist(), rows.tolist(), np.maximum(sizes, rows).tolist(), strict=True
+    ):
+        yield _Item(size + _OPENING_BYTES, max(1, num_rows // _MIN_PART_ROWS), place, ref, fragment_id)
+
+
+def _items_of_members(snapshot: NamespaceSnapshot, wanted: Filter, split_bytes: int) -> Iterator[_Item]:
+    hint = None if wanted.sql is None else pushed_condition(snapshot, wanted.sql)
+    kept = snapshot.kept(ScanRequest(predicate=wanted.predicate, hint=hint))
+    moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[kept.places]
+    tables = snapshot.open_members(kept.places)
+    rows = zip(kept.places.tolist(), kept.choices.tolist(), moves.tolist(), tables, strict=True)
+    for place, choice, is_moving, table in rows:
+        ref = ResolvedRef(table.branch, table.version) if is_moving else None
+        size = int(np.maximum(table.fragments.file_bytes, table.fragments.physical_rows).sum())
+        if size > split_bytes or (size > MIN_SPLIT_BYTES and len(tables) < _WAVES):
+            yield from _items_of_table(table, kept.residuals[choice], place, ref)
+        else:
+            yield _Item(size + _OPENING_BYTES, 1, place, ref)
+
+
+def _target(items: Sequence[_Item], split_bytes: int, parallelism: int) -> int:
+    total = sum(item.num_bytes for item in items)
+    return max(min(MIN_SPLIT_BYTES, split_bytes), min(split_bytes, -(-total // (_WAVES * parallelism))))
+
+
+def _packed(items: Sequence[_Item], ref: SourceRef, wanted: Filter, target: int) -> list[tuple[Piece, ...]]:
+    """Share items out to splits of about the same size, in their order."""
+    cut = [part for item in items for part in _cut(item, wanted, target)]
+    if not cut:
+        return []
+    sizes = np.array([item.num_bytes for item in cut], np.int64)
+    count = max(1, round(int(sizes.sum()) / target))
+    # an item goes where its middle is
+    numbers = (np.cumsum(sizes) - sizes / 2) * count // sizes.sum()
+    bounds = np.flatnonzero(np.diff(numbers, prepend=-1, append=count)).tolist()
+    return [tuple(_pieces(cut[start:stop], ref, wanted)) for start, stop in pairwise(bounds)]
+
+
+def _cut(item: _Item, wanted: Filter, target: int) -> Iterator[_Item]:
+    count = min(-(-item.num_bytes // target), item.most_parts)
+    if count == 1 or item.num_bytes <= _OVERSIZE * target or wanted.sql is not None:
+        yield item
+        return
+    for number in range(count):
+        yield _Item(item.num_bytes // count, 1, item.place, item.ref, item.fragment_id, (number, count))
+
+
+def _pieces(items: Sequence[_Item], ref: SourceRef, wanted: Filter) -> Iterator[Piece]:
+    run: list[_Item] = []
+    for item in items:
+        if run and not run[-1].goes_with(item):
+            yield _piece(run, ref, wanted)
+            run = []
+        run.append(item)
+    if run:
+        yield _piece(run, ref, wanted)
+
+
+def _piece(run: Sequence[_Item], ref: SourceRef, wanted: Filter) -> Piece:
+    first = run[0]
+    ids = None if first.fragment_id is None else tuple(item.fragment_id or 0 for item in run)
+    places = (
+        None if first.place is None else np.unique([item.place for item in run if item.place is not None])
+    )
+    refs = {item.place: item.ref for item in run if item.place is not None and item.ref is not None}
+    return Piece(ref, wanted, sum(item.num_bytes for item in run), places, refs, ids, first.part)

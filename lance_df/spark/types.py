@@ -1,0 +1,151 @@
+"""Columns of Lance as Spark has them: the nearest type that holds every value.
+
+Unsigned integers become the next wider signed ones, uint64 a decimal; dictionaries, views and fixed-size
+lists what they stand for. Times are cut to Spark's microseconds, downwards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SAME_VALUES: Final = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the schema of a DataFrame with these columns.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A column has a type that Spark has no place for.
+    """
+    fields = [
+        pa.field(field.name, _named(field.name, field.type), nullable=field.nullable) for field in schema
+    ]
+    return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return what batches must look like that Spark takes for rows of a schema."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a batch that a schema of `arrow_schema` names, in its types."""
+    columns = [_cast(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def to_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a batch of Spark that a stored schema names, in its types.
+
+    Raises
+    ------
+    InvalidInputError
+        A value does not fit its type, or is null where it must not be; a moment is to be stored as a time of
+        day and date without a zone, or the other way round.
+    """
+    columns = []
+    for field in schema:
+        column = batch.column(field.name)
+        if {_has_zone(column.type), _has_zone(field.type)} == {True, False}:
+            ours, theirs = (
+                ("TIMESTAMP", "TIMESTAMP_NTZ") if _has_zone(column.type) else ("TIMESTAMP_NTZ", "TIMESTAMP")
+            )
+            raise InvalidInputError(
+                f"column {field.name!r} is {ours}, and stored as {field.type}: cast it to {theirs} first, "
+                "so that Spark's time zone is used"
+            )
+        try:
+            columns.append(pc.cast(column, field.type))
+        except pa.ArrowException as err:
+            raise InvalidInputError(f"column {field.name!r}: {err}") from err
+        if column.null_count and not field.nullable:
+            raise InvalidInputError(f"column {field.name!r} must not be null, a row has null")
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _has_zone(data_type: pa.DataType) -> bool | None:
+    return data_type.tz is not None if pa.types.is_timestamp(data_type) else None
+
+
+def _named(name: str, data_type: pa.DataType) -> pa.DataType:
+    try:
+        return _spark_type(data_type)
+    except UnsupportedFeatureError as err:
+        raise UnsupportedFeatureError(
+            f"column {name!r}: {err}; name the columns to read with option('columns', …)"
+        ) from None
+
+
+def _spark_type(data_type: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if isinstance(data_type, pa.ExtensionType):
+        return _spark_type(data_type.storage_type)
+    if data_type in _SAME_VALUES:
+        return _SAME_VALUES[data_type]
+    if types.is_dictionary(data_type):
+        return _spark_type(data_type.value_type)
+    if types.is_fixed_size_binary(data_type):
+        return pa.binary()
+    if types.is_decimal(data_type):
+        if data_type.precision > 38 or not 0 <= data_type.scale <= data_type.precision:
+            raise UnsupportedFeatureError(f"Spark has no {data_type}")
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if types.is_timestamp(data_type):
+        return pa.timestamp("us", None if data_type.tz is None else "UTC")
+    if types.is_duration(data_type):
+        return pa.duration("us")
+    if types.is_time(data_type):
+        return pa.time64("ns")
+    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+        item = data_type.value_field
+        return pa.list_(item.with_type(_spark_type(item.type)))
+    if types.is_map(data_type):
+        return pa.map_(_spark_type(data_type.key_type), _spark_type(data_type.item_type))
+    if types.is_struct(data_type):
+        return pa.struct([field.with_type(_spark_type(field.type)) for field in _fields(data_type)])
+    if types.is_interval(data_type):
+        raise UnsupportedFeatureError(f"Spark has no {data_type}")
+    return data_type
+
+
+def _fields(data_type: pa.DataType) -> Sequence[pa.Field]:
+    return [data_type.field(number) for number in range(data_type.num_fields)]
+
+
+def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if column.type == data_type:
+        return column
+    if isinstance(column.type, pa.ExtensionType):
+        column = column.storage
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        # a cast cuts towards zero
+        column = pc.floor_temporal(column, unit="microsecond")
+    return pc.cast(column, data_type, safe=not _is_cut(column.type))
+
+
+def _is_cut(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_date64(data_type) or (types.is_duration(data_type) and data_type.unit == "ns")

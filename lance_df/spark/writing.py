@@ -1,0 +1,216 @@
+"""The writers of the data source: tasks write data files, the driver makes them visible in one commit."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from lance_df.errors import CommitStateUnknownError, DatasetNotFoundError, InvalidInputError, LanceError
+from lance_df.namespace.changes.staged import (
+    StagedPartitions,
+    discard_staged_partitions,
+    publish_staged_partitions,
+    stage_partitions,
+)
+from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.spark.opened import SourceRef
+from lance_df.spark.types import arrow_schema, to_stored
+from lance_df.storage import open_location
+from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.fragment_writer import FileLimits
+from lance_df.table.open import open_table
+from lance_df.table.write import StagedRows, WriteOptions, publish_staged, stage_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from lance_df.spark.options import SourceOptions
+    from lance_df.storage import Location
+    from lance_df.table.write import Mode
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task wrote."""
+
+    staged: StagedRows | StagedPartitions
+
+
+class LanceWriter(DataSourceArrowWriter):
+    """Writes one job. Sent to tasks, and back to the driver, which knows its tasks by ``job``."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+        self._options = options
+        self._schema = arrow_schema(schema)
+        self._overwrite = overwrite
+        self._job = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of a task into data files."""
+        return Written(self._stage(to_stored(batch, self._schema) for batch in iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make what all tasks wrote visible."""
+        # should this process die, or not learn what became of the commit, then abort() must keep the files
+        self._marker.touch()
+        try:
+            self._publish(_staged(messages))
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            self._marker.unlink(missing_ok=True)
+            raise
+        self._marker.unlink(missing_ok=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks wrote, unless it may be visible. Spark calls this after a failed commit, too."""
+        try:
+            self._marker.unlink()
+        except FileNotFoundError:
+            self._discard(_staged(messages))
+
+    def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows | StagedPartitions:
+        raise NotImplementedError
+
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+        raise NotImplementedError
+
+    def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+        raise NotImplementedError
+
+    @property
+    def _marker(self) -> Path:
+        # Spark calls commit() and abort() in processes of one machine
+        return Path(tempfile.gettempdir()) / f"lance_df-{self._job}.commit"
+
+    @property
+    def _location(self) -> Location:
+        return open_location(self._options.path, self._options.storage or None)
+
+    @property
+    def _limits(self) -> FileLimits:
+        return FileLimits(
+            max_rows=self._options.max_rows_per_file, max_bytes=self._options.max_bytes_per_file
+        )
+
+
+class TableWriter(LanceWriter):
+    """Writes a table, which need not exist."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite=overwrite)
+        if overwrite:
+            return
+        with suppress(DatasetNotFoundError):
+            table = open_table(options.path, storage_options=options.storage or None)
+            self._schema = _target(self._schema, table.arrow_schema, table.uri)
+
+    @property
+    def _mode(self) -> Mode:
+        return "overwrite" if self._overwrite else "append"
+
+    @property
+    def _write_options(self) -> WriteOptions:
+        return WriteOptions(limits=self._limits, data_storage_version=self._options.data_storage_version)
+
+    def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows:
+        return stage_rows(self._location, self._schema, rows, mode=self._mode, options=self._write_options)
+
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+        parts = [each for each in staged if isinstance(each, StagedRows)]
+        publish_staged(self._location, self._schema, parts, mode=self._mode, options=self._write_options)
+
+    def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+        discard_rows(self._location, staged)
+
+
+class NamespaceWriter(LanceWriter):
+    """Writes a partitioned namespace: every partition, or none."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite=overwrite)
+        snapshot = NamespaceSnapshot.open(self._location)
+        self._namespace = SourceRef.of(snapshot, options)
+        self._schema = _target(self._schema, snapshot.arrow_schema, snapshot.uri)
+
+    def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedPartitions:
+        snapshot = self._snapshot()
+        return stage_partitions(
+            snapshot.root, snapshot.manifest, self._schema, rows, self._job, limits=self._limits
+        )
+
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+        snapshot = self._snapshot()
+        publish_staged_partitions(
+            snapshot.root,
+            snapshot.manifest,
+            [each for each in staged if isinstance(each, StagedPartitions)],
+            overwrite=self._options.partition_overwrite if self._overwrite else None,
+        )
+
+    def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+        parts = [each for each in staged if isinstance(each, StagedPartitions)]
+        discard_staged_partitions(self._location, parts)
+
+    def _snapshot(self) -> NamespaceSnapshot:
+        source = self._namespace.open()
+        if not isinstance(source, NamespaceSnapshot):
+            raise TypeError("the writer of a namespace was given a table")
+        return source
+
+
+def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -> LanceWriter:
+    """Return the writer for what a path names, a new table by default.
+
+    Raises
+    ------
+    InvalidInputError
+        The columns do not fit, or options that are for reading.
+    """
+    for_reading = {
+        "version or tag": options.version,
+        "branch": options.branch,
+        "columns": options.columns,
+        "filter": options.filter,
+    }
+    wrong = [name for name, value in for_reading.items() if value is not None]
+    if wrong:
+        raise InvalidInputError(f"option {wrong[0]} is for reading")
+    location = open_location(options.path, options.storage or None)
+    kind = NamespaceWriter if holds_namespace(location) else TableWriter
+    return kind(options, schema, overwrite=overwrite)
+
+
+def discard_rows(table: Location, staged: Iterable[StagedRows | StagedPartitions]) -> None:
+    """Remove the data files of rows of a table that will not be committed, as far as the store lets us."""
+    for each in staged:
+        for fragment in each.fragments if isinstance(each, StagedRows) else ():
+            for file in fragment.files:
+                with suppress(LanceError):
+                    (table / DATA_DIR / file.path).remove()
+    with suppress(LanceError):
+        (table / DATA_DIR).remove_empty_folder()
+        table.remove_empty_folder()
+
+
+def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[StagedRows | StagedPartitions]:
+    return [message.staged for message in messages if isinstance(message, Written)]
+
+
+def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:
+    """Return the schema that rows get: the stored columns that the rows have."""
+    unknown = [name for name in schema.names if name not in stored.names]
+    if unknown:
+        raise InvalidInputError(f"{uri}: no column {unknown[0]!r}; there are {', '.join(stored.names)}")
+    missing = [each.name for each in stored if each.name not in schema.names and not each.nullable]
+    if missing:
+        raise InvalidInputError(f"{uri}: column {missing[0]!r} is missing, and must not be null")
+    return pa.schema([each for each in stored if each.name in schema.names])

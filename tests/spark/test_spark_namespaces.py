@@ -1,0 +1,147 @@
+"""Partitioned namespaces through the data source: routed by task, published by the driver at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df import partition
+from lance_df.errors import InvalidInputError, NotFoundError
+from lance_df.namespace.health.orphans import remove_orphans
+from lance_df.spark.failures import typed_errors
+from lance_df.storage import open_location
+
+COLUMNS = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("s", pa.string())])
+START = dt.datetime(2024, 1, 1)
+
+
+def rows(count: int, first: int = 0) -> pa.Table:
+    numbers = range(first, first + count)
+    return pa.table(
+        [
+            [START + dt.timedelta(hours=7 * i) for i in numbers],
+            list(numbers),
+            [None if i % 5 == 0 else f"s{i % 3}" for i in numbers],
+        ],
+        schema=COLUMNS,
+    )
+
+
+@pytest.fixture
+def root(tmp_path):
+    namespace = lance_df.PartitionedNamespace.create(
+        tmp_path / "ns", COLUMNS, [partition.month("ts"), partition.bucket("k", 2)]
+    )
+    namespace.append(rows(500))
+    return str(tmp_path / "ns")
+
+
+def frame(spark, table):
+    return spark.createDataFrame(table).selectExpr("CAST(ts AS TIMESTAMP_NTZ) AS ts", "k", "s")
+
+
+def opened(root):
+    return lance_df.PartitionedNamespace.open(root)
+
+
+def read(spark, root, **options):
+    return spark.read.format("lance_df").options(**options).load(root)
+
+
+def write(df, root, mode="append", **options):
+    df.write.format("lance_df").mode(mode).options(**options).save(root)
+
+
+def folders(root):
+    from pathlib import Path
+
+    return sorted(each.name for each in Path(root).iterdir())
+
+
+def test_a_namespace_is_read_like_a_table(spark, root):
+    assert read(spark, root).toArrow().sort_by("k") == rows(500)
+    found = read(spark, root, filter="ts < TIMESTAMP '2024-02-01' AND s = 's1'", columns="k")
+    wanted = opened(root).to_table(["k"], "ts < TIMESTAMP '2024-02-01' AND s = 's1'")
+    assert sorted(found.toArrow()["k"].to_pylist()) == sorted(wanted["k"].to_pylist())
+    later = read(spark, root, filter="date_part('month', ts) = 3 AND s IS NULL").count()
+    assert later == opened(root).count_rows("date_part('month', ts) = 3 AND s IS NULL") > 0
+
+
+def test_small_members_share_a_split(spark, root):
+    assert len(opened(root).partitions()) == 10
+    assert read(spark, root).rdd.getNumPartitions() == 1
+    cut = read(spark, root, splitBytes=1)
+    assert cut.rdd.getNumPartitions() >= 10
+    assert cut.toArrow().sort_by("k") == rows(500)
+
+
+def test_versions_of_namespaces(spark, root):
+    opened(root).append(rows(10, 500))
+    assert read(spark, root, version=2).count() == 500
+    assert read(spark, root).count() == 510
+    with pytest.raises(InvalidInputError, match="no branches"), typed_errors():
+        read(spark, root, tag="golden")
+
+
+def test_append_reaches_all_partitions_in_one_version(spark, root):
+    before = opened(root)
+    df = frame(spark, rows(700, 400)).repartition(3)
+    write(df, root)
+    after = opened(root)
+    assert after.version == before.version + 1
+    assert after.count_rows() == 1200
+    assert after.at(before.version).to_table().sort_by("k") == rows(500)
+    assert len(after.partitions()) == 22
+    assert lance_df.verify(root).is_sound
+    assert sorted(after.to_table()["k"].to_pylist()) == sorted([*range(500), *range(400, 1100)])
+
+
+def test_new_partitions_have_one_folder_each_whoever_writes_them(spark, tmp_path):
+    lance_df.PartitionedNamespace.create(tmp_path / "ns", COLUMNS, [partition.month("ts")])
+    write(frame(spark, rows(500)).repartition(4), str(tmp_path / "ns"))
+    assert len(folders(tmp_path / "ns")) == 1 + 5
+    assert not remove_orphans(open_location(tmp_path / "ns"), older_than=dt.timedelta(0), dry_run=True)
+    assert opened(tmp_path / "ns").to_table().sort_by("k") == rows(500)
+
+
+def test_overwrite_replaces_all_or_the_partitions_that_occur(spark, root):
+    january = frame(spark, rows(3))
+    write(january, root, "overwrite", partitionOverwriteMode="dynamic")
+    left = [k for k in range(500) if START + dt.timedelta(hours=7 * k) >= dt.datetime(2024, 2, 1)]
+    buckets = opened(root).to_table(filter="k < 3")
+    assert sorted(buckets["k"].to_pylist()) == [0, 1, 2]
+    assert set(left) <= set(opened(root).to_table()["k"].to_pylist())
+    write(january, root, "overwrite")
+    assert opened(root).to_table().sort_by("k") == rows(3)
+    write(january.where("k < 0"), root, "overwrite")
+    assert opened(root).count_rows() == 0
+
+
+def test_pipeline_append_makes_the_namespace(spark, tmp_path):
+    df = frame(spark, rows(500)).repartition(4)
+    lance_df.spark.append(df, tmp_path / "ns", partition_by=["month(ts)"], sort_by=["k"])
+    namespace = opened(tmp_path / "ns")
+    assert namespace.to_table().sort_by("k") == rows(500)
+    for name in namespace.partitions()["location"].to_pylist():
+        member = lance_df.dataset(tmp_path / "ns" / name)
+        assert len(member.get_fragments()) == 1
+        numbers = member.to_table()["k"].to_pylist()
+        assert numbers == sorted(numbers)
+    with pytest.raises(NotFoundError):
+        lance_df.spark.append(df, tmp_path / "none")
+
+
+def test_rows_that_do_not_fit_change_nothing(spark, root):
+    before = folders(root)
+    bad = spark.sql("SELECT TIMESTAMP_NTZ '2030-01-01' AS ts, 1L AS k, 'x' AS s, 1 AS more")
+    with pytest.raises(InvalidInputError, match="more"):
+        lance_df.spark.append(bad, root)
+    with pytest.raises(InvalidInputError, match="TIMESTAMP_NTZ"):
+        lance_df.spark.append(spark.createDataFrame(rows(3)), root)
+    with pytest.raises(InvalidInputError, match="'k'"):
+        lance_df.spark.append(spark.sql("SELECT TIMESTAMP_NTZ '2030-01-01' AS ts, 'z' AS k, 'x' AS s"), root)
+    assert opened(root).count_rows() == 500
+    assert folders(root) == before
