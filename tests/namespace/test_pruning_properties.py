@@ -193,7 +193,9 @@ def partitions_of(table, spec, schema):
     places = {code: [at for at, other in enumerate(codes) if other == code] for code in codes}
     members = rows.take([each[0] for each in places.values()])
     names = pa.array([f"v1$x{number}$dataset" for number in range(len(places))])
-    manifest = FakeManifest(members.append_column("object_id", names), PartitionSpecs((spec,)))
+    pinned = pa.array([1] * len(members), pa.uint64())
+    members = members.append_column("object_id", names).append_column("read_version", pinned)
+    manifest = FakeManifest(members, PartitionSpecs((spec,)))
     manifest.schema = schema
     return manifest, [table.take(each) for each in places.values()]
 
