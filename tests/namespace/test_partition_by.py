@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
+import lance_df
 from lance_df import partition
-from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_by import parse_partition_by, resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
@@ -118,3 +119,17 @@ def test_declared_types():
     )
     with pytest.raises(InvalidInputError, match="not the declared string"):
         resolved(partition.expression("col0 % 7", ["id"], result_type=pa.string()))
+
+
+def test_specs_too_deep_for_names_of_folders_are_refused_when_they_are_made(tmp_path):
+    names = [f"c{number}" for number in range(14)]
+    rows = pa.table({name: [1, 2] for name in names})
+    with pytest.raises(UnsupportedFeatureError, match="14 fields makes folders with names of 257 characters"):
+        lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, names)
+    assert not (tmp_path / "n").exists()
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", rows.schema, names[:13])
+    made.append(rows)
+    assert made.to_table(filter="c12 = 2")["c0"].to_pylist() == [2]
+    with pytest.raises(UnsupportedFeatureError, match="14 fields"):
+        made.update_partition_spec(names)
+    assert len(made.specs) == 1

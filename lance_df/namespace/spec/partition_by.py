@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_df.compute.evaluator import evaluator
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, partition_names, table_folder
 from lance_df.namespace.spec.expression_demands import checked_result_type
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpecs
@@ -17,6 +18,8 @@ from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind
 
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _NOT_IN_NAMES = re.compile(r"\W+")
+# of most file systems, in bytes; the names are ASCII
+_MAX_FOLDER_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +108,31 @@ class PartitionBy:
 def resolve_all(
     wanted: Sequence[PartitionBy | str], schema: NamespaceSchema, specs: PartitionSpecs | None = None
 ) -> tuple[PartitionField, ...]:
-    """Return the fields of a spec version; texts are read by `parse_partition_by`."""
+    """Return the fields of a spec version; texts are read by `parse_partition_by`.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        There are so many that names of folders would be too long.
+    """
     fields: list[PartitionField] = []
     for each in wanted:
         partition_by = parse_partition_by(each) if isinstance(each, str) else each
         if not isinstance(partition_by, PartitionBy):
             raise InvalidInputError(f"a partition field is expected, such as year('ts'); got {each!r:.100}")
         fields.append(partition_by.resolved(schema, specs, [field.field_id for field in fields]))
+    _check_depth(len(fields), 1 if specs is None else specs.current.id + 1)
     return tuple(fields)
+
+
+def _check_depth(num_fields: int, spec_id: int) -> None:
+    """Check that file systems take the names of members' folders: each level of a spec adds to them."""
+    folder = table_folder(SEPARATOR.join([f"v{spec_id}", *partition_names(num_fields), MEMBER_NAME]))
+    if len(folder) > _MAX_FOLDER_NAME:
+        raise UnsupportedFeatureError(
+            f"a spec of {num_fields} fields makes folders with names of {len(folder)} characters; file "
+            f"systems take {_MAX_FOLDER_NAME}. An expression of several columns can stand for several fields"
+        )
 
 
 def parse_partition_by(text: str) -> PartitionBy:
