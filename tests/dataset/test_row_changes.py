@@ -348,3 +348,15 @@ def test_plans_and_transactions(path: str):
     committed = lance_df.LanceDataset.commit(path, pickle.loads(pickle.dumps(transaction)))
     assert ids(path) == list(range(3001))
     assert committed.version == 2
+
+
+def test_rows_that_only_tell_what_to_delete_may_have_other_columns(tmp_path: Path) -> None:
+    source = pa.table({"id": [0, 1], "note": ["x", "y"]})
+    for library in (lance, lance_df):
+        path = str(tmp_path / library.__name__)
+        library.write_dataset(pa.table({"id": range(5)}), path)
+        library.dataset(path).merge_insert("id").when_not_matched_by_source_delete("id > 3").execute(source)
+        library.dataset(path).merge_insert("id").when_matched_delete().execute(source)
+        assert library.dataset(path).to_table()["id"].to_pylist() == [2, 3]
+    with pytest.raises(InvalidInputError, match="note"):
+        lance_df.dataset(path).merge_insert("id").when_matched_update_all().execute(source)

@@ -170,7 +170,7 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
     UnsupportedFeatureError
         Keys that are maps, or columns that cannot be written.
     """
-    source = Source.of(rows, table.schema)
+    source = Source.of(_needed(rows, clauses), table.schema)
     if clauses.insert:
         check_insertable(source, table.schema)
     keys = _keys(source, clauses.on)
@@ -204,6 +204,14 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
         )
         num_deleted = removal.num_rows - len(updated)
         yield Change(operation, MergeStatistics(len(inserted), len(updated), num_deleted))
+
+
+def _needed(rows: pa.Table, clauses: MergeClauses) -> pa.Table:
+    """Leave out columns that no clause reads: the table need not have them when nothing is written."""
+    if clauses.insert or clauses.when_matched is WhenMatched.UPDATE:
+        return rows
+    read = {*clauses.on, *(() if clauses.condition is None else clauses.condition.source_columns)}
+    return rows.select([name for name in rows.schema.names if name in read])
 
 
 def _keys(source: Source, on: tuple[str, ...]) -> list[pa.Array]:
