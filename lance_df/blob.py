@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
+from lance_df.format.schema import BLOB_EXTENSION
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
     from lance_df.storage import ByteSource
     from lance_df.table.blobs import BlobPlace
 
-__all__ = ["Blob", "BlobFile", "blob_array", "blob_field"]
+__all__ = ["Blob", "BlobArray", "BlobFile", "BlobType", "blob_array", "blob_field"]
 
 _STORAGE = pa.struct(
     [
@@ -74,7 +75,40 @@ class Blob:
         return cls(data=b"")
 
 
-def blob_array(values: Sequence[Any]) -> pa.StructArray:
+class BlobType(pa.ExtensionType):  # type: ignore[misc]
+    """The Arrow type of blobs that are written: bytes, or references to some.
+
+    It is not registered with pyarrow, where pylance's of the same name may be; what goes through Arrow's C
+    interface comes out as that, or as structs whose field says what they are.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_STORAGE, BLOB_EXTENSION.decode())
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Self:
+        return cls()
+
+    def __arrow_ext_class__(self) -> type[BlobArray]:
+        return BlobArray
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlobType, ()
+
+
+class BlobArray(pa.ExtensionArray):  # type: ignore[misc]
+    """Blobs that are written. Made by `blob_array`."""
+
+    @classmethod
+    def from_pylist(cls, values: Sequence[Any]) -> BlobArray:
+        """Return `blob_array` of these values."""
+        return blob_array(values)
+
+
+def blob_array(values: Sequence[Any]) -> BlobArray:
     """Return values for a :func:`blob_field`: bytes, URIs as text, `Blob`, or None.
 
     Raises
@@ -82,7 +116,9 @@ def blob_array(values: Sequence[Any]) -> pa.StructArray:
     InvalidInputError
         A value is none of these.
     """
-    return pa.array([_as_struct(value) for value in values], _STORAGE)
+    storage = pa.array([_as_struct(value) for value in values], _STORAGE)
+    array: BlobArray = pa.ExtensionArray.from_storage(BlobType(), storage)
+    return array
 
 
 def _as_struct(value: object) -> dict[str, object] | None:
@@ -111,14 +147,14 @@ def blob_field(
     ----------
     inline_size_threshold, dedicated_size_threshold, pack_file_size_threshold
         Up to which size blobs lie in the data file, from which on in files of their own, and how large the
-        files for those between get. Recorded for writers that keep blobs apart.
+        files for those between get; by default 64 KiB, 4 MiB and 1 GiB. They stay with the column.
 
     Raises
     ------
     InvalidInputError
         A threshold is no integer, or too small.
     """
-    metadata = {b"ARROW:extension:name": b"lance.blob.v2", b"ARROW:extension:metadata": b""}
+    metadata = {}
     given = (inline_size_threshold, dedicated_size_threshold, pack_file_size_threshold)
     for (argument, key), value in zip(_THRESHOLDS.items(), given, strict=True):
         if value is None:
@@ -127,7 +163,7 @@ def blob_field(
         if type(value) is not int or value < least:
             raise InvalidInputError(f"{argument} is {value!r:.60}, expected an integer from {least} on")
         metadata[key.encode()] = str(value).encode()
-    return pa.field(name, _STORAGE, nullable, metadata)
+    return pa.field(name, BlobType(), nullable, metadata or None)
 
 
 class BlobFile(io.RawIOBase):

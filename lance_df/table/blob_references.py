@@ -71,10 +71,10 @@ class BlobReferences:
                 f"blob_pack_file_size_threshold is {self.pack_bytes!r:.60}, expected a number from 1 on"
             )
 
-    def places(self, data_file: Location, schema: Schema, unsynced: Unsynced | None) -> BlobPlaces | None:
-        """Return where a new data file gets blobs from, and puts them; None if there are none in it."""
+    def places(self, data_file: Location, unsynced: Unsynced | None) -> BlobPlaces | None:
+        """Return where a new data file gets blobs from, and puts them; None for one that can have none."""
         folder = sidecar_folder(data_file)
-        if folder is None or not any(map(has_blobs, schema.fields)):
+        if folder is None:
             return None
         return BlobPlaces(Sidecars(folder, unsynced=unsynced), self._open, self.pack_bytes)
 

@@ -195,7 +195,9 @@ class _FragmentWriter:
             if self._open is None:
                 self._open = self._begin_file()
             room = self._max_rows - self._open.num_rows
-            arrays = self._references.resolve(conform(batch.slice(0, room), self._schema), self._schema)
+            arrays = conform(batch.slice(0, room), self._schema)
+            if self._has_blobs:
+                arrays = self._references.resolve(arrays, self._schema)
             self._open.write_batch(arrays)
             if self._zone_maps is not None:
                 self._zone_maps.add(arrays)
@@ -235,7 +237,7 @@ class _FragmentWriter:
             page_bytes=self._limits.page_bytes(len(self._schema.fields)),
             rows_per_group=self._limits.rows_per_group,
             dictionaries=self._dictionaries,
-            blob_places=self._references.places(file, self._schema, self._unsynced),
+            blob_places=self._references.places(file, self._unsynced) if self._has_blobs else None,
         )
 
     def _finish_file(self) -> None:

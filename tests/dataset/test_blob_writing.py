@@ -1,6 +1,7 @@
 """Blobs of 2.2 tables lie where pylance puts them, through every change, and both read them back."""
 
 import datetime as dt
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.blob import BlobArray, BlobType, blob_array, blob_field
 from lance_df.errors import (
     CorruptDataError,
     InvalidInputError,
@@ -446,3 +448,19 @@ def test_memory_is_bounded_while_blobs_are_moved(tmp_path: Path) -> None:
         pa.set_memory_pool(usual)
     assert 0 < pool.max_memory() < 2 * len(large)
     assert _values(uri)[11] == large
+
+
+def test_arrays_of_blobs_need_no_schema(tmp_path: Path) -> None:
+    array = blob_array([b"x", None, b"y" * 70_000])
+    assert isinstance(array, BlobArray)
+    assert array.type == blob_field("b").type == BlobType()
+    assert BlobArray.from_pylist([b"x"]).storage.to_pylist()[0]["data"] == b"x"
+    rows = pickle.loads(pickle.dumps(pa.table({"b": array})))
+    for module in (lance, lance_df):
+        uri = str(tmp_path / module.__name__)
+        module.write_dataset(rows, uri, data_storage_version="2.2")
+        module.write_dataset(pa.table({"b": lance.blob_array([b"z"])}), uri, mode="append")
+        stream = pa.RecordBatchReader.from_stream(rows)
+        module.write_dataset(stream, uri, mode="append")
+        assert _values(uri) == [b"x", None, b"y" * 70_000, b"z", b"x", None, b"y" * 70_000]
+        assert _placed(uri)[0][2]["kind"] == 1
