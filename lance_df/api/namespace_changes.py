@@ -48,15 +48,15 @@ class NamespaceTransaction(ColumnMethods):
     def __init__(self, stages: Stages) -> None:
         self._stages: Stages | None = stages
 
-    def append(self, data: Any) -> None:
+    def append(self, data: Any, *, statistics: bool | None = None) -> None:
         """Add rows; see `PartitionedNamespace.append`."""
         schema, batches = to_batches(data, None)
-        self._open().rows.append(schema, batches)
+        self._open().rows.append(schema, batches, statistics=statistics)
 
-    def overwrite_partitions(self, data: Any) -> None:
+    def overwrite_partitions(self, data: Any, *, statistics: bool | None = None) -> None:
         """Replace partitions; see `PartitionedNamespace.overwrite_partitions`."""
         schema, batches = to_batches(data, None)
-        self._open().rows.overwrite_partitions(schema, batches)
+        self._open().rows.overwrite_partitions(schema, batches, statistics=statistics)
 
     def delete(self, predicate: str) -> None:
         """Delete rows, those that this transaction has added too; see `PartitionedNamespace.delete`."""
@@ -161,13 +161,16 @@ class NamespaceChanges:
                 transaction._end()
             self._table = snapshot.of(stages.publish(rebase=rebase))
 
-    def append(self, data: Any) -> None:
+    def append(self, data: Any, *, statistics: bool | None = None) -> None:
         """Add rows, to all partitions at once or to none.
 
         Parameters
         ----------
         data
             As for `lance_df.write_dataset`. Columns that may be null may be missing.
+        statistics
+            Whether to build zone map indices (smallest and largest value of every 8192 rows) for every column
+            of a suitable type. By default for partitions that get more than 8192 rows.
 
         Raises
         ------
@@ -179,9 +182,9 @@ class NamespaceChanges:
             It is not known whether the rows were added.
         """
         with self.transaction() as transaction:
-            transaction.append(data)
+            transaction.append(data, statistics=statistics)
 
-    def overwrite_partitions(self, data: Any) -> None:
+    def overwrite_partitions(self, data: Any, *, statistics: bool | None = None) -> None:
         """Replace the partitions that occur in some rows with these rows; the others stay.
 
         A partition is what has the same values of the current spec: rows that earlier versions of the spec
@@ -193,7 +196,7 @@ class NamespaceChanges:
             See `append`.
         """
         with self.transaction() as transaction:
-            transaction.overwrite_partitions(data)
+            transaction.overwrite_partitions(data, statistics=statistics)
 
     def delete(self, predicate: str) -> DeleteResult:
         """Delete the rows for which an SQL expression is true, in all partitions at once or in none.

@@ -26,7 +26,7 @@ from lance_df.table.table import Shared, Table, open_ref
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import Operation
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
+    from lance_df.table.zone_map_writer import ZoneMaps
 
 FILE_VERSION: Final = "2.2"
 # Nobody else's commit may come between.
@@ -94,7 +95,11 @@ def check_columns(schema: NamespaceSchema, table: Table) -> None:
 
 
 def create_member(
-    location: Location, schema: Schema, fragments: tuple[Fragment, ...], unsynced: Unsynced
+    location: Location,
+    schema: Schema,
+    fragments: tuple[Fragment, ...],
+    unsynced: Unsynced,
+    zone_maps: Sequence[ZoneMaps] = (),
 ) -> int:
     """Make the table of a new partition, in a folder that no other writer knows, and return its version.
 
@@ -102,6 +107,8 @@ def create_member(
     ----------
     unsynced
         Takes note of local files, which are not durable yet.
+    zone_maps
+        Of some of the fragments.
 
     Raises
     ------
@@ -115,7 +122,12 @@ def create_member(
         state.manifest, timestamp_ns=time.time_ns(), writer_version=library_version()
     )
     file = location / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
-    data, _ = make_manifest_file(file.uri, TableState(manifest, state.indices), transaction.serialize())
+    indices = [
+        index
+        for each in zone_maps
+        for index in each.builder.write(location, manifest, each.fragments, unsynced)
+    ]
+    data, _ = make_manifest_file(file.uri, TableState(manifest, tuple(indices)), transaction.serialize())
     if location.is_local:
         is_ours = unsynced.create(file, data)
     else:

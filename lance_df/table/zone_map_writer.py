@@ -6,6 +6,7 @@ They are committed after the rows, in a version of their own: without them the t
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,14 +29,15 @@ from lance_df.table.maintenance.zone_map_files import (
 from lance_df.table.maintenance.zones import ZoneCollector, has_bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import pyarrow as pa
 
     from lance_df.format.fragments import Fragment
-    from lance_df.format.manifest import IndexMetadata
+    from lance_df.format.manifest import IndexMetadata, Manifest
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import Location
+    from lance_df.storage.unsynced import Unsynced
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
@@ -47,13 +49,19 @@ _ATTEMPTS = 5
 
 
 class ZoneMapBuilder:
-    """Collects the bounds of all suitable top-level columns of new fragments."""
+    """Collects the bounds of all suitable top-level columns of new fragments, but some of them.
 
-    def __init__(self, schema: Schema) -> None:
+    Parameters
+    ----------
+    without
+        Ids of the columns to leave out.
+    """
+
+    def __init__(self, schema: Schema, *, without: Collection[int] = ()) -> None:
         self._columns = {
             position: ZoneCollector(field, max_bound_bytes=_MAX_BOUND_BYTES)
             for position, field in enumerate(schema.fields)
-            if has_bounds(field)
+            if has_bounds(field) and field.id not in without
         }
         self._fragment = 0
         self._num_rows = 0
@@ -70,6 +78,8 @@ class ZoneMapBuilder:
 
     def end_fragment(self) -> None:
         """Say that the rows that follow belong to the next fragment."""
+        for column in self._columns.values():
+            column.end_fragment()
         self._fragment += 1
         self._num_rows = 0
 
@@ -80,6 +90,8 @@ class ZoneMapBuilder:
         fragments: Sequence[Fragment],
         external_store: ExternalManifestStore | None = None,
         options: CommitOptions | None = None,
+        *,
+        attempts: int = _ATTEMPTS,
     ) -> ManifestFile:
         """Write an index segment for each column and publish them in one new version.
 
@@ -91,6 +103,8 @@ class ZoneMapBuilder:
             The version that has the fragments.
         fragments
             As they were written, without ids.
+        attempts
+            How often to begin anew on what others have committed.
 
         Returns
         -------
@@ -102,14 +116,35 @@ class ZoneMapBuilder:
             The indices could not be written or committed; what was written of them is removed.
         """
         latest = made
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(attempts):
             try:
                 return self._commit(table, latest, fragments, external_store, options)
             except RetryableConflictError:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == attempts - 1:
                     raise
                 latest = History(table, external_store).open_latest()
         return made
+
+    def write(
+        self, table: Location, manifest: Manifest, fragments: Sequence[Fragment], unsynced: Unsynced
+    ) -> tuple[IndexMetadata, ...]:
+        """Write an index segment for each column, for a new table that is about to be made.
+
+        Parameters
+        ----------
+        manifest
+            Of the table, with the ids of the fragments.
+        unsynced
+            Takes note of the files, which are not durable yet.
+        """
+        places = {file.path: each for each in manifest.fragments for file in each.files}
+        committed = [places.get(fragment.files[0].path) for fragment in fragments]
+        entries = ((column.field, _data(column, fragments, committed)) for column in self._columns.values())
+        return tuple(
+            write_zone_map(table, manifest, field, data, name=_default_name(field), unsynced=unsynced)
+            for field, data in entries
+            if data is not None
+        )
 
     def _commit(
         self,
@@ -150,6 +185,14 @@ class ZoneMapBuilder:
             raise
 
 
+@dataclass(frozen=True, slots=True)
+class ZoneMaps:
+    """What is known of rows that were written together, and their fragments, without ids."""
+
+    builder: ZoneMapBuilder
+    fragments: tuple[Fragment, ...]
+
+
 def _data(
     column: ZoneCollector, written: Sequence[Fragment], committed: Sequence[Fragment | None]
 ) -> ZoneMapData | None:
@@ -169,8 +212,12 @@ def _index_name(field: Field, existing: Sequence[IndexMetadata]) -> str | None:
     for index in existing:
         if index.kind == KIND and index.fields == (field.id,):
             return index.name
-    name = f"{field.name}_zonemap"
+    name = _default_name(field)
     return None if any(index.name == name for index in existing) else name
+
+
+def _default_name(field: Field) -> str:
+    return f"{field.name}_zonemap"
 
 
 def _to_join(

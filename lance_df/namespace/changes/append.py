@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from lance_df.errors import LanceError
 from lance_df.format.operations import Append, Overwrite
 from lance_df.namespace.changes.publish import map_commits
-from lance_df.namespace.member import commit_to_member, create_member
+from lance_df.namespace.member import MEMBER_COMMIT, commits_to_member, create_member
 from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.commit.loop import commit_change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
+    from lance_df.table.table import Table
 
 
 class NewRows:
@@ -79,9 +81,20 @@ class NewRows:
     def _version_with(self, partition: WrittenPartition, member: DraftMember) -> int:
         fragments = tuple(partition.fragments)
         if not member.version:
-            return create_member(member.folder, self._columns, fragments, self._unsynced)
+            return create_member(member.folder, self._columns, fragments, self._unsynced, partition.zone_maps)
         operation = Overwrite(fragments, self._columns) if self._replaces else Append(fragments)
-        return commit_to_member(member.folder, member.version, operation)
+
+        def commit(base: Table) -> Table:
+            made = commit_change(base, operation, options=MEMBER_COMMIT)
+            for each in partition.zone_maps:
+                made = made.followed_by(
+                    each.builder.commit(
+                        made.location, made.manifest_file, each.fragments, options=MEMBER_COMMIT, attempts=1
+                    )
+                )
+            return made
+
+        return commits_to_member(member.folder, member.version, commit)
 
     def _move_files(self, partition: WrittenPartition, folder: Location) -> None:
         """Take data files along to the table that somebody else made for the same values meanwhile."""

@@ -88,21 +88,30 @@ class PendingChanges:
     ) -> None:
         self._files.__exit__(kind, error, trace)
 
-    def append(self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    def append(
+        self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, statistics: bool | None = None
+    ) -> None:
         """Add rows.
+
+        Parameters
+        ----------
+        statistics
+            Whether to build zone maps; see `PartitionWriter`.
 
         Raises
         ------
         InvalidInputError
             Rows that do not fit the schema, or for which a partition expression fails.
         """
-        self.add(self._written(data_schema, batches))
+        self.add(self._written(data_schema, batches, statistics))
 
     def add(self, written: Sequence[WrittenPartition]) -> None:
         """Add rows that are in data files already, which stay there whatever happens."""
         self._add(written, replaces=False)
 
-    def overwrite_partitions(self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    def overwrite_partitions(
+        self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, statistics: bool | None = None
+    ) -> None:
         """Replace the partitions that rows belong to, by the current spec, with these rows.
 
         Members of other spec versions lose the rows that belong to one of these partitions.
@@ -112,7 +121,7 @@ class PendingChanges:
         InvalidInputError
             As for `append`.
         """
-        self.replace_partitions(self._written(data_schema, batches))
+        self.replace_partitions(self._written(data_schema, batches, statistics))
 
     def replace_partitions(self, written: Sequence[WrittenPartition]) -> None:
         """Replace partitions by rows that are in data files already; see `overwrite_partitions`."""
@@ -216,10 +225,18 @@ class PendingChanges:
         return PartitionIndex(self._root, self._manifest, self._spec)
 
     def _written(
-        self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+        self,
+        data_schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        statistics: bool | None = None,
     ) -> Sequence[WrittenPartition]:
         writer = PartitionWriter(
-            self._spec, self._manifest.schema, data_schema, self._index.place, self._unsynced
+            self._spec,
+            self._manifest.schema,
+            data_schema,
+            self._index.place,
+            self._unsynced,
+            statistics=statistics,
         )
         self._writers.append(self._files.enter_context(writer))
         return writer.write(batches)

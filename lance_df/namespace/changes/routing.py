@@ -14,9 +14,12 @@ from lance_df.errors import LanceError
 from lance_df.namespace.keys import group_rows, value_keys
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.spec.partition_values import partition_values
+from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.fragment_writer import FileLimits, fragments_written
+from lance_df.table.maintenance.zones import ROWS_PER_ZONE
+from lance_df.table.zone_map_writer import ZoneMapBuilder, ZoneMaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +51,8 @@ class WrittenPartition:
         One row: the partition values, by name of the column in ``__manifest``.
     place
         Where its table is, or will be.
+    zone_maps
+        Of those fragments that are large enough.
     made
         The published version that a version with these rows stands on (0 for a new table), and that version.
     """
@@ -58,6 +63,7 @@ class WrittenPartition:
     fragments: list[Fragment] = field(default_factory=list)
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     num_waiting: int = 0
+    zone_maps: list[ZoneMaps] = field(default_factory=list)
     made: tuple[int, int] | None = None
 
 
@@ -78,6 +84,8 @@ class PartitionWriter:
         Rows of all partitions that may wait to be written.
     limits
         When to start the next data file of a partition.
+    statistics
+        Whether to collect zone maps; by default of partitions whose rows make more than one zone.
     """
 
     def __init__(
@@ -90,6 +98,7 @@ class PartitionWriter:
         *,
         buffer_bytes: int = BUFFER_BYTES,
         limits: FileLimits = _LIMITS,
+        statistics: bool | None = None,
     ) -> None:
         self._spec = spec
         self._schema = schema
@@ -99,6 +108,14 @@ class PartitionWriter:
         self._unsynced = unsynced
         self._buffer_bytes = buffer_bytes
         self._limits = limits
+        # a zone map of one zone tells no more than it takes to read the rows
+        self._least_rows = {None: ROWS_PER_ZONE + 1, True: 1, False: None}[statistics]
+        self._constant = frozenset(
+            field_id
+            for each in spec.fields
+            if each.transform is not None and each.transform.kind is TransformKind.IDENTITY
+            for field_id in each.source_ids
+        )
         self._unrouted: list[pa.RecordBatch] = []
         self._unrouted_bytes = 0
         self._waiting_bytes = 0
@@ -185,6 +202,8 @@ class PartitionWriter:
         if not partition.waiting:
             return
         self._waiting_rows -= partition.num_waiting
+        is_large = self._least_rows is not None and partition.num_waiting >= self._least_rows
+        zone_maps = ZoneMapBuilder(self._columns, without=self._constant) if is_large else None
         batches, partition.waiting, partition.num_waiting = partition.waiting, [], 0
         with fragments_written(
             partition.place.folder,
@@ -192,9 +211,12 @@ class PartitionWriter:
             batches,
             version=FILE_VERSION,
             limits=self._limits,
+            zone_maps=zone_maps,
             unsynced=self._unsynced,
         ) as fragments:
             partition.fragments += fragments
+        if zone_maps is not None:
+            partition.zone_maps.append(ZoneMaps(zone_maps, fragments))
 
     def _remove(self) -> None:
         """Remove all files, and the folders that were made for them, as far as the store lets us."""

@@ -92,6 +92,8 @@ def stage_partitions(
         unsynced,
         buffer_bytes=buffer_bytes,
         limits=limits or FileLimits(),
+        # their bounds would have to travel to the process that publishes
+        statistics=False,
     ) as writer:
         written = writer.write(batches)
         unsynced.sync()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lance_df.format.manifest import Manifest
     from lance_df.format.schema import Field
     from lance_df.storage import Location
+    from lance_df.storage.unsynced import Unsynced
 
 DETAILS_URL = "/lance.table.ZoneMapIndexDetails"
 KIND = "zonemapindexdetails"
@@ -46,7 +47,13 @@ class ZoneMapData:
 
 
 def write_zone_map(
-    table: Location, manifest: Manifest, field: Field, data: ZoneMapData, *, name: str
+    table: Location,
+    manifest: Manifest,
+    field: Field,
+    data: ZoneMapData,
+    *,
+    name: str,
+    unsynced: Unsynced | None = None,
 ) -> IndexMetadata:
     """Write a zone map, and return its entry for a manifest.
 
@@ -54,9 +61,11 @@ def write_zone_map(
     ----------
     manifest
         The version that the zones were computed from.
+    unsynced
+        Takes note of the file, which then is not durable yet.
     """
     index_id = uuid.uuid4()
-    sink = ByteSink(table / INDICES_DIR / str(index_id) / _FILE)
+    sink = ByteSink(table / INDICES_DIR / str(index_id) / _FILE, unsynced=unsynced)
     # as pylance, which has no index files of 0.1
     version = "2.0" if manifest.data_format in (None, "0.1") else manifest.data_format
     writer = FileWriter(sink, schema_from_arrow(data.zones.schema), version=version)

@@ -108,6 +108,10 @@ class ZoneCollector:
         }
         return pa.RecordBatch.from_arrays([*bounds, *counts.values()], schema=zone_schema(data_type))
 
+    def end_fragment(self) -> None:
+        """Say that the fragment has no more rows; what was shown of it is not needed any more."""
+        self._close_zone()
+
     def _close_zone(self) -> None:
         if not self._num_values or not self.is_worthwhile:
             return
