@@ -75,7 +75,7 @@ def protos() -> None:
 
 
 def tests() -> None:
-    run(ensure(MAIN, "-e", ".[test]"), "-m", "pytest", "-q", "-n", "2")
+    run(ensure(MAIN, "-e", ".[test]"), "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup")
 
 
 def engines() -> None:

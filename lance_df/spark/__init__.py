@@ -6,7 +6,7 @@
     df.write.format("lance_df").mode("append").save("./flights.lance")
     lance_df.spark.append(df, "./events", partition_by=["year(ts)"])
 
-Needs ``pip install 'lance_df[spark]'`` and Java 17, here and on every executor.
+Needs ``pip install "lance_df[spark]"`` and Java 17, here and on every executor.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lance_df.spark.appending import append
+    from lance_df.spark.failures import typed_errors
     from lance_df.spark.session import read, register
 
-__all__ = ["append", "read", "register"]
+__all__ = ["append", "read", "register", "typed_errors"]
 
 _HOMES = {
     "append": "lance_df.spark.appending",
     "read": "lance_df.spark.session",
     "register": "lance_df.spark.session",
+    "typed_errors": "lance_df.spark.failures",
 }
 
 

@@ -20,6 +20,7 @@ from lance_df.spark.opened import SourceRef
 from lance_df.spark.session import register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import arrow_schema, to_stored
+from lance_df.spark.writing import run_mark
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def append(
     sort_by: Sequence[str] = (),
     max_rows_per_file: int | None = None,
     max_bytes_per_file: int | None = None,
+    run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Append the rows of a DataFrame to a partitioned namespace: to all partitions at once, or to none.
@@ -59,6 +61,8 @@ def append(
         Columns by which rows are sorted within a file, for better statistics.
     max_rows_per_file, max_bytes_per_file
         When a task starts the next data file of a partition.
+    run_id
+        Names the rows: when rows of this name were appended before, nothing is added, however long ago.
     storage_options
         For the fsspec filesystem.
 
@@ -81,8 +85,10 @@ def append(
                 raise
     snapshot = NamespaceSnapshot.open(location)
     options = write_options(
-        storage_options, maxRowsPerFile=max_rows_per_file, maxBytesPerFile=max_bytes_per_file
+        storage_options, maxRowsPerFile=max_rows_per_file, maxBytesPerFile=max_bytes_per_file, runId=run_id
     )
+    if run_id is not None and run_mark(run_id).is_in(snapshot.manifest.table.manifest.config):
+        return
     ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
     with typed_errors():
         rows = routed(df, ref, snapshot, sort_by)

@@ -25,9 +25,13 @@ _KNOWN: Final = frozenset(
         "maxrowsperfile",
         "maxbytesperfile",
         "partitionoverwritemode",
+        "runid",
+        "sinkid",
+        "startingversion",
+        "maxversionspertrigger",
     }
 )
-_OF_SPARK: Final = frozenset({"checkpointlocation", "queryname", "sinkid"})
+_OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 _SPLIT_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -50,6 +54,12 @@ class SourceOptions:
     partition_overwrite
         What mode overwrite replaces of a namespace: ``"all"``, or the ``"partitions"`` that occur in the rows
         (``partitionOverwriteMode``: static, dynamic).
+    run_id
+        Of a write that is done once, however often it is run.
+    sink_id, checkpoint
+        What names a stream that is written: an id of the user's, or the folder that Spark keeps its state in.
+    starting_version, max_versions
+        Of a stream that is read: the version after which its rows begin, and how many versions a batch has.
     storage
         For the fsspec filesystem: options that start with ``storage.``; values may be JSON.
     """
@@ -64,6 +74,11 @@ class SourceOptions:
     max_rows_per_file: int = 1024 * 1024
     max_bytes_per_file: int = 90 * 1024**3
     partition_overwrite: str = "all"
+    run_id: str | None = None
+    sink_id: str | None = None
+    checkpoint: str | None = None
+    starting_version: int | None = None
+    max_versions: int | None = None
     storage: dict[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -99,6 +114,11 @@ class SourceOptions:
             max_rows_per_file=_number("maxRowsPerFile", given.get("maxrowsperfile", str(1024 * 1024))),
             max_bytes_per_file=_number("maxBytesPerFile", given.get("maxbytesperfile", str(90 * 1024**3))),
             partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode", "static")),
+            run_id=given.get("runid"),
+            sink_id=given.get("sinkid"),
+            checkpoint=given.get("checkpointlocation"),
+            starting_version=_optional("startingVersion", given, least=0),
+            max_versions=_optional("maxVersionsPerTrigger", given),
             storage={
                 key.removeprefix(_STORAGE): _value(value)
                 for key, value in options.items()
@@ -107,14 +127,19 @@ class SourceOptions:
         )
 
 
-def _number(name: str, text: str) -> int:
+def _number(name: str, text: str, *, least: int = 1) -> int:
     try:
         number = int(text)
     except ValueError:
-        number = 0
-    if number < 1:
-        raise InvalidInputError(f"option {name} is a positive number, not {text!r}")
+        number = -1
+    if number < least:
+        raise InvalidInputError(f"option {name} is a number of {least} or more, not {text!r}")
     return number
+
+
+def _optional(name: str, given: Mapping[str, str], *, least: int = 1) -> int | None:
+    text = given.get(name.lower())
+    return None if text is None else _number(name, text, least=least)
 
 
 def _partition_overwrite(mode: str) -> str:

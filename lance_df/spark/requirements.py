@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 
@@ -17,13 +16,16 @@ def require_pyspark() -> None:
     MissingDependencyError
         It is not there, or too old.
     """
-    if importlib.util.find_spec("pyspark") is None:
-        raise MissingDependencyError("Spark needs PySpark 4.1 or later: pip install 'lance_df[spark]'")
-    from pyspark import __version__
+    try:
+        from pyspark import __version__
+    except ImportError as err:
+        raise MissingDependencyError(
+            'Spark needs PySpark 4.1 or later: pip install "lance_df[spark]"'
+        ) from err
 
     if tuple(int(part) for part in __version__.split(".")[:2]) < (4, 1):
         raise MissingDependencyError(
-            f"Spark needs PySpark 4.1 or later, this is {__version__}: pip install -U 'lance_df[spark]'"
+            f'Spark needs PySpark 4.1 or later, this is {__version__}: pip install -U "lance_df[spark]"'
         )
 
 

@@ -13,6 +13,7 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.opened import open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.reading import LanceReader
+from lance_df.spark.streaming import LanceStreamWriter
 from lance_df.spark.types import spark_schema
 from lance_df.spark.writing import writer_for
 
@@ -53,6 +54,10 @@ class LanceSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
         """Return a writer that appends, or replaces what is there."""
         return writer_for(SourceOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LanceStreamWriter:  # noqa: N802
+        """Return a writer of the batches of a streaming query."""
+        return LanceStreamWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
 
     def _opened(self) -> tuple[SourceOptions, Source]:
         options = SourceOptions.parse(self.options)

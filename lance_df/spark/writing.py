@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +26,8 @@ from lance_df.spark.opened import SourceRef
 from lance_df.spark.types import arrow_schema, to_stored
 from lance_df.storage import open_location
 from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.commit.marks import AlreadyCommittedError, Mark
+from lance_df.table.commit.options import CommitOptions
 from lance_df.table.fragment_writer import FileLimits
 from lance_df.table.open import open_table
 from lance_df.table.write import StagedRows, WriteOptions, publish_staged, stage_rows
@@ -59,37 +62,53 @@ class LanceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make what all tasks wrote visible."""
-        # should this process die, or not learn what became of the commit, then abort() must keep the files
-        self._marker.touch()
+        run_id = self._options.run_id
+        self.commit_once(messages, None if run_id is None else run_mark(run_id), self._job)
+
+    def commit_once(
+        self, messages: Sequence[WriterCommitMessage | None], mark: Mark | None, name: str
+    ) -> None:
+        """Make what all tasks wrote visible, unless that was done already.
+
+        Parameters
+        ----------
+        name
+            Of the attempt, for `abort_attempt`.
+        """
+        staged = [message.staged for message in messages if isinstance(message, Written)]
+        # should this process die, or not learn what became of the commit, then the files must stay
+        begun = _begun(name)
+        begun.touch()
         try:
-            self._publish(_staged(messages))
+            self._publish(staged, mark)
         except CommitStateUnknownError:
             raise
-        except LanceError:
-            self._marker.unlink(missing_ok=True)
+        except AlreadyCommittedError:
+            self._discard(staged)
+        except Exception:
+            begun.unlink(missing_ok=True)
             raise
-        self._marker.unlink(missing_ok=True)
+        begun.unlink(missing_ok=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks wrote, unless it may be visible. Spark calls this after a failed commit, too."""
+        self.abort_attempt(messages, self._job)
+
+    def abort_attempt(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
+        """Remove what tasks wrote, unless it may be visible."""
         try:
-            self._marker.unlink()
+            _begun(name).unlink()
         except FileNotFoundError:
-            self._discard(_staged(messages))
+            self._discard([message.staged for message in messages if isinstance(message, Written)])
 
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows | StagedPartitions:
         raise NotImplementedError
 
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> None:
         raise NotImplementedError
 
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
         raise NotImplementedError
-
-    @property
-    def _marker(self) -> Path:
-        # Spark calls commit() and abort() in processes of one machine
-        return Path(tempfile.gettempdir()) / f"lance_df-{self._job}.commit"
 
     @property
     def _location(self) -> Location:
@@ -117,16 +136,20 @@ class TableWriter(LanceWriter):
     def _mode(self) -> Mode:
         return "overwrite" if self._overwrite else "append"
 
-    @property
-    def _write_options(self) -> WriteOptions:
-        return WriteOptions(limits=self._limits, data_storage_version=self._options.data_storage_version)
+    def _write_options(self, mark: Mark | None = None) -> WriteOptions:
+        return WriteOptions(
+            limits=self._limits,
+            data_storage_version=self._options.data_storage_version,
+            commit_options=CommitOptions(marks=() if mark is None else (mark,)),
+        )
 
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows:
-        return stage_rows(self._location, self._schema, rows, mode=self._mode, options=self._write_options)
+        return stage_rows(self._location, self._schema, rows, mode=self._mode, options=self._write_options())
 
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> None:
         parts = [each for each in staged if isinstance(each, StagedRows)]
-        publish_staged(self._location, self._schema, parts, mode=self._mode, options=self._write_options)
+        options = self._write_options(mark)
+        publish_staged(self._location, self._schema, parts, mode=self._mode, options=options)
 
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
         discard_rows(self._location, staged)
@@ -147,13 +170,18 @@ class NamespaceWriter(LanceWriter):
             snapshot.root, snapshot.manifest, self._schema, rows, self._job, limits=self._limits
         )
 
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> None:
         snapshot = self._snapshot()
+        parts = [each for each in staged if isinstance(each, StagedPartitions)]
+        if parts:
+            # this writer may be another one than that of the tasks
+            snapshot = snapshot.checkout(parts[0].version)
         publish_staged_partitions(
             snapshot.root,
             snapshot.manifest,
-            [each for each in staged if isinstance(each, StagedPartitions)],
+            parts,
             overwrite=self._options.partition_overwrite if self._overwrite else None,
+            mark=mark,
         )
 
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
@@ -201,8 +229,14 @@ def discard_rows(table: Location, staged: Iterable[StagedRows | StagedPartitions
         table.remove_empty_folder()
 
 
-def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[StagedRows | StagedPartitions]:
-    return [message.staged for message in messages if isinstance(message, Written)]
+def run_mark(run_id: str) -> Mark:
+    """Return what names a write that is done once, in the config of its target."""
+    return Mark(f"lance_df.run.{run_id}")
+
+
+def _begun(name: str) -> Path:
+    """Return the file that says that a commit has begun: Spark commits and aborts on one machine."""
+    return Path(tempfile.gettempdir()) / f"lance_df-{hashlib.sha256(name.encode()).hexdigest()[:32]}.commit"
 
 
 def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:

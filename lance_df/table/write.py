@@ -238,14 +238,20 @@ def publish_staged(
     ------
     RetryableConflictError
         The schema of the table changed since rows were staged, so that these do not fit it any more.
+    AlreadyCommittedError
+        See the marks of ``options.commit_options``.
     """
     options = options or WriteOptions()
     with _folders(table):
-        plan = _plan(table, data_schema, mode, options)
+        conflict = f"{table.uri}: the schema changed while rows were written; write them again"
+        try:
+            plan = _plan(table, data_schema, mode, options)
+        except InvalidInputError as err:
+            if not staged:
+                raise
+            raise RetryableConflictError(conflict) from err
         if any(each.schema.fields != plan.schema.fields for each in staged):
-            raise RetryableConflictError(
-                f"{table.uri}: the schema changed while rows were written; write them again"
-            )
+            raise RetryableConflictError(conflict)
         return plan.publish(table, tuple(chain.from_iterable(each.fragments for each in staged)), options)
 
 

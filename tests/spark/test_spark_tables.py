@@ -81,7 +81,7 @@ def test_a_data_frame_stays_at_its_version(spark, table):
         ({"filter": "nope > 1"}, ColumnNotFoundError, "nope"),
         ({"filter": "id >"}, InvalidInputError, "id >"),
         ({"colunms": "id"}, InvalidInputError, "colunms"),
-        ({"version": "x"}, InvalidInputError, "positive number"),
+        ({"version": "x"}, InvalidInputError, "number of 1 or more"),
         ({"version": 1, "tag": "golden"}, InvalidInputError, "not by both"),
     ],
 )

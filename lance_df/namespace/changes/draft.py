@@ -6,7 +6,7 @@ published, by one commit to ``__manifest``; one that is not published leaves ver
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,7 @@ from lance_df.namespace.manifest_table import READ_FIELDS, STRICT
 from lance_df.namespace.pruning.kept_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
+from lance_df.table.commit.marks import check_marks, with_marks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
+    from lance_df.table.commit.marks import Mark
     from lance_df.table.commit.options import CommitOptions
 
 
@@ -76,6 +78,7 @@ class Draft:
         self._new: dict[int, dict[bytes, tuple[WrittenPartition, DraftMember]]] = {}
         self._turn = 0
         self._versions: dict[str, int] = {}
+        self._marks: dict[int, list[Mark]] = {}
 
     def begin_turn(self) -> None:
         """Begin with the changes of another transaction."""
@@ -86,8 +89,21 @@ class Draft:
         """Take back what was changed since the turn began."""
         for name, member in self._known.items():
             member.version = self._versions.get(name, member.base)
+        self._marks.pop(self._turn, None)
         for spec_id, new in self._new.items():
             self._new[spec_id] = {key: each for key, each in new.items() if each[1].turn != self._turn}
+
+    def mark(self, mark: Mark) -> None:
+        """Remember changes with the version that has them.
+
+        Raises
+        ------
+        AlreadyCommittedError
+            They were published before.
+        """
+        known = [each for marks in self._marks.values() for each in marks]
+        check_marks([mark], with_marks(known, self.manifest.table.manifest.config))
+        self._marks.setdefault(self._turn, []).append(mark)
 
     def members_for(self, spec: PartitionSpec, partitions: Sequence[WrittenPartition]) -> list[DraftMember]:
         """Return the member of each partition of a spec version; new ones where there are none yet."""
@@ -143,8 +159,11 @@ class Draft:
         }
         if not added and not moved:
             return self.manifest
+        marks = tuple(each for marks in self._marks.values() for each in marks)
         return self.manifest.changed(
-            pa.concat_tables([self.manifest.table.arrow_schema.empty_table(), *added]), moved, options=options
+            pa.concat_tables([self.manifest.table.arrow_schema.empty_table(), *added]),
+            moved,
+            options=replace(options, marks=marks),
         )
 
     def _index(self, spec: PartitionSpec) -> PartitionIndex:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from lance_df.expr.nodes import Predicate
     from lance_df.namespace.changes.delete import Matching
+    from lance_df.namespace.changes.draft import Draft
     from lance_df.namespace.changes.keyed_rows import Duplicates
     from lance_df.namespace.changes.publish import NamespaceChange
     from lance_df.namespace.changes.routing import WrittenPartition
@@ -38,7 +39,22 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
     from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.commit.marks import Mark
     from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """Goes with changes that are to be published once."""
+
+    mark: Mark
+
+    def apply(self, draft: Draft) -> None:
+        """Check that they were not."""
+        draft.mark(self.mark)
+
+    def tidy(self) -> None:
+        """Nothing is left behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +171,10 @@ class PendingChanges:
         """Replace all rows by others, which are in data files already."""
         self.delete(None, _all_rows, text="overwrite")
         self._add(written, replaces=True)
+
+    def mark(self, mark: Mark) -> None:
+        """Publish the changes once: `AlreadyCommittedError` if those with this mark were published before."""
+        self._changes.insert(0, _Marked(mark))
 
     def upsert(
         self,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lance_df.format.fragments import Fragment
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
+    from lance_df.table.commit.marks import Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class StagedPartitions:
 
     Attributes
     ----------
+    version
+        Of the namespace that the rows were written for.
     values
         The partition values, a row for each partition, by name of the column in ``__manifest``.
     folders, paths, fragments
@@ -39,6 +42,7 @@ class StagedPartitions:
         and its new fragments.
     """
 
+    version: int
     values: pa.RecordBatch
     folders: tuple[str, ...]
     paths: tuple[tuple[str, ...], ...]
@@ -100,6 +104,7 @@ def stage_partitions(
     empty = pa.schema([(field.column, field.result_type) for field in spec.fields])
     values = pa.Table.from_batches([each.values for each in written], None if written else empty)
     return StagedPartitions(
+        version=manifest.version,
         # of its own memory, as all rows of slices would be sent
         values=pa.RecordBatch.from_arrays(
             [column.combine_chunks() for column in values.columns], schema=values.schema
@@ -116,6 +121,7 @@ def publish_staged_partitions(
     staged: Sequence[StagedPartitions],
     *,
     overwrite: str | None = None,
+    mark: Mark | None = None,
 ) -> NamespaceManifest:
     """Make staged rows visible in one version, and return it. Their files stay when that fails.
 
@@ -126,6 +132,8 @@ def publish_staged_partitions(
     overwrite
         None to add the rows; ``"partitions"`` to replace the partitions that they belong to, ``"all"`` to
         replace everything.
+    mark
+        Publishes the rows only once.
 
     Raises
     ------
@@ -133,6 +141,8 @@ def publish_staged_partitions(
         The schema changed meanwhile, or others were faster again and again.
     CommitStateUnknownError
         It is not known whether the rows were published.
+    AlreadyCommittedError
+        Rows with this mark were published before.
     """
     written = _merged(root, staged)
     with PendingChanges(root, manifest) as pending:
@@ -142,6 +152,8 @@ def publish_staged_partitions(
             pending.replace_partitions(written)
         else:
             pending.add(written)
+        if mark is not None:
+            pending.mark(mark)
         return pending.publish(rebase=True)
 
 

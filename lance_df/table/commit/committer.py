@@ -23,6 +23,7 @@ from lance_df.format.transaction import Transaction
 from lance_df.table.commit.apply import apply
 from lance_df.table.commit.conflicts import check_conflict
 from lance_df.table.commit.manifest_bytes import make_manifest_file
+from lance_df.table.commit.marks import check_marks, with_marks
 from lance_df.table.commit.old_tables import recounted, upgraded
 from lance_df.table.commit.publish import publish_manifest
 from lance_df.table.commit.rebase import Rebase
@@ -96,6 +97,7 @@ class Committer:
                 if theirs is not None and theirs.uuid == self._transaction.uuid:
                     return file
                 others.append(self._checked(theirs, file.manifest.version, latest))
+            check_marks(self._options.marks, latest.manifest.config)
             known, checked = latest, latest.version
             operation = self._rebased(base, latest, others)
             state = self._applied(latest, operation, data_format)
@@ -126,6 +128,7 @@ class Committer:
             timestamp_ns=self._options.clock_ns(),
             writer_version=library_version(),
             transaction_file=transaction.file_name if with_file else "",
+            config=with_marks(self._options.marks, state.manifest.config),
         )
         serialized = transaction.serialize()
         name = self.location / VERSIONS_DIR / scheme.file_name(manifest.version)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
+from lance_df.table.commit.marks import Mark
 
 if TYPE_CHECKING:
     from lance_df.table.commit.lock import CommitLock
@@ -33,6 +34,8 @@ class CommitOptions:
         Follow no other commit, whatever it did: fail as soon as the table is not what was read.
     commit_timeout
         How long after its begin it still starts again; None for no limit.
+    marks
+        Of changes that must not be committed twice: `AlreadyCommittedError` if they were.
     detached
         Make a version that is no part of the table's history, and can be reached by its number only.
     lock
@@ -45,6 +48,7 @@ class CommitOptions:
     max_retries: int = 100
     strict: bool = False
     commit_timeout: dt.timedelta | None = dt.timedelta(minutes=30)
+    marks: tuple[Mark, ...] = ()
     detached: bool = False
     lock: CommitLock | None = None
     clock_ns: Callable[[], int] = time.time_ns

@@ -1,0 +1,74 @@
+"""Structured Streaming: a sink that commits each batch once, and a source of the rows of new versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+from lance_df.errors import InvalidInputError, LanceError
+from lance_df.spark.writing import writer_for
+from lance_df.storage import open_location
+from lance_df.table.commit.marks import Mark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.types import StructType
+
+    from lance_df.spark.options import SourceOptions
+    from lance_df.spark.writing import Written
+
+_FILE_SCHEME = "file:"
+
+
+class LanceStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a query, each in one version, which remembers the query and the batch.
+
+    Spark runs a batch again when it cannot know that it was committed; then nothing is added.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+        self._writer = writer_for(options, schema, overwrite=overwrite)
+        self._sink = options.sink_id or query_id(options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of a task into data files."""
+        return self._writer.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Make what the tasks of a batch wrote visible, unless the batch was committed before."""
+        mark = Mark(f"lance_df.stream.{self._sink}", batchId)
+        self._writer.commit_once(messages, mark, self._attempt(batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Remove what tasks wrote, unless it may be visible."""
+        self._writer.abort_attempt(messages, self._attempt(batchId))
+
+    def _attempt(self, batch_id: int) -> str:
+        return f"{self._sink} {batch_id}"
+
+
+def query_id(options: SourceOptions) -> str:
+    """Return the id of a query, which Spark keeps in its checkpoint.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no checkpoint, or it cannot be read from here.
+    """
+    advice = "give the stream an id of its own: option sinkId"
+    if options.checkpoint is None:
+        raise InvalidInputError(f"the option checkpointLocation is missing; set it, or {advice}")
+    place = options.checkpoint
+    if place.startswith(_FILE_SCHEME):
+        place = "/" + place.removeprefix(_FILE_SCHEME).lstrip("/")
+    try:
+        found = json.loads((open_location(place, options.storage or None) / "metadata").read().decode())
+        return str(found["id"])
+    except (LanceError, ValueError, LookupError, TypeError) as err:
+        raise InvalidInputError(
+            f"{options.checkpoint}: the id of the query cannot be read ({err}); {advice}"
+        ) from err
