@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -288,7 +288,8 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     Parameters
     ----------
     uri
-        A local path (relative ones are made absolute), or ``scheme://…`` for any scheme that fsspec knows.
+        A local path (relative ones are made absolute), or ``scheme://…`` for any scheme that fsspec knows;
+        of ``file://`` percent-encoded characters are decoded.
     storage_options
         Passed to the fsspec filesystem: credentials, endpoint, region …
 
@@ -322,7 +323,8 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
             f"{scheme}:// cannot be opened: unknown scheme, malformed URL or invalid storage options"
         ) from None
     if isinstance(fs, LocalFileSystem):
-        path = os.path.abspath(path)
+        # a URL, so that its path may be percent-encoded; fsspec takes it as it is
+        path = os.path.abspath(os.fsdecode(unquote_to_bytes(path)) if scheme == "file" else path)
         return Location(path, path, fs)
     if "://" in path:  # such as of http
         return Location(path, path, fs)

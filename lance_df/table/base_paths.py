@@ -122,5 +122,6 @@ def path_for(path: str, table: Location, reader: Location) -> str:
         return path
     place = table.elsewhere(path)
     if place.is_local:
-        return os.path.abspath(place.path) if reader.is_local else f"file://{os.path.abspath(place.path)}"
+        path = os.path.abspath(place.path)
+        return path if reader.is_local else f"file://{path.replace('%', '%25')}"
     return place.uri

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from lance_df.errors import InvalidInputError
 from lance_df.format.manifest import BasePath
@@ -182,4 +183,4 @@ def _find(bases: Sequence[BasePath], wanted: str) -> BasePath:
 
 def _plain(path: str) -> str:
     """Return a path such that different ways to write it are equal."""
-    return path.removeprefix("file://").rstrip("/")
+    return (unquote(path.removeprefix("file://")) if path.startswith("file://") else path).rstrip("/")

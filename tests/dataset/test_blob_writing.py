@@ -464,3 +464,31 @@ def test_arrays_of_blobs_need_no_schema(tmp_path: Path) -> None:
         module.write_dataset(stream, uri, mode="append")
         assert _values(uri) == [b"x", None, b"y" * 70_000, b"z", b"x", None, b"y" * 70_000]
         assert _placed(uri)[0][2]["kind"] == 1
+
+
+@pytest.mark.parametrize("name", ["a b#%20?.bin", "plain \u00e9.bin", "100%.bin"])
+@pytest.mark.parametrize("mode", ["base", "outside", "ingest"])
+def test_file_urls_are_percent_encoded(tmp_path: Path, name: str, mode: str) -> None:
+    folder = tmp_path / "ex t\u00e9rnal"
+    folder.mkdir()
+    (folder / name).write_bytes(b"0123456789")
+    values = [(folder / name).as_uri(), *([str(folder / name)] if mode != "outside" else [])]
+
+    def change(module: ModuleType, uri: str) -> None:
+        options: dict[str, Any] = {
+            "base": {"initial_bases": [module.DatasetBasePath(folder.as_uri(), "out", id=2)]},
+            "outside": {"allow_external_blob_outside_bases": True},
+            "ingest": {"external_blob_mode": "ingest"},
+        }
+        _written(module, uri, values, **options[mode])
+
+    ours = _both(tmp_path, change)
+    assert _values(ours) == [b"0123456789"] * len(values)
+
+
+def test_tables_at_file_urls(tmp_path: Path) -> None:
+    path = tmp_path / "a b%20\u00e9"
+    for module, other in ((lance, lance_df), (lance_df, lance)):
+        module.write_dataset(pa.table({"a": [1]}), path.as_uri(), mode="overwrite")
+        assert path.is_dir()
+        assert other.dataset(path.as_uri()).count_rows() == other.dataset(str(path)).count_rows() == 1
