@@ -70,7 +70,12 @@ class Unit:
         share = round(self.num_rows * num_cores / max(1, num_rows))
         for side, scan in first_scans(part).items():
             subset = MemberSubset(scan.snapshot, self.members[side])
-            provider = LanceTableProvider(subset, num_partitions=min(num_cores, max(1, share)), in_turn=True)
+            provider = LanceTableProvider(
+                subset,
+                num_partitions=min(num_cores, max(1, share)),
+                in_turn=True,
+                schema=scan.table.provider.schema,
+            )
             provider.hint = scan.table.provider.hint
             yield scan.table, provider
 

@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -88,6 +89,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         Handed to every scan, see `ScanRequest`.
     condition
         An expression that is applied beside what each scan is asked for.
+    schema
+        Of the scans, if that is known.
     in_turn
         Whether a single partition reads one task after the other, in the thread that asks for batches.
 
@@ -115,6 +118,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         use_statistics: bool = True,
         condition: pc.Expression | None = None,
         in_turn: bool = False,
+        schema: pa.Schema | None = None,
     ) -> None:
         # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
         self.table = table
@@ -129,7 +133,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             window_rows=window_rows,
             use_statistics=use_statistics,
         )
-        self._schema = _schema_of(table, (*table.arrow_schema.names, *extra_columns))
+        self._schema = schema or _schema_of(table, (*table.arrow_schema.names, *extra_columns))
         self._condition = condition
         # A single partition is how rows stay in order; its tasks run at once all the same.
         self._at_once = self._num_partitions == 1 and not in_turn
@@ -242,9 +246,16 @@ def _planned(table: Scanned, request: ScanRequest) -> ScanPlan:
     return plan_scan(table, request) if isinstance(table, Table) else table.plan_scan(request)
 
 
+# A version of a table is mostly asked by many statements.
+_schemas: WeakKeyDictionary[Scanned, dict[tuple[str, ...], pa.Schema]] = WeakKeyDictionary()
+
+
 def _schema_of(table: Scanned, columns: tuple[str, ...]) -> pa.Schema:
-    nothing = ScanRequest(columns=columns, predicate=Literal(False))
-    return _planned(table, nothing).schema
+    known = _schemas.setdefault(table, {})
+    if columns not in known:
+        nothing = ScanRequest(columns=columns, predicate=Literal(False))
+        known[columns] = _planned(table, nothing).schema
+    return known[columns]
 
 
 def _in_turn(tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:

@@ -28,13 +28,14 @@ _PATIENCE_SECONDS: Final = 0.005
 def streamed(ctx: PlainSessionContext, frames: Sequence[DataFrame], at_once: int) -> DataFrame:
     """Return a frame with the rows of all ``frames``, which have one schema, ``at_once`` being computed."""
     # a filter does not pass a LIMIT: the table need not apply any
-    return PlainSessionContext.read_table(ctx, Table(_Stream(frames, at_once))).limit(_NO_LIMIT)
+    return PlainSessionContext.read_table(ctx, Table(_Stream(ctx, frames, at_once))).limit(_NO_LIMIT)
 
 
 class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
     """What DataFusion asks of a Dataset; see `lance_df.engine.provider`."""
 
-    def __init__(self, frames: Sequence[DataFrame], at_once: int) -> None:
+    def __init__(self, ctx: PlainSessionContext, frames: Sequence[DataFrame], at_once: int) -> None:
+        self._ctx = ctx
         self._frames = frames
         self._at_once = min(at_once, len(frames))
         self._schema: pa.Schema = frames[0].schema()
@@ -59,7 +60,7 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return pa.schema([self._schema.field(name) for name in columns], self._schema.metadata)
 
     def _read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        run = _Run(self._frames, self._at_once)
+        run = _Run(self._ctx, self._frames, self._at_once)
         is_ours = not isinstance(threading.current_thread(), threading._DummyThread)
         try:
             with scan_stream():
@@ -86,7 +87,8 @@ class _Scan:
 class _Run:
     """One execution: threads that put batches into a queue."""
 
-    def __init__(self, frames: Sequence[DataFrame], at_once: int) -> None:
+    def __init__(self, ctx: PlainSessionContext, frames: Sequence[DataFrame], at_once: int) -> None:
+        self._ctx = ctx
         self._frames = iter(frames)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -129,6 +131,8 @@ class _Run:
 
     def _compute(self, frame: DataFrame) -> bool:
         """Put all batches of a frame; return False if nobody takes them."""
+        # a frame keeps the hash tables of what it has computed: one that goes away takes them along
+        frame = self._ctx.create_dataframe_from_logical_plan(frame.logical_plan())
         batches = None
         while True:
             with scan_step() as allowed:

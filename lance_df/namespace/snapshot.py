@@ -43,7 +43,7 @@ SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
 _MAX_OPEN_MEMBERS: Final = 16_384
 # To scan fewer members, their tables are kept open.
 _MANY_MEMBERS: Final = 16
-_MAX_KNOWN_RUNS: Final = 4
+_MAX_KNOWN_RUNS: Final = 4 * _MAX_OPEN_MEMBERS
 
 
 def holds_namespace(folder: Location) -> bool:
@@ -157,9 +157,10 @@ class NamespaceSnapshot:
             look_at = self._opened if len(members) < _MANY_MEMBERS else self._open
             return list(self._joined.runs(members, choices, look_at, self._opened))
 
-        if not _MANY_MEMBERS <= len(kept.places) <= _MAX_OPEN_MEMBERS:
+        if len(kept.places) > _MAX_OPEN_MEMBERS:
             return made()
-        return self._runs.get((kept.places.tobytes(), kept.choices.tobytes()), made)
+        key = kept.places.tobytes(), kept.choices.tobytes()
+        return self._runs.get(key, made, weight=max(_MANY_MEMBERS, len(kept.places)))
 
     def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
         """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""

@@ -33,7 +33,7 @@ from lance_df.table.table import Table
 STRUCT = pa.struct({"a": pa.int64(), "t": pa.string()})
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeTable(Table):
     """One version of a list of versions that tables of the same name share."""
 
