@@ -117,12 +117,13 @@ def _below(kind: str, detail: Any, above: tuple[ScopedExpr, ...]) -> tuple[Scope
     if kind == "SubqueryAlias":
         return above
     if kind == "Projection" and above:
-        outputs = _outputs(detail.projections())
+        outputs = projected_names(detail.projections())
         return tuple(replace(scoped, projections=(*scoped.projections, outputs)) for scoped in above)
     return ()  # joins, aggregates, limits, windows, unions ... change which rows there are
 
 
-def _outputs(projections: list[Any]) -> dict[str, Any]:
+def projected_names(projections: list[Any]) -> dict[str, Any]:
+    """Return what a projection computes by the name that it has above; None for names that are not unique."""
     outputs: dict[str, Any] = {}
     for expr in projections:
         if expr.variant_name() == "Alias":

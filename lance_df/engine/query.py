@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, Table, col, variant
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
+from lance_df.engine.decided_filters import without_decided_filters
 from lance_df.engine.failures import execution_errors, planning_errors
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.provider import LanceTableProvider
@@ -213,7 +214,10 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
         view = ctx.read_table(Table(provider)).limit(_NO_LIMIT).into_view()
         ctx.deregister_table(_TABLE)
         ctx.register_table(_TABLE, view)
-    return ctx.sql(text)
+        return ctx.sql(text)
+    frame = ctx.sql(text)
+    alone = [(scans[0], provider)] if len(scans) == 1 else []
+    return without_decided_filters(ctx, frame, plan, alone) or frame
 
 
 def _cast(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:

@@ -21,6 +21,7 @@ from lance_df.compute.compat import (
 from lance_df.compute.evaluator import evaluator
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_udfs
 from lance_df.engine.dataframe import LanceDataFrame
+from lance_df.engine.decided_filters import without_decided_filters
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.names import names_of
@@ -170,13 +171,18 @@ class LanceSession:
         # predicates prove nothing where functions of the user's have the names of built-in ones
         can_prove = not (self._registered and evaluator().replaces(self._registered))
         if scans and can_prove:
-            _attach_hints(statement, scans)
+            for table, own in statement.scans_of_tables(scans):
+                table.provider.hint = table.provider.hint_of(own)
         if any(scan.is_blocked for scan in scans):
             self._stand_in(statement, scans)
             frame = plan()
         elif can_prove:
             how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
-            frame = join_by_partition(self, statement, (frame, optimized), plan, how) or frame
+            frame = (
+                join_by_partition(self, statement, (frame, optimized), plan, how)
+                or without_decided_filters(self, frame, optimized, statement.lone_scans(scans))
+                or frame
+            )
         return LanceDataFrame(frame.df, (statement,))
 
     def _stand_in(self, statement: Statement, scans: list[LogicalScan]) -> None:
@@ -347,17 +353,6 @@ def _scan_reports(statement: Statement) -> Iterator[TableReport]:
         units = [provider.scans for own, provider in statement.units if own is table]
         for plans in zip(*units, strict=False):
             yield merged([plan.report for plan in plans])
-
-
-def _attach_hints(statement: Statement, scans: list[LogicalScan]) -> None:
-    tables = list(statement.tables.values())
-    for table in tables:
-        own = [scan for scan in scans if table.is_called(scan.table)]
-        is_shared = any(
-            other is not table and other.is_called(scan.table) for scan in own for other in tables
-        )
-        if not is_shared:
-            table.provider.hint = table.provider.hint_of(own)
 
 
 def _named_as_written(frame: LanceDataFrame) -> LanceDataFrame:

@@ -20,6 +20,7 @@ from lance_df.engine.source import TableSource
 from lance_df.errors import LanceError
 
 if TYPE_CHECKING:
+    from lance_df.engine.plan_walk import LogicalScan
     from lance_df.engine.provider import Scanned
 
 
@@ -76,6 +77,23 @@ class Statement:
             self._versions[id(source)] = source.current()
             self._sources.append(source)
         return self._versions[id(source)]
+
+    def scans_of_tables(self, scans: list[LogicalScan]) -> Iterator[tuple[ResolvedTable, list[LogicalScan]]]:
+        """Yield tables whose scans are known, and these."""
+        tables = list(self.tables.values())
+        for table in tables:
+            own = [scan for scan in scans if table.is_called(scan.table)]
+            is_shared = any(
+                other is not table and other.is_called(scan.table) for scan in own for other in tables
+            )
+            if not is_shared:
+                yield table, own
+
+    def lone_scans(self, scans: list[LogicalScan]) -> Iterator[tuple[LogicalScan, LanceTableProvider]]:
+        """Yield the scans of tables that are scanned once, with what they read from."""
+        for table, own in self.scans_of_tables(scans):
+            if len(own) == 1:
+                yield own[0], table.provider
 
     def all_errors(self) -> list[LanceError]:
         """Return the errors of the statement and of its scans so far."""
