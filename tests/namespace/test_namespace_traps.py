@@ -7,11 +7,12 @@ import pyarrow.compute as pc
 import pytest
 
 import lance_df
-from lance_df import PartitionedNamespace
+from lance_df import PartitionedNamespace, partition
 from lance_df._pb import table_pb2
 from lance_df.errors import (
     CommitStateUnknownError,
     CorruptDataError,
+    InvalidInputError,
     LanceError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -154,3 +155,28 @@ def test_t74_a_damaged_namespace_gives_an_error_or_the_right_rows(tmp_path, seed
         assert str(tmp_path) in str(err)  # noqa: PT017 - either is right
     else:
         assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+@pytest.mark.parametrize(
+    "expression", ["CAST(random() * 9 AS BIGINT)", "CAST(date_part('second', now()) AS BIGINT)"]
+)
+def test_t19_nothing_is_concluded_from_expressions_that_no_spec_may_have(tmp_path, expression):
+    """Another writer made them: equal rows may be in different partitions."""
+    by = partition.expression("col0 + 0", ["id"])
+    namespace = PartitionedNamespace.create(tmp_path / "n", ROWS.schema, [by])
+    namespace.append(ROWS)
+    manifest = lance_df.dataset(tmp_path / "n" / "__manifest")
+    spec = namespace.specs[0].to_json().replace("col0 + 0", expression)
+    manifest.update_metadata({"partition_spec_v1": spec})
+    opened = PartitionedNamespace.open(namespace.uri)
+    for predicate, expected in (("id = 1", 1), ("id IN (1, 3)", 2), ("id IS NULL", 0), ("p IS NULL", 1)):
+        assert opened.to_table(filter=predicate).num_rows == expected
+    context = lance_df.connect(tmp_path, partitioned_joins="always")
+    assert context.sql("SELECT l.id FROM n l JOIN n r ON l.id = r.id").to_arrow_table().num_rows == 3
+    for change in (lambda: opened.append(ROWS), lambda: opened.update({"p": "'x'"})):
+        with pytest.raises(InvalidInputError, match=r"random|now"):
+            change()
+    assert opened.delete("id = 1") == {"num_deleted_rows": 1}
+    opened.update_partition_spec(["p"])
+    opened.append(ROWS)
+    assert opened.count_rows() == 5

@@ -133,3 +133,9 @@ def test_specs_too_deep_for_names_of_folders_are_refused_when_they_are_made(tmp_
     with pytest.raises(UnsupportedFeatureError, match="14 fields"):
         made.update_partition_spec(names)
     assert len(made.specs) == 1
+
+
+@pytest.mark.parametrize("wanted", [None, "country", 5, {"country"}], ids=repr)
+def test_a_list_of_partition_fields_is_wanted(wanted):
+    with pytest.raises(InvalidInputError, match="list of partition fields"):
+        resolve_all(wanted, SCHEMA)

@@ -36,7 +36,7 @@ from lance_df.hashing import canonical_bytes
 from lance_df.namespace.joins.key_types import key_class
 from lance_df.namespace.pruning.spec_members import SpecMembers, members_by_spec
 from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpec
-from lance_df.namespace.spec.partition_values import partition_values
+from lance_df.namespace.spec.partition_values import follows_from_sources, partition_values
 from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class JoinSide:
 
     def fields(self, spec: PartitionSpec) -> Iterator[tuple[PartitionField, tuple[int, ...]]]:
         """Yield the fields that are functions of keys, with the positions of these."""
-        for field in spec.fields:
+        for field in filter(follows_from_sources, spec.fields):
             choices = [
                 [place for place, key in enumerate(self.keys) if key == source] for source in field.source_ids
             ]

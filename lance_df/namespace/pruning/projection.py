@@ -43,6 +43,7 @@ from lance_df.namespace.pruning.implied import (
 from lance_df.namespace.pruning.partition_terms import PartitionTerms
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionSpec
+from lance_df.namespace.spec.partition_values import follows_from_sources
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -90,8 +91,8 @@ class Projector:
         for field in spec.fields:
             paths = [schema.path(field_id) for field_id in field.source_ids]
             known = tuple(path for path in paths if path is not None)
-            if len(known) < len(paths):
-                continue  # a column that is gone
+            if len(known) < len(paths) or not follows_from_sources(field):
+                continue  # a column is gone, or the values say nothing
             types = tuple(storage_type(by_id[field_id].arrow_type()) for field_id in field.source_ids)
             self.types.update(zip(known, types, strict=True))
             yield SourcedField(field, known, types)

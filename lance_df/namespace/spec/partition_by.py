@@ -116,6 +116,8 @@ def resolve_all(
         There are so many that names of folders would be too long.
     """
     fields: list[PartitionField] = []
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence):
+        raise InvalidInputError(f"a list of partition fields is expected; got {wanted!r:.100}")
     for each in wanted:
         partition_by = parse_partition_by(each) if isinstance(each, str) else each
         if not isinstance(partition_by, PartitionBy):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,24 @@ def expression_of(field: PartitionField, types: Sequence[pa.DataType]) -> str:
     return field.expression or "" if field.transform is None else field.transform.expression(types)
 
 
+def follows_from_sources(field: PartitionField) -> bool:
+    """Whether equal source values have equal partition values, as the specification demands.
+
+    Specs of other writers may have expressions that depend on chance, the clock or other tables. Nothing
+    follows from the values of these.
+    """
+    return field.transform is not None or _refusal(field.expression or "") is None
+
+
+@lru_cache(maxsize=1024)
+def _refusal(expression: str) -> str | None:
+    try:
+        evaluator().check(expression)
+    except InvalidInputError as err:
+        return str(err)
+    return None
+
+
 def partition_values(field: PartitionField, columns: Sequence[pa.Array]) -> pa.Array:
     """Return the value of a partition field for each row.
 
@@ -36,8 +55,11 @@ def partition_values(field: PartitionField, columns: Sequence[pa.Array]) -> pa.A
     Raises
     ------
     InvalidInputError
-        The expression fails for a row, or gives what the field's type cannot hold.
+        The expression fails for a row, gives what the field's type cannot hold, or is none that a partition
+        field may have.
     """
+    if not follows_from_sources(field):
+        raise InvalidInputError(f"partition field {field.field_id!r}: {_refusal(field.expression or '')}")
     plain = [_plain(column) for column in columns]
     values = None
     if field.transform is not None:
