@@ -109,7 +109,9 @@ def partitioned(specs, rows):
             parts.append(rows.take(places))
     fields = {field.column: field.result_type for spec in versions for field in spec.fields}
     schema = pa.schema([("object_id", pa.string()), *fields.items()])
-    return FakeManifest(pa.Table.from_pylist(members, schema), PartitionSpecs(versions)), parts
+    found = pa.Table.from_pylist(members, schema)
+    found = found.append_column("read_version", pa.array([1] * len(found), pa.uint64()))
+    return FakeManifest(found, PartitionSpecs(versions)), parts
 
 
 def leaf(random_, sources):
@@ -166,7 +168,7 @@ def kept_members(manifest, *conditions):
 
 def kept_values(spec, rows, *conditions):
     manifest, _ = partitioned([spec], rows)
-    kept = kept_members(manifest, *conditions).drop_columns(["object_id"])
+    kept = kept_members(manifest, *conditions).drop_columns(["object_id", "read_version"])
     return [tuple(row.values()) if len(row) > 1 else next(iter(row.values())) for row in kept.to_pylist()]
 
 
