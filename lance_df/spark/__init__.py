@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lance_df.spark.appending import append
     from lance_df.spark.failures import typed_errors
-    from lance_df.spark.session import read, register
+    from lance_df.spark.sessions import read, register, session
 
-__all__ = ["append", "read", "register", "typed_errors"]
+__all__ = ["append", "read", "register", "session", "typed_errors"]
 
 _HOMES = {
     "append": "lance_df.spark.appending",
-    "read": "lance_df.spark.session",
-    "register": "lance_df.spark.session",
+    "read": "lance_df.spark.sessions",
+    "register": "lance_df.spark.sessions",
+    "session": "lance_df.spark.sessions",
     "typed_errors": "lance_df.spark.failures",
 }
 

@@ -17,7 +17,7 @@ from lance_df.namespace.keys import value_keys
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.failures import typed_errors
 from lance_df.spark.opened import SourceRef
-from lance_df.spark.session import register
+from lance_df.spark.sessions import register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import arrow_schema, to_stored
 from lance_df.spark.writing import run_mark

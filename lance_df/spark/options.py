@@ -27,8 +27,6 @@ _KNOWN: Final = frozenset(
         "partitionoverwritemode",
         "runid",
         "sinkid",
-        "startingversion",
-        "maxversionspertrigger",
     }
 )
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
@@ -63,8 +61,6 @@ class SourceOptions:
         Of a write that is done once, however often it is run.
     sink_id, checkpoint
         What names a stream that is written: an id of the user's, or the folder that Spark keeps its state in.
-    starting_version, max_versions
-        Of a stream that is read: the version after which its rows begin, and how many versions a batch has.
     storage
         For the fsspec filesystem: options that start with ``storage.``; values may be JSON.
     """
@@ -82,8 +78,6 @@ class SourceOptions:
     run_id: str | None = None
     sink_id: str | None = None
     checkpoint: str | None = None
-    starting_version: int | None = None
-    max_versions: int | None = None
     storage: dict[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -128,8 +122,6 @@ class SourceOptions:
             run_id=given.get("runid"),
             sink_id=given.get("sinkid"),
             checkpoint=given.get("checkpointlocation"),
-            starting_version=_optional("startingVersion", given, least=0),
-            max_versions=_optional("maxVersionsPerTrigger", given),
             storage={
                 key.removeprefix(_STORAGE): _value(value)
                 for key, value in options.items()
@@ -138,19 +130,14 @@ class SourceOptions:
         )
 
 
-def _number(name: str, text: str, *, least: int = 1) -> int:
+def _number(name: str, text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        number = -1
-    if number < least:
-        raise InvalidInputError(f"option {name} is a number of {least} or more, not {text!r}")
+        number = 0
+    if number < 1:
+        raise InvalidInputError(f"option {name} is a number of 1 or more, not {text!r}")
     return number
-
-
-def _optional(name: str, given: Mapping[str, str], *, least: int = 1) -> int | None:
-    text = given.get(name.lower())
-    return None if text is None else _number(name, text, least=least)
 
 
 def _partition_overwrite(mode: str) -> str:

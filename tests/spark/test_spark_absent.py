@@ -39,6 +39,24 @@ def test_importing_the_package_loads_no_pyspark():
     assert done.stdout.strip() == "False"
 
 
+WITHOUT_JAVA = """
+import os
+os.environ["PATH"] = "/nowhere"
+os.environ.pop("JAVA_HOME", None)
+import lance_df
+try:
+    lance_df.spark.session("local[1]")
+except lance_df.MissingDependencyError as err:
+    print(err)
+"""
+
+
+def test_sessions_need_java():
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_JAVA]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert "Java 17" in done.stdout
+
+
 def test_without_java_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lance_df.spark.requirements import require_java
 from lance_df.spark.source import LanceSource
 
 if TYPE_CHECKING:
@@ -14,8 +15,33 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Return a session that reads and writes with ``format("lance_df")``: the active one, or a new one.
+
+    Parameters
+    ----------
+    master, conf
+        As for ``spark-submit``, for a new session.
+
+    Raises
+    ------
+    MissingDependencyError
+        There is no Java to start one with.
+    """
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is None:
+        require_java()
+    builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
+    for key, value in (conf or {}).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
 def register(spark: SparkSession) -> None:
-    """Let a session read and write with ``format("lance_df")``; also over Spark Connect.
+    """Let a session read and write with ``format("lance_df")``.
 
     Spark does not tell which rows of a DataFrame a query wants, in a way that is right for every query: see
     `read` and the option ``filter``.
@@ -23,8 +49,7 @@ def register(spark: SparkSession) -> None:
     Parameters
     ----------
     spark
-        The session. Its executors need lance_df: as a wheel, or by ``spark.addArtifact("lance_df.zip",
-        pyfile=True)`` before this call.
+        The session. Its executors need lance_df, too.
     """
     spark.dataSource.register(LanceSource)
 
