@@ -106,7 +106,7 @@ def test_one_that_fails_keeps_no_other_from_its_commit(namespace, monkeypatch):
 
     with namespace.transaction() as tx:
         tx.append(rows(("poison", 0)))
-        poisoned = tx._pending._changes[0]._written[0].key
+        poisoned = tx._open().rows._changes[0]._written[0].key
     monkeypatch.setattr(publish.Waiting, "apply", apply)
     at = namespace.version
     errors = run_together(
@@ -174,7 +174,7 @@ def test_many_partitions_in_little_memory(namespace, monkeypatch):
         assert self._waiting_rows == sum(each.num_waiting for each in self._partitions.values())
 
     monkeypatch.setattr(routing.PartitionWriter, "_make_room", make_room)
-    monkeypatch.setattr(routing.PartitionWriter.__init__, "__kwdefaults__", {"buffer_bytes": 4000})
+    monkeypatch.setitem(routing.PartitionWriter.__init__.__kwdefaults__, "buffer_bytes", 4000)
     batches = []
     for number in range(40):
         many = [("hot", number * 100 + k) for k in range(60)]
