@@ -1,0 +1,128 @@
+"""Columns of every type through Spark and back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+
+import lance_df
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.spark.types import arrow_schema, spark_schema, to_spark, to_stored
+
+MOMENT = dt.datetime(2024, 2, 29, 12, 30, 15, 123456)
+EARLY = dt.datetime(1901, 1, 1, 0, 0, 0, 1)
+SAME = {
+    "flag": pa.array([True, None, False]),
+    "i8": pa.array([-128, None, 127], pa.int8()),
+    "i16": pa.array([-(2**15), None, 2**15 - 1], pa.int16()),
+    "i32": pa.array([-(2**31), None, 2**31 - 1], pa.int32()),
+    "i64": pa.array([-(2**63), None, 2**63 - 1], pa.int64()),
+    "f32": pa.array([float("inf"), None, -0.0], pa.float32()),
+    "f64": pa.array([1e308, None, 5e-324], pa.float64()),
+    "ÄÖ 名前 x": pa.array(["", None, "é€😀"]),
+    "bytes": pa.array([b"", None, b"\x00\xff"]),
+    "day": pa.array([dt.date(1, 1, 1), None, dt.date(9999, 12, 31)]),
+    "moment": pa.array([MOMENT, None, EARLY], pa.timestamp("us", "UTC")),
+    "local": pa.array([MOMENT, None, EARLY], pa.timestamp("us")),
+    "price": pa.array([Decimal("123.45"), None, Decimal("-0.01")], pa.decimal128(10, 2)),
+    "large": pa.array([Decimal(10**37), None, Decimal(-1)], pa.decimal128(38, 0)),
+    "list": pa.array([[1, None], None, []], pa.list_(pa.int64())),
+    "struct": pa.array([{"a": 1, "b": [{"c": "x"}]}, None, {"a": None, "b": []}]),
+}
+OTHER = {
+    "u8": (pa.array([0, None, 255], pa.uint8()), pa.array([0, None, 255], pa.int16())),
+    "u64": (
+        pa.array([0, None, 2**64 - 1], pa.uint64()),
+        pa.array([Decimal(0), None, Decimal(2**64 - 1)], pa.decimal128(20, 0)),
+    ),
+    "half": (pa.array([1.5, None, -2.0], pa.float16()), pa.array([1.5, None, -2.0], pa.float32())),
+    "word": (pa.array(["a", None, "a"]).dictionary_encode(), pa.array(["a", None, "a"])),
+    "nanos": (
+        pa.array([1, None, -1], pa.timestamp("ns")),
+        pa.array([dt.datetime(1970, 1, 1), None, dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]),
+    ),
+    "seconds": (
+        pa.array([5, None, -5], pa.timestamp("s", "Europe/Berlin")),
+        pa.array([5_000_000, None, -5_000_000], pa.timestamp("us", "UTC")),
+    ),
+    "vector": (
+        pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+        pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32())),
+    ),
+    "fixed": (
+        pa.array([b"abcd", None, b"\x00\x01\x02\x03"], pa.binary(4)),
+        pa.array([b"abcd", None, b"\x00\x01\x02\x03"]),
+    ),
+    "text": (pa.array(["a", None, ""], pa.large_string()), pa.array(["a", None, ""])),
+}
+
+
+@pytest.fixture
+def stored(tmp_path):
+    columns = SAME | {name: before for name, (before, _) in OTHER.items()}
+    lance_df.write_dataset(pa.table(columns), tmp_path / "t.lance")
+    return str(tmp_path / "t.lance")
+
+
+def test_every_type_is_read_written_and_read_again(spark, stored, tmp_path):
+    wanted = SAME | {name: after for name, (_, after) in OTHER.items()}
+    df = spark.read.format("lance_df").load(stored)
+    found = df.toArrow()
+    for name, column in wanted.items():
+        assert found[name].to_pylist() == column.to_pylist(), name
+    df.write.format("lance_df").mode("append").save(str(tmp_path / "copy.lance"))
+    copy = lance_df.dataset(tmp_path / "copy.lance").to_table()
+    for name, column in wanted.items():
+        assert copy[name].to_pylist() == column.to_pylist(), name
+    # back into the types of the table
+    df.write.format("lance_df").mode("append").save(stored)
+    twice = lance_df.dataset(stored).to_table()
+    for name in twice.column_names:
+        if name != "nanos":
+            assert twice[name].to_pylist()[3:] == twice[name].to_pylist()[:3], name
+
+
+def test_tables_without_rows(spark, stored, tmp_path):
+    df = spark.read.format("lance_df").load(stored).where("1 = 0")
+    df.write.format("lance_df").mode("append").save(str(tmp_path / "empty.lance"))
+    empty = spark.read.format("lance_df").load(str(tmp_path / "empty.lance"))
+    assert (empty.count(), empty.columns) == (0, df.columns)
+
+
+@pytest.mark.parametrize("data_type", [pa.decimal256(60, 2), pa.month_day_nano_interval()])
+def test_types_that_spark_has_not_are_refused_by_name(data_type):
+    with pytest.raises(UnsupportedFeatureError, match="'odd'"):
+        spark_schema(pa.schema([("fine", pa.int64()), ("odd", data_type)]))
+
+
+def test_the_schema_of_spark_is_that_of_its_batches():
+    table = pa.table(SAME | {name: before for name, (before, _) in OTHER.items()})
+    schema = spark_schema(table.schema)
+    assert isinstance(schema, StructType)
+    [batch] = table.to_batches()
+    assert to_spark(batch, arrow_schema(schema)).schema == arrow_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted", "words"),
+    [
+        (pa.array([300]), pa.int8(), "'x'"),
+        (pa.array(["a"]), pa.int64(), "'x'"),
+        (pa.array([0], pa.timestamp("us", "UTC")), pa.timestamp("us"), "cast it to TIMESTAMP_NTZ"),
+        (pa.array([0], pa.timestamp("us")), pa.timestamp("us", "UTC"), "cast it to TIMESTAMP first"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(column, wanted, words):
+    batch = pa.RecordBatch.from_arrays([column], ["x"])
+    with pytest.raises(InvalidInputError, match=words):
+        to_stored(batch, pa.schema([("x", wanted)]))
+
+
+def test_null_where_it_must_not_be_is_refused():
+    batch = pa.RecordBatch.from_arrays([pa.array([1, None])], ["x"])
+    with pytest.raises(InvalidInputError, match="must not be null"):
+        to_stored(batch, pa.schema([pa.field("x", pa.int64(), nullable=False)]))
