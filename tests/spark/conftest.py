@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-HERE = Path(__file__).parent
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all tests of this folder on one worker, which starts the only JVM."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ import lance_df
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.spark.failures import typed_errors
 
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
 
 def files(target):
     return sorted(path.name for path in Path(target).rglob("*.lance") if "__manifest" not in str(path))

@@ -9,6 +9,8 @@ import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.spark.failures import typed_errors
 
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
 
 @pytest.fixture
 def table(tmp_path):

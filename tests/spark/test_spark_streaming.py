@@ -9,6 +9,8 @@ import pytest
 
 import lance_df
 
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
 
 def put(folder, name, count, first):
     rows = [f'{{"k": {k}, "s": "s{k % 3}"}}' for k in range(first, first + count)]
