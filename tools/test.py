@@ -75,7 +75,9 @@ def protos() -> None:
 
 
 def tests() -> None:
-    run(ensure(MAIN, "-e", ".[test]"), "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup")
+    interpreter = ensure(MAIN, "-e", ".[test]")
+    run(interpreter, "-m", "pytest", "-q", "-n", "2", "-m", "not spark")
+    run(interpreter, "-m", "pytest", "-q", "-m", "spark", "tests/spark")  # one JVM, which has two workers
 
 
 def engines() -> None:

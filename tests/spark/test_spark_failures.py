@@ -15,7 +15,7 @@ import lance_df
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.spark.failures import typed_errors
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 def files(target):

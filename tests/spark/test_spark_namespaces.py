@@ -14,7 +14,7 @@ from lance_df.namespace.health.orphans import remove_orphans
 from lance_df.spark.failures import typed_errors
 from lance_df.storage import open_location
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 COLUMNS = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("s", pa.string())])
 START = dt.datetime(2024, 1, 1)

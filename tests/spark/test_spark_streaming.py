@@ -9,7 +9,7 @@ import pytest
 
 import lance_df
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 def put(folder, name, count, first):

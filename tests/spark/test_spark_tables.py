@@ -10,7 +10,7 @@ import lance_df
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, VersionNotFoundError
 from lance_df.spark.failures import cause_of, typed_errors
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 ROWS = pa.table({"id": pa.array(range(1000), pa.int64()), "s": [f"name {i % 7}" for i in range(1000)]})
 

@@ -13,7 +13,7 @@ import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.spark.types import arrow_schema, spark_schema, to_spark, to_stored
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 30, 15, 123456)
 EARLY = dt.datetime(1901, 1, 1, 0, 0, 0, 1)
