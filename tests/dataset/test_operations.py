@@ -65,6 +65,9 @@ def as_theirs(fragment: FragmentMetadata) -> lance.FragmentMetadata:
     return lance.FragmentMetadata.from_json(json.dumps(fragment.to_json()))
 
 
+INSERTED_KEYS = "inserted_keys"
+
+
 def plain(value: Any) -> Any:
     """Return what an operation of either library says, without its classes."""
     if hasattr(value, "to_json"):
@@ -76,7 +79,7 @@ def plain(value: Any) -> Any:
     if type(value).__name__ == "DatasetBasePath":
         return (value.path, value.name, value.is_dataset_root)
     if dataclasses.is_dataclass(value):
-        names = [each.name for each in dataclasses.fields(value)]
+        names = [each.name for each in dataclasses.fields(value) if each.name != INSERTED_KEYS]
         return (type(value).__name__, {name: plain(getattr(value, name)) for name in names})
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
@@ -129,7 +132,9 @@ def test_operations_have_pylance_s_fields() -> None:
         if not dataclasses.is_dataclass(other) or "Overlay" in name:
             continue  # overlays are refused by the release that writes them
         mine = getattr(OURS, name)
-        assert [f.name for f in dataclasses.fields(mine)] == [f.name for f in dataclasses.fields(other)], name
+        extra = [INSERTED_KEYS] if name == "Update" else []  # pylance loses them
+        theirs = [each.name for each in dataclasses.fields(other)]
+        assert [each.name for each in dataclasses.fields(mine)] == theirs + extra, name
     for mine, other in ((lance_df.Transaction, lance.Transaction), (lance_df.Index, lance.Index)):
         assert [f.name for f in dataclasses.fields(mine)] == [f.name for f in dataclasses.fields(other)]
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 
 _SEGMENT = "[a-z0-9]{16}"
+# what is found of every row of a table that lacks the columns for it
+UNPUBLISHED = "no version to read"
+UNPROVEN = "neither a version to read nor a partition value"
 
 
 def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
@@ -139,7 +142,7 @@ def _pins(tables: pa.Table, spec: PartitionSpec | None) -> Iterator[Problem]:
         yield error(
             ProblemKind.ROW,
             row["object_id"],
-            "neither a version to read nor a partition value",
+            UNPROVEN,
             "one of the two, unless it is the partition of NULL: another program added or changed the row",
             f"{REPAIR}: it looks at the rows. Until then they are read by every query",
         )
@@ -147,7 +150,7 @@ def _pins(tables: pa.Table, spec: PartitionSpec | None) -> Iterator[Problem]:
         yield info(
             ProblemKind.UNPUBLISHED,
             row["object_id"],
-            "no version to read",
+            UNPUBLISHED,
             "a version; without it readers take the newest one",
             "The first change of this partition publishes the version that is the newest by then",
         )

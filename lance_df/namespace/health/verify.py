@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import LanceError
 from lance_df.namespace.health.check_members import check_members
-from lance_df.namespace.health.check_rows import check_rows
+from lance_df.namespace.health.check_rows import UNPROVEN, UNPUBLISHED, check_rows
 from lance_df.namespace.health.findings import Problem, ProblemKind, VerifyReport, error, sorted_problems
 from lance_df.namespace.health.orphans import check_folders
 from lance_df.namespace.health.survey import open_survey
@@ -45,7 +45,7 @@ def verify_namespace(root: Location, *, deep: bool, version: int | None = None) 
     problems += [
         problem
         for problem in check_rows(survey, rows)
-        if not (survey.missing and problem.found == "no version to read")
+        if not (survey.missing and problem.found in (UNPUBLISHED, UNPROVEN))
     ]
     number, found = check_members(survey, rows, deep=deep)
     problems += found
