@@ -7,13 +7,15 @@ import datafusion
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from older_engines import NEGATIVE_ZERO
 
 import lance_df
 from lance_df.namespace.pruning.spec_members import members_by_spec
 
-# with the newest DataFusion only: older ones tell -0.0 from 0.0, this package does not
+pytestmark = pytest.mark.engine
 
 SCHEMA = pa.schema(
     [("k", pa.int16()), ("c", pa.string()), ("d", pa.date32()), ("f", pa.float32()), ("u", pa.uint8())]
@@ -29,7 +31,7 @@ VALUES = {
     "int": [None, 0, 1, -7, 7, 100, -32768],
     "text": [None, "", "a", "ab", "ü", "zzz"],
     "date": [None, dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(2024, 11, 1), dt.date(2025, 2, 1)],
-    "float": [None, 0.0, -0.0, 0.5, float("nan"), -1.25, float("inf")],
+    "float": [None, 0.0, NEGATIVE_ZERO, 0.5, float("nan"), -1.25, float("inf")],
     "small": [None, 0, 1, 255],
 }
 LITERALS = {

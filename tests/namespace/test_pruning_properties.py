@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from older_engines import NEGATIVE_ZERO
 from test_pruning import FakeManifest
 
 import lance_df
@@ -23,7 +24,7 @@ from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.namespace.spec.partition_values import partition_values
 
-# with the newest DataFusion only: older ones tell -0.0 from 0.0, this package does not
+pytestmark = pytest.mark.engine
 
 MOMENTS = [
     dt.datetime(1969, 12, 31, 23, 59, 59),
@@ -34,9 +35,6 @@ MOMENTS = [
     dt.datetime(2024, 11, 3, 6),
     dt.datetime(9999, 12, 31),
 ]
-_ZEROS = datafusion.SessionContext().from_pydict({"f": [0.0, -0.0]}, name="zeros")
-# older releases tell -0.0 from 0.0, predicates and partition values do not
-TELLS_ZEROS_APART = _ZEROS.filter("f = 0.0").count() == 1
 # type, values, and what it can be partitioned by
 COLUMNS = {
     "i": (pa.int64(), [-(2**63), -11, -1, 0, 1, 9, 10, 2**63 - 1], ["i", "bucket(i, 3)", "truncate(i, 10)"]),
@@ -49,7 +47,7 @@ COLUMNS = {
     ),
     "f": (
         pa.float64(),
-        [0.0, 0.0 if TELLS_ZEROS_APART else -0.0, 1.5, float("nan"), float("-inf")],
+        [0.0, NEGATIVE_ZERO, 1.5, float("nan"), float("-inf")],
         ["f", "bucket(f, 3)"],
     ),
     "d": (pa.date32(), [moment.date() for moment in MOMENTS], ["d", "month(d)", "year(d)"]),
@@ -70,7 +68,7 @@ SQL = {
     "b": ["-1", "0", "127", "1000"],
     "u": ["0", "9", "18446744073709551615"],
     "s": ["''", "'a'", "'abc'", "'é'", "'it''s'"],
-    "f": ["0", "0.0" if TELLS_ZEROS_APART else "-0.0", "1.5", "'NaN'::double"],
+    "f": ["0", str(NEGATIVE_ZERO), "1.5", "'NaN'::double"],
     "d": ["'2024-02-29'", "'1970-01-01'", "timestamp '2024-02-29T12:00:00'"],
     "t": ["'2024-02-29T12:00:00'", "'1970-01-01'", "'2024-04-01'"],
     "z": ["'2024-03-10T07:00:00Z'", "'2024-11-03T06:00:00Z'"],
