@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
 from lance_df.file.open_writer import open_writer
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 # smaller pages are more description than data
 _MIN_PAGE_BYTES = 4096
+_JOB_BYTES: Final = 6
+_job: ContextVar[bytes] = ContextVar("lance_df_job", default=b"")
 
 
 class WriteProgress(Protocol):
@@ -256,8 +259,37 @@ class _FragmentWriter:
 
 def data_file_name() -> str:
     """Return a new random name, whose start spreads over the key space of object stores."""
-    random = uuid.uuid4().bytes
-    return f"{int.from_bytes(random[:3]):024b}{random[3:].hex()}.lance"
+    random, job = uuid.uuid4().bytes, _job.get()
+    rest = job + random[3 + len(job) :]
+    return f"{int.from_bytes(random[:3]):024b}{rest.hex()}.lance"
+
+
+@contextmanager
+def files_named_for(job: uuid.UUID) -> Iterator[None]:
+    """Let the names of new data files tell that they are of a job of many processes."""
+    token = _job.set(job.bytes[:_JOB_BYTES])
+    try:
+        yield
+    finally:
+        _job.reset(token)
+
+
+def remove_files_of_job(table: Location, job: uuid.UUID) -> None:
+    """Remove the data files whose names were given for a job that failed, as far as the store lets us.
+
+    Parameters
+    ----------
+    table
+        The root of the table or branch.
+    """
+    wanted = job.bytes[:_JOB_BYTES].hex()
+    with suppress(LanceError):
+        for name in (table / DATA_DIR).names():
+            if name[24:].startswith(wanted):
+                # a file, or the folder of its blobs
+                file = table / DATA_DIR / f"{name.removesuffix('.lance')}.lance"
+                file.remove()
+                remove_sidecars(file)
 
 
 def data_file(name: str, written: WrittenFile, *, base_id: int | None = None) -> DataFile:

@@ -242,5 +242,5 @@ def test_messages_of_many_tasks_and_partitions_are_small(tmp_path):
     message = writer.write(iter(wide.to_batches()))
     assert len(message.staged.folders) == 300
     assert len(pickle.dumps(message)) < 300 * 500
-    merged = staged_module._merged(writer._location, [message.staged] * 2)
+    merged = staged_module.merged_partitions(writer._location, [message.staged] * 2)
     assert [len(each.fragments) for each in merged] == [2] * 300

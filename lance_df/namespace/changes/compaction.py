@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lance_df.format.operations import RewriteGroup
     from lance_df.namespace.changes.draft import Draft, DraftMember
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.storage import Location
     from lance_df.table.table import Table
 
 # Each needs the memory of a scan, and uses several cores already.
@@ -73,11 +74,24 @@ class MembersCompacted:
         options = compaction_options(table, self._options)
         for fragment_ids in plan_compaction(table, options):
             groups.append(rewrite(table, fragment_ids, options))  # noqa: PERF401 - kept when one fails
-        if not groups:
-            return table.version
+        return committed_rewrites(table.location, table.version, groups)
 
-        def commit(base: Table) -> Table:
-            compacted = commit_rewrites(base, groups, commit_options=MEMBER_COMMIT)
-            return with_zone_maps(base, compacted, groups, commit_options=MEMBER_COMMIT)
 
-        return commits_to_member(table.location, table.version, commit)
+def committed_rewrites(folder: Location, version: int, groups: Sequence[RewriteGroup]) -> int:
+    """Put rewritten fragments in the place of those that are as they were, and return the version of that.
+
+    Parameters
+    ----------
+    folder, version
+        Of a member. Groups may have been read from an older version.
+    """
+
+    def commit(base: Table) -> Table:
+        present = {fragment.id: fragment for fragment in base.fragments}
+        valid = [group for group in groups if all(present.get(old.id) == old for old in group.old_fragments)]
+        if not valid:
+            return base
+        compacted = commit_rewrites(base, valid, commit_options=MEMBER_COMMIT)
+        return with_zone_maps(base, compacted, valid, commit_options=MEMBER_COMMIT)
+
+    return commits_to_member(folder, version, commit) if groups else version

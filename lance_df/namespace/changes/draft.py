@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_df.expr.bounds import Match
 from lance_df.namespace.changes.partition_index import PartitionIndex
@@ -22,7 +23,7 @@ from lance_df.namespace.published import Member, members_at
 from lance_df.table.commit.marks import check_marks, with_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import numpy.typing as npt
 
@@ -130,6 +131,11 @@ class Draft:
         """Return those of ``manifest.members`` that are marked, and all that are new in this draft."""
         new = [self._own(member) for added in self._new.values() for _, member in added.values()]
         return [*self._published(kept), *new]
+
+    def members_called(self, names: Collection[str]) -> list[DraftMember]:
+        """Return those of the published members that have these object ids."""
+        ids = self.manifest.members["object_id"]
+        return self._published(pc.is_in(ids, pa.array(sorted(names), pa.string())).to_numpy())
 
     def members_of_other_specs(self, spec: PartitionSpec) -> list[DraftMember]:
         """Return the members whose rows were partitioned by another spec version."""

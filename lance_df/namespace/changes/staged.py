@@ -144,7 +144,7 @@ def publish_staged_partitions(
     AlreadyCommittedError
         Rows with this mark were published before.
     """
-    written = _merged(root, staged)
+    written = merged_partitions(root, staged)
     with PendingChanges(root, manifest) as pending:
         if overwrite == "all":
             pending.replace_all(written)
@@ -171,7 +171,7 @@ def discard_staged_partitions(root: Location, staged: Iterable[StagedPartitions]
                 (root / name).remove_empty_folder()
 
 
-def _merged(root: Location, staged: Iterable[StagedPartitions]) -> list[WrittenPartition]:
+def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> list[WrittenPartition]:
     """Put together what several processes wrote for the same partition."""
     found: dict[bytes, WrittenPartition] = {}
     for each in staged:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -129,24 +129,31 @@ def _written(
 def _reencoded(
     table: Table, old: Sequence[Fragment], options: CompactionOptions, *, version: str, limits: FileLimits
 ) -> Iterator[tuple[Fragment, ...]]:
-    has_blobs = any(field.is_blob for field in table.schema.walk())
-    request = ScanRequest(
-        fragment_ids=tuple(fragment.id for fragment in old),
+    batches = rows_to_rewrite(
+        table,
+        [fragment.id for fragment in old],
         batch_rows=options.batch_size,
-        with_row_address=has_blobs,
+        num_threads=options.num_threads,
     )
-    tasks = plan_scan(table, request).tasks
     with (
-        closing(run_tasks(tasks, num_threads=options.num_threads)) as batches,
-        fragments_written(
-            table.location,
-            table.schema,
-            _with_blobs(table, batches) if has_blobs else batches,
-            version=version,
-            limits=limits,
-        ) as written,
+        closing(batches),
+        fragments_written(table.location, table.schema, batches, version=version, limits=limits) as written,
     ):
         yield written
+
+
+def rows_to_rewrite(
+    table: Table,
+    fragment_ids: Sequence[int],
+    *,
+    batch_rows: int | None = None,
+    num_threads: int | None = None,
+) -> Generator[pa.RecordBatch]:
+    """Yield the live rows of fragments, fit to be written anew, with their blobs."""
+    has_blobs = any(field.is_blob for field in table.schema.walk())
+    request = ScanRequest(fragment_ids=tuple(fragment_ids), batch_rows=batch_rows, with_row_address=has_blobs)
+    with closing(run_tasks(plan_scan(table, request).tasks, num_threads=num_threads)) as batches:
+        yield from _with_blobs(table, batches) if has_blobs else batches
 
 
 def _with_blobs(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,237 @@
+"""`compact`: join small fragments of a table, or of all partitions of a namespace."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lance_df.errors import CommitStateUnknownError, LanceError
+from lance_df.namespace.changes.advanced import MemberRef, MembersAdvanced
+from lance_df.namespace.changes.compaction import committed_rewrites
+from lance_df.namespace.changes.publish import publish
+from lance_df.namespace.member import check_columns
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.optimize import CompactionMetrics
+from lance_df.spark.opened import SourceRef, open_source
+from lance_df.spark.options import SourceOptions
+from lance_df.spark.pipeline.members import Ref, member_refs, open_ref
+from lance_df.spark.pipeline.tasks import (
+    OPENING_BYTES,
+    TASK_BYTES,
+    evenly,
+    num_workers,
+    run_in_tasks,
+    shared_out,
+)
+from lance_df.table.fragment_writer import files_named_for, remove_files_of_job
+from lance_df.table.maintenance.compaction import commit_rewrites, remove_files, rewrite, with_zone_maps
+from lance_df.table.maintenance.compaction_options import compaction_options
+from lance_df.table.maintenance.compaction_plan import plan_compaction
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from pyspark.sql import SparkSession
+
+    from lance_df.api.optimizer import CompactionMode
+    from lance_df.format.operations import RewriteGroup
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.table.table import Table
+
+    Given: TypeAlias = Mapping[str, Any]
+
+# Members to plan in one task, at least.
+_PLANNED_AT_ONCE: Final = 256
+
+
+def compact(
+    spark: SparkSession,
+    root: str | os.PathLike[str],
+    *,
+    target_rows_per_fragment: int | None = None,
+    max_rows_per_group: int | None = None,
+    max_bytes_per_file: int | None = None,
+    materialize_deletions: bool | None = None,
+    materialize_deletions_threshold: float | None = None,
+    batch_size: int | None = None,
+    compaction_mode: CompactionMode | None = None,
+    task_bytes: int = TASK_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
+) -> CompactionMetrics:
+    """Join small fragments of a table or of all partitions, and leave out deleted rows and dropped columns.
+
+    Tasks write data files: many small partitions in one task, a large one in several. Then one commit shows
+    all of it. Without anything to do there is no new version. Others may write to a namespace meanwhile:
+    fragments that they have changed by then stay as these are.
+
+    Parameters
+    ----------
+    root
+        Of a table or a namespace.
+    target_rows_per_fragment, max_rows_per_group, max_bytes_per_file, materialize_deletions
+        As for `lance_df.optimize.CompactionOptions`, for each partition.
+    materialize_deletions_threshold, batch_size, compaction_mode
+        As well.
+    task_bytes
+        Stored bytes for one task to rewrite, unless what makes a single new file has more. The memory of a
+        task is that of a scan and a writer, however much it is.
+    storage_options
+        For the fsspec filesystem.
+
+    Returns
+    -------
+    What was done, in all partitions together.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is out of range.
+    ConflictError
+        Columns changed meanwhile; of a table, others changed rows of the fragments.
+    CommitStateUnknownError
+        It is not known whether the compaction was published.
+    LanceError
+        What went wrong in a task, with Spark's error as its cause. Nothing is visible then.
+    """
+    given = {
+        "target_rows_per_fragment": target_rows_per_fragment,
+        "max_rows_per_group": max_rows_per_group,
+        "max_bytes_per_file": max_bytes_per_file,
+        "materialize_deletions": materialize_deletions,
+        "materialize_deletions_threshold": materialize_deletions_threshold,
+        "batch_size": batch_size,
+        "compaction_mode": compaction_mode,
+        "num_threads": 1,  # Spark gives a task one core
+    }
+    options = SourceOptions(path=str(root), storage=dict(storage_options or {}))
+    source = open_source(options)
+    if isinstance(source, NamespaceSnapshot):
+        return _compact_namespace(spark, source, given, task_bytes)
+    return _compact_table(spark, source, SourceRef.of(source, options), given, task_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """Neighbouring fragments, to be rewritten together."""
+
+    ref: Ref
+    fragment_ids: tuple[int, ...]
+    num_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """What was rewritten of one table."""
+
+    ref: Ref
+    groups: tuple[RewriteGroup, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """What a commit reads again for zone maps, about."""
+        new = [fragment for group in self.groups for fragment in group.new_fragments]
+        return OPENING_BYTES + sum(file.size_bytes for fragment in new for file in fragment.files)
+
+
+def _compact_table(
+    spark: SparkSession, table: Table, ref: SourceRef, given: Given, task_bytes: int
+) -> CompactionMetrics:
+    rewritten = _rewritten(spark, list(_plan(ref, table, given)), given, task_bytes)
+    groups = [group for each in rewritten for group in each.groups]
+    try:
+        compacted = commit_rewrites(table, groups)
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        remove_files(table, groups)
+        raise
+    with_zone_maps(table, compacted, groups)
+    return CompactionMetrics._of(groups)
+
+
+def _compact_namespace(
+    spark: SparkSession, snapshot: NamespaceSnapshot, given: Given, task_bytes: int
+) -> CompactionMetrics:
+    workers, manifest = num_workers(spark), snapshot.manifest
+    refs = member_refs(snapshot, np.arange(len(manifest.members)))
+    planned = run_in_tasks(
+        spark, partial(_plan_members, manifest.schema, given), evenly(refs, workers, _PLANNED_AT_ONCE)
+    )
+    rewritten = _rewritten(spark, [each for found in planned for each in found], given, task_bytes)
+    groups = {each.ref.name: each.groups for each in rewritten if isinstance(each.ref, MemberRef)}
+    made: dict[str, tuple[int, int]] = {}
+    for found in run_in_tasks(spark, _commit_members, shared_out(rewritten, workers, task_bytes)):
+        made |= found
+
+    def again(ref: MemberRef) -> int:
+        return committed_rewrites(ref.folder, ref.version, groups[ref.name])
+
+    if made:
+        publish(snapshot.root, manifest, [MembersAdvanced(made, again)])
+    return CompactionMetrics._of([group for found in groups.values() for group in found])
+
+
+def _rewritten(
+    spark: SparkSession, work: Sequence[_Rewrite], given: Given, task_bytes: int
+) -> list[_Rewritten]:
+    """Write the new data files of all that is to be rewritten; none is left when that fails."""
+    job = uuid.uuid4()
+    tasks = shared_out(work, num_workers(spark), task_bytes)
+    try:
+        found = run_in_tasks(spark, partial(_rewrite, job, given), tasks)
+    except BaseException:
+        for ref in {each.ref.uri: each.ref for each in work}.values():
+            with suppress(LanceError):
+                remove_files_of_job(open_ref(ref).location, job)
+        raise
+    groups: dict[str, tuple[Ref, list[RewriteGroup]]] = {}
+    for task, of_task in zip(tasks, found, strict=True):
+        for each, group in zip(task, of_task, strict=True):
+            groups.setdefault(each.ref.uri, (each.ref, []))[1].append(group)
+    return [_Rewritten(ref, tuple(own)) for ref, own in groups.values()]
+
+
+def _plan(ref: Ref, table: Table, given: Given) -> Iterator[_Rewrite]:
+    sizes = dict(zip(table.fragments.ids.tolist(), table.fragments.file_bytes.tolist(), strict=True))
+    for ids in plan_compaction(table, compaction_options(table, given)):
+        yield _Rewrite(ref, ids, sum(OPENING_BYTES + sizes[fragment_id] for fragment_id in ids))
+
+
+def _plan_members(schema: NamespaceSchema, given: Given, refs: Sequence[MemberRef]) -> list[_Rewrite]:
+    found: list[_Rewrite] = []
+    for ref in refs:
+        table = open_ref(ref)
+        own = list(_plan(ref, table, given))
+        if own:
+            # columns that it has values of, and does not know, would be left out
+            check_columns(schema, table)
+        found += own
+    return found
+
+
+def _rewrite(job: uuid.UUID, given: Given, work: Sequence[_Rewrite]) -> list[RewriteGroup]:
+    groups = []
+    with files_named_for(job):
+        for each in work:
+            table = open_ref(each.ref)
+            groups.append(rewrite(table, each.fragment_ids, compaction_options(table, given)))
+    return groups
+
+
+def _commit_members(work: Sequence[_Rewritten]) -> dict[str, tuple[int, int]]:
+    """Return the published version of each member, and the version that is compacted."""
+    return {
+        each.ref.name: (
+            each.ref.version,
+            committed_rewrites(each.ref.folder, each.ref.version, each.groups),
+        )
+        for each in work
+        if isinstance(each.ref, MemberRef)
+    }

@@ -1,0 +1,277 @@
+"""`partitioned_join`: namespaces joined partition by partition, in tasks, by DataFusion: without a shuffle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from lance_df.engine.divided_statement import DividedStatement, run_statement
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.namespace.member_subset import ChosenMembers
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.spark.opened import SourceRef, open_source
+from lance_df.spark.options import SourceOptions
+from lance_df.spark.pipeline.tasks import num_workers, shared_out
+from lance_df.spark.types import arrow_schema, spark_schema, to_spark
+from lance_df.sql.splice import quote_identifier
+from lance_df.table.refs import ResolvedRef
+
+if TYPE_CHECKING:
+    import os
+
+    import numpy.typing as npt
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from lance_df.engine.divided_statement import MemberGroup
+
+# A task keeps one side of its joins in memory.
+_TASK_BYTES: Final = 64 * 1024 * 1024
+_JOINS: Final = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "full": "FULL JOIN",
+    "semi": "LEFT SEMI JOIN",
+    "anti": "LEFT ANTI JOIN",
+}
+_SPELLINGS: Final = {
+    "outer": "full",
+    "leftouter": "left",
+    "rightouter": "right",
+    "fullouter": "full",
+    "leftsemi": "semi",
+    "leftanti": "anti",
+}
+
+
+def partitioned_join(
+    spark: SparkSession,
+    left: str | os.PathLike[str],
+    right: str | os.PathLike[str],
+    *,
+    on: str | Sequence[str] | Mapping[str, str] | None = None,
+    how: str = "inner",
+    select: str | Sequence[str] | None = None,
+    filter: str | None = None,  # noqa: A002 - as in `lance_df.spark.read`
+    sql: str | None = None,
+    left_version: int | None = None,
+    right_version: int | None = None,
+    task_bytes: int = _TASK_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Return the join of two partitioned namespaces, which tasks compute group by group of partitions.
+
+    Partitions that share keys are read and joined in one task, by DataFusion: no row is sent to another task
+    before it is joined. The specs have to tell such groups of partitions apart, by the keys of the join or
+    some of them: as ``bucket(16)`` and ``bucket(8)`` of the key do, or ``year`` of it on both sides. All spec
+    versions in use count. Expressions are DataFusion's SQL; NULL keys match nothing, as in Spark.
+
+    Parameters
+    ----------
+    left, right
+        Roots of namespaces, ``l`` and ``r`` in expressions; the DataFrame stays at the versions that are the
+        newest now.
+    on
+        Names of columns that both have, which the result has once; or the name on the right by that on the
+        left.
+    how
+        inner, left, right, full, semi or anti, also as Spark spells them.
+    select
+        Expressions, such as ``"l.price * r.rate AS cost"``; all columns by default.
+    filter
+        A condition on the rows of the result.
+    sql
+        In place of all these: a query over ``l`` and ``r`` that can be computed partition by partition. It
+        may group by the keys.
+    left_version, right_version
+        Older versions.
+    task_bytes
+        Stored bytes for one task: small groups share one, a group that is larger has one of its own. One side
+        of a task's groups is kept in memory.
+    storage_options
+        For the fsspec filesystems.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The rows cannot be joined partition by partition; the message says why. Spark's own join of
+        `lance_df.spark.read` can do it.
+    InvalidInputError
+        An argument or an expression is wrong; `ColumnNotFoundError` when it names what is not there.
+    NotFoundError
+        There is no namespace.
+    """
+    storage = dict(storage_options or {})
+    tables = {
+        name: _opened(SourceOptions(path=str(path), version=version, storage=storage))
+        for name, path, version in (("l", left, left_version), ("r", right, right_version))
+    }
+    if sql is None:
+        sql = _query({name: snapshot for name, (_, snapshot) in tables.items()}, on, how, select, filter)
+    elif not (on is None and select is None and filter is None and how == "inner"):
+        raise InvalidInputError("sql stands for itself: leave out on, how, select and filter")
+    statement = DividedStatement(sql, {name: snapshot for name, (_, snapshot) in tables.items()})
+    spark.dataSource.register(JoinSource)
+    options = {
+        "sql": sql,
+        "tables": json.dumps({name: [ref.uri, ref.version] for name, (ref, _) in tables.items()}),
+        "storage": json.dumps(storage),
+        "workers": str(num_workers(spark)),
+        "taskBytes": str(task_bytes),
+    }
+    reader = spark.read.format(JoinSource.name()).schema(spark_schema(statement.schema))
+    return reader.options(**options).load()
+
+
+class JoinSource(DataSource):
+    """The rows of a query over namespaces, made by `partitioned_join` only."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(…)``."""
+        return "lance_df_partitioned_join"
+
+    def reader(self, schema: StructType) -> JoinReader:
+        """Return a reader of the columns of ``schema``."""
+        return JoinReader(dict(self.options), schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Some members of a namespace; ``refs`` has what was looked up of those that are not pinned."""
+
+    source: SourceRef
+    places: npt.NDArray[np.intp]
+    refs: Mapping[int, ResolvedRef]
+
+    def open(self) -> NamespaceSnapshot:
+        snapshot = self.source.open()
+        if not isinstance(snapshot, NamespaceSnapshot):
+            raise TypeError("members are those of a namespace")
+        return ChosenMembers(snapshot, self.places, self.refs)
+
+
+class JoinSplit(InputPartition):
+    """What one task joins."""
+
+    def __init__(self, tables: Mapping[str, _Members]) -> None:
+        super().__init__(None)
+        self.tables = tables
+
+
+class JoinReader(DataSourceReader):
+    """Plans a join on the driver, and computes it in tasks."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = {name.lower(): value for name, value in options.items()}
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the groups of partitions for each task."""
+        storage = json.loads(self._options["storage"])
+        sources = {
+            name: SourceRef(path, version, is_namespace=True, storage=storage)
+            for name, (path, version) in json.loads(self._options["tables"]).items()
+        }
+        tables = {}
+        for name, source in sources.items():
+            snapshot = source.open()
+            if isinstance(snapshot, NamespaceSnapshot):
+                tables[name] = snapshot
+        groups = DividedStatement(self._options["sql"], tables).groups()
+        tasks = shared_out(groups, int(self._options["workers"]), int(self._options["taskbytes"]))
+        splits = [
+            JoinSplit({name: _members(sources[name], tables[name], name, task) for name in tables})
+            for task in tasks
+        ]
+        return splits or [JoinSplit({})]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some groups."""
+        if not isinstance(partition, JoinSplit):
+            raise TypeError(f"not a split of a join: {partition!r}")
+        if not partition.tables:
+            return
+        target = arrow_schema(self._schema)
+        tables = {name: members.open() for name, members in partition.tables.items()}
+        for batch in run_statement(self._options["sql"], tables):
+            if batch.num_rows:
+                yield to_spark(batch, target)
+
+
+def _opened(options: SourceOptions) -> tuple[SourceRef, NamespaceSnapshot]:
+    source = open_source(options)
+    if not isinstance(source, NamespaceSnapshot):
+        raise InvalidInputError(f"{source.uri}: a table; a partitioned namespace is needed")
+    return SourceRef.of(source, options), source
+
+
+def _members(
+    source: SourceRef, snapshot: NamespaceSnapshot, name: str, groups: Sequence[MemberGroup]
+) -> _Members:
+    none = np.empty(0, np.intp)
+    places = np.sort(np.concatenate([none, *(group.places.get(name, none) for group in groups)]))
+    moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[places]
+    moving = places[moves]
+    tables = snapshot.open_members(moving) if len(moving) else []
+    refs = {
+        place: ResolvedRef(table.branch, table.version)
+        for place, table in zip(moving.tolist(), tables, strict=True)
+    }
+    return _Members(source, places, refs)
+
+
+def _query(
+    tables: Mapping[str, NamespaceSnapshot],
+    on: str | Sequence[str] | Mapping[str, str] | None,
+    how: str,
+    select: str | Sequence[str] | None,
+    condition: str | None,
+) -> str:
+    """Return the query that arguments stand for."""
+    spelled = str(how).lower().replace("_", "")
+    kind = _SPELLINGS.get(spelled, spelled)
+    if kind not in _JOINS:
+        raise InvalidInputError(f"how is one of {', '.join(_JOINS)}, not {how!r}")
+    shared = [on] if isinstance(on, str) else list(on or ())
+    if not shared or not all(isinstance(name, str) for name in shared):
+        raise InvalidInputError("on names the columns to join by; or give a query as sql")
+    pairs = dict(on) if isinstance(on, Mapping) else dict(zip(shared, shared, strict=True))
+    for side, columns in (("l", pairs.keys()), ("r", pairs.values())):
+        unknown = [name for name in columns if name not in tables[side].arrow_schema.names]
+        if unknown:
+            raise ColumnNotFoundError(f"{tables[side].uri}: no column {unknown[0]!r}")
+    equal = " AND ".join(f"{_column('l', mine)} = {_column('r', other)}" for mine, other in pairs.items())
+    wanted = [select] if isinstance(select, str) else select
+    if wanted is None:
+        wanted = _all_columns(tables, () if isinstance(on, Mapping) else shared, kind)
+    text = f"SELECT {', '.join(wanted)} FROM l {_JOINS[kind]} r ON {equal}"
+    return text if condition is None else f"{text} WHERE (\n{condition}\n)"
+
+
+def _all_columns(tables: Mapping[str, NamespaceSnapshot], shared: Sequence[str], kind: str) -> list[str]:
+    """Return all columns, those that both sides share once: as Spark does."""
+    found = []
+    for name in shared:
+        both = _column("l", name), _column("r", name)
+        found.append(
+            f"coalesce({', '.join(both)}) AS {quote_identifier(name)}"
+            if kind == "full"
+            else both[kind == "right"]
+        )
+    sides = ("l",) if kind in ("semi", "anti") else ("l", "r")
+    for side in sides:
+        names = tables[side].arrow_schema.names
+        found += [_column(side, name) for name in names if name not in shared]
+    return found
+
+
+def _column(side: str, name: str) -> str:
+    return f"{side}.{quote_identifier(name)}"

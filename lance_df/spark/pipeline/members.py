@@ -1,0 +1,44 @@
+"""Tables that tasks work on: one by its path, or members of a namespace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from lance_df.namespace.changes.advanced import MemberRef
+from lance_df.namespace.member import open_member
+from lance_df.namespace.published import members_at
+from lance_df.spark.opened import SourceRef
+from lance_df.table.table import Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+
+Ref: TypeAlias = MemberRef | SourceRef
+"""What is opened in a task: a member, or a table by its path."""
+
+
+def member_refs(snapshot: NamespaceSnapshot, places: npt.NDArray[np.intp]) -> list[MemberRef]:
+    """Return members by their places in ``manifest.members``.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A branch of one is published, which a namespace does not write to.
+    """
+    return [
+        MemberRef(each.object_id, each.folder, each.version_of_main())
+        for each in members_at(snapshot.root, snapshot.manifest, places)
+    ]
+
+
+def open_ref(ref: Ref) -> Table:
+    """Open a table, wherever this is."""
+    if isinstance(ref, MemberRef):
+        return open_member(ref.folder, ref.version)
+    source = ref.open()
+    if not isinstance(source, Table):
+        raise TypeError("a namespace is worked on by its members")
+    return source

@@ -1,0 +1,114 @@
+"""Functions that run in Spark's tasks, and what is shared out to these.
+
+A Python task costs Spark about 75 ms, whatever it does: much small work goes into one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import pickle
+import warnings
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from lance_df.spark.failures import typed_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+MIN_TASK_BYTES: Final = 1024 * 1024
+TASK_BYTES: Final = 256 * 1024 * 1024
+# What it takes to open a table or a fragment, as if it were read.
+OPENING_BYTES: Final = 32 * 1024
+# Tasks for each worker, so that all are done at about the same time.
+_WAVES: Final = 2
+_WORK: Final = pa.schema([("number", pa.int32()), ("work", pa.binary())])
+_RESULTS: Final = "number int, result binary"
+
+
+class Sized(Protocol):
+    """Work of which about so many bytes are to be read."""
+
+    @property
+    def num_bytes(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sized)
+
+
+def num_workers(spark: SparkSession) -> int:
+    """Return how many tasks run at once, as far as a session tells; Spark Connect does not."""
+    try:
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    except PySparkException:
+        return os.cpu_count() or 1
+
+
+def shared_out(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BYTES) -> list[list[S]]:
+    """Share work out to tasks of about the same number of bytes: ``task_bytes``, or less for many workers.
+
+    An item that is larger gets a task of its own.
+    """
+    total = sum(item.num_bytes for item in items)
+    target = max(min(MIN_TASK_BYTES, task_bytes), min(task_bytes, -(-total // (_WAVES * num_workers))))
+    count = min(len(items), max(1, -(-total // target)))
+    tasks: list[list[S]] = [[] for _ in range(count)]
+    loads = [(0, number) for number in range(count)]
+    for item in sorted(items, key=lambda item: -item.num_bytes):
+        load, number = heapq.heappop(loads)
+        tasks[number].append(item)
+        heapq.heappush(loads, (load + item.num_bytes, number))
+    return [task for task in tasks if task]
+
+
+def evenly(items: Sequence[T], num_workers: int, least: int) -> list[Sequence[T]]:
+    """Share items out to tasks of the same number of them, but not fewer than ``least``."""
+    count = max(1, min(_WAVES * num_workers, len(items) // least))
+    # neighbours are often alike
+    return [items[number::count] for number in range(count)] if items else []
+
+
+def run_in_tasks(spark: SparkSession, function: Callable[[T], R], work: Sequence[T]) -> list[R]:
+    """Return the results of a function, one task for each piece of work, in the order of these.
+
+    Parameters
+    ----------
+    function
+        Of a module, perhaps a `functools.partial` of one: it is sent by name. A task that dies is run again.
+
+    Raises
+    ------
+    LanceError
+        What went wrong in a task, with Spark's error as its cause.
+    """
+    if not work:
+        return []
+    payload = [pickle.dumps((function, piece)) for piece in work]
+    rows = pa.table([pa.array(range(len(work)), pa.int32()), pa.array(payload, pa.binary())], schema=_WORK)
+    with typed_errors():
+        tasks = spark.createDataFrame(rows).repartitionById(len(work), "number")
+        with warnings.catch_warnings():
+            # of pandas, which is not used here
+            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+            done = tasks.mapInArrow(_run, _RESULTS)
+        found = done.toArrow()
+    results = dict(zip(found["number"].to_pylist(), found["result"], strict=True))
+    return [pickle.loads(results[number].as_py()) for number in range(len(work))]
+
+
+def _run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number, work in zip(batch.column("number"), batch.column("work"), strict=True):
+            function, piece = pickle.loads(work.as_py())
+            result = pa.array([pickle.dumps(function(piece))], pa.binary())
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([number.as_py()], pa.int32()), result], ["number", "result"]
+            )

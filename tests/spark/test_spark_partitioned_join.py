@@ -1,0 +1,213 @@
+"""`lance_df.spark.partitioned_join`: the answers of Spark's own join, from tasks, without a shuffle."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df import partition
+from lance_df.errors import (
+    ColumnNotFoundError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from lance_df.spark.pipeline.joins import JoinReader, partitioned_join
+
+LEFT = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("x", pa.string())])
+RIGHT = pa.schema([("k", pa.int64()), ("w", pa.float64()), ("when", pa.timestamp("ns"))])
+KINDS = ["inner", "left", "right", "full", "semi", "anti"]
+
+
+def left_rows():
+    keys = [None if i % 13 == 0 else i * 7 % 150 for i in range(400)]
+    return pa.table([keys, list(range(400)), [f"x{i % 3}" for i in range(400)]], schema=LEFT)
+
+
+def right_rows():
+    keys = [None if i % 11 == 0 else i for i in range(0, 300, 2)]
+    return pa.table([keys, [i / 4 for i in range(150)], list(range(150))], schema=RIGHT)
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory):
+    """Two namespaces; the left one has members of two spec versions, the right one of one."""
+    folder = tmp_path_factory.mktemp("joined")
+    left = lance_df.PartitionedNamespace.create(folder / "left", LEFT, [partition.bucket("k", 12)])
+    rows = left_rows()
+    left.append(rows.slice(0, 200))
+    left.update_partition_spec([partition.bucket("k", 8), partition.identity("x")])
+    left.append(rows.slice(200))
+    right = lance_df.PartitionedNamespace.create(folder / "right", RIGHT, [partition.bucket("k", 8)])
+    right.append(right_rows())
+    return str(folder / "left"), str(folder / "right")
+
+
+class PlannedOnly:
+    """In the place of a session: notes what is to be read."""
+
+    def __init__(self):
+        self.dataSource = self.read = self
+        self.given = {}
+
+    def register(self, source):
+        pass
+
+    @property
+    def sparkContext(self):
+        from types import SimpleNamespace
+
+        return SimpleNamespace(defaultParallelism=2)
+
+    def format(self, name):
+        return self
+
+    def schema(self, schema):
+        self.given["schema"] = schema
+        return self
+
+    def options(self, **options):
+        self.given["options"] = options
+        return self
+
+    def load(self):
+        options = {name.lower(): value for name, value in self.given["options"].items()}
+        return JoinReader(options, self.given["schema"])
+
+
+def joined(*args, **kwargs):
+    """Return the splits, and the rows, as tasks of Spark would make them."""
+    reader = partitioned_join(PlannedOnly(), *args, **kwargs)
+    splits = reader.partitions()
+    return splits, [batch for split in splits for batch in reader.read(split)]
+
+
+def as_rows(table):
+    names = sorted(table.column_names if isinstance(table, pa.Table) else table.schema.names)
+    rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
+    return sorted(rows, key=lambda row: [(value is None, value) for value in row])
+
+
+@pytest.mark.spark
+def test_answers_are_those_of_spark_and_nothing_is_shuffled(spark, roots, tmp_path):
+    read = [lance_df.spark.read(spark, root) for root in roots]
+    tagged = found = wanted = None
+    for kind in KINDS:
+        mine = partitioned_join(spark, *roots, on="k", how=kind)
+        theirs = read[0].join(read[1], on=["k"], how=kind)
+        assert mine.columns == theirs.columns
+        columns = [name if name in mine.columns else f"NULL AS {name}" for name in ("k", "v", "w")]
+        mine, theirs = (each.selectExpr(f"'{kind}' AS kind", *columns) for each in (mine, theirs))
+        found = mine if found is None else found.unionByName(mine)
+        wanted = theirs if wanted is None else wanted.unionByName(theirs)
+        tagged = mine if tagged is None else tagged
+    assert as_rows(found.toArrow()) == as_rows(wanted.toArrow())
+    plan = tagged._jdf.queryExecution().executedPlan().toString()
+    assert "Exchange" not in plan
+    assert "BatchScan" in plan
+    lance_df.spark.append(tagged, tmp_path / "out", partition_by=["bucket(k, 2)"])
+    written = lance_df.PartitionedNamespace.open(tmp_path / "out").to_table()
+    assert as_rows(written) == [row for row in as_rows(wanted.toArrow()) if row[1] == "inner"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_joins_of_groups_make_up_the_join(roots, kind):
+    splits, batches = joined(*roots, on="k", how=kind.upper())
+    ctx = lance_df.connect(partitioned_joins="never")
+    for name, root in zip("lr", roots, strict=True):
+        lance_df.register(ctx, name, root)
+    word = {"semi": "LEFT SEMI", "anti": "LEFT ANTI"}.get(kind, kind)
+    key = {"full": "coalesce(l.k, r.k)", "right": "r.k"}.get(kind, "l.k")
+    others = (
+        "" if kind in ("semi", "anti") else ", w, arrow_cast(r.when, 'Timestamp(Microsecond, None)') AS when"
+    )
+    wanted = ctx.sql(f"SELECT {key} AS k, v, x {others} FROM l {word} JOIN r ON l.k = r.k").to_arrow_table()
+    assert len(splits) == 1
+    assert as_rows(pa.Table.from_batches(batches)) == as_rows(wanted)
+    assert wanted.num_rows
+
+
+def test_tasks_are_balanced_by_bytes(roots):
+    splits, batches = joined(*roots, on="k", task_bytes=1)
+    assert len(splits) > 1
+    _, whole = joined(*roots, on="k")
+    assert as_rows(pa.Table.from_batches(batches)) == as_rows(pa.Table.from_batches(whole))
+    # those of bucket(4), which both specs of the left and that of the right share
+    assert len(splits) <= 5
+
+
+def test_queries_of_the_users_own(roots):
+    _, batches = joined(*roots, on={"k": "k"}, select=["l.v + 1 AS n", "r.w"], filter="w > 5 AND l.x = 'x1'")
+    found = pa.Table.from_batches(batches)
+    right = {row["k"]: row["w"] for row in right_rows().to_pylist() if row["k"] is not None}
+    wanted = [
+        (row["v"] + 1, right[row["k"]])
+        for row in left_rows().to_pylist()
+        if row["k"] in right and right[row["k"]] > 5 and row["x"] == "x1"
+    ]
+    assert as_rows(found) == sorted(wanted)
+    query = (
+        "SELECT l.k, count(*) AS n, sum(w) AS s FROM l JOIN r ON l.k = r.k GROUP BY l.k HAVING count(*) > 1"
+    )
+    _, batches = joined(*roots, sql=query, task_bytes=1)
+    counts = {}
+    for row in left_rows().to_pylist():
+        if row["k"] in right:
+            counts[row["k"]] = counts.get(row["k"], 0) + 1
+    found = pa.Table.from_batches(batches)
+    assert as_rows(found) == sorted((k, n, n * right[k]) for k, n in counts.items() if n > 1)
+    assert joined(*roots, on="k", filter="false")[1] == []
+
+
+def test_a_join_stays_at_its_versions(roots, tmp_path):
+    session = PlannedOnly()
+    root = str(tmp_path / "ns")
+    namespace = lance_df.PartitionedNamespace.create(root, LEFT, [partition.bucket("k", 4)])
+    namespace.append(left_rows())
+    reader = partitioned_join(session, root, roots[1], on="k", how="left")
+    namespace.append(left_rows())
+    batches = [batch for split in reader.partitions() for batch in reader.read(split)]
+    assert sum(batch.num_rows for batch in batches) == 400
+    assert json.loads(session.given["options"]["tables"])["l"][1] == 2
+    _, older = joined(root, roots[1], on="k", how="semi", left_version=1)
+    assert older == []
+
+
+def test_what_cannot_be_joined_by_partition_says_why(roots, tmp_path):
+    other = str(tmp_path / "other")
+    lance_df.PartitionedNamespace.create(other, RIGHT, [partition.identity("w")]).append(right_rows())
+    with pytest.raises(UnsupportedFeatureError, match="no common partition field on the keys"):
+        joined(roots[0], other, on="k")
+    with pytest.raises(UnsupportedFeatureError, match=r"Sort.*rows of all partitions"):
+        joined(*roots, sql="SELECT v FROM l JOIN r ON l.k = r.k ORDER BY v")
+    with pytest.raises(UnsupportedFeatureError, match="rows of all partitions"):
+        joined(*roots, sql="SELECT count(*) AS n FROM l JOIN r ON l.k = r.k")
+    with pytest.raises(UnsupportedFeatureError, match="NULL"):
+        joined(*roots, sql="SELECT v FROM l WHERE k NOT IN (SELECT k FROM r)")
+    with pytest.raises(UnsupportedFeatureError, match="there is no join"):
+        joined(*roots, sql="SELECT v FROM l")
+
+
+def test_wrong_arguments(roots, tmp_path):
+    with pytest.raises(InvalidInputError, match="how is one of"):
+        joined(*roots, on="k", how="cross")
+    with pytest.raises(InvalidInputError, match="on names the columns"):
+        joined(*roots)
+    with pytest.raises(InvalidInputError, match="stands for itself"):
+        joined(*roots, on="k", sql="SELECT 1")
+    with pytest.raises(ColumnNotFoundError, match="'q'"):
+        joined(*roots, on="q")
+    with pytest.raises(ColumnNotFoundError, match="nope"):
+        joined(*roots, on="k", select="nope")
+    with pytest.raises(InvalidInputError, match="a name twice"):
+        joined(*roots, on={"k": "k"})
+    with pytest.raises(InvalidInputError):
+        joined(*roots, sql="DROP TABLE l")
+    with pytest.raises(DatasetNotFoundError):
+        joined(roots[0], tmp_path / "none", on="k")
+    lance_df.write_dataset(right_rows(), tmp_path / "table")
+    with pytest.raises(InvalidInputError, match="a partitioned namespace is needed"):
+        joined(roots[0], tmp_path / "table", on="k")
