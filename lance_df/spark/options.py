@@ -27,6 +27,10 @@ _KNOWN: Final = frozenset(
         "partitionoverwritemode",
         "runid",
         "sinkid",
+        "startingversion",
+        "maxversionspertrigger",
+        "maxrowspertrigger",
+        "skipchangecommits",
     }
 )
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
@@ -61,6 +65,14 @@ class SourceOptions:
         Of a write that is done once, however often it is run.
     sink_id, checkpoint
         What names a stream that is written: an id of the user's, or the folder that Spark keeps its state in.
+    starting_version
+        Of a stream that is read: the first version whose rows are wanted, ``"latest"`` for those after the
+        newest one, ``"earliest"`` for all rows of the oldest one and those after it; all rows of the newest
+        one and those after it by default.
+    max_versions, max_rows
+        Of a stream that is read: how much is read at once, but at least one version.
+    skip_change_commits
+        Whether a stream goes on after a version that took back or replaced rows.
     storage
         For the fsspec filesystem: options that start with ``storage.``; values may be JSON.
     """
@@ -78,7 +90,21 @@ class SourceOptions:
     run_id: str | None = None
     sink_id: str | None = None
     checkpoint: str | None = None
+    starting_version: int | str | None = None
+    max_versions: int | None = None
+    max_rows: int | None = None
+    skip_change_commits: bool = False
     storage: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def of_streams(self) -> dict[str, object]:
+        """The options that only streams have that are read, by their names."""
+        return {
+            "startingVersion": self.starting_version,
+            "maxVersionsPerTrigger": self.max_versions,
+            "maxRowsPerTrigger": self.max_rows,
+            "skipChangeCommits": self.skip_change_commits,
+        }
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -122,12 +148,29 @@ class SourceOptions:
             run_id=given.get("runid"),
             sink_id=given.get("sinkid"),
             checkpoint=given.get("checkpointlocation"),
+            starting_version=_starting_version(given.get("startingversion")),
+            max_versions=_optional("maxVersionsPerTrigger", given),
+            max_rows=_optional("maxRowsPerTrigger", given),
+            skip_change_commits=_flag("skipChangeCommits", given.get("skipchangecommits", "false")),
             storage={
                 key.removeprefix(_STORAGE): _value(value)
                 for key, value in options.items()
                 if key.lower().startswith(_STORAGE)
             },
         )
+
+
+def refuse(wrong: Mapping[str, object], why: str) -> None:
+    """Check that none of these options, given by their names, is set.
+
+    Raises
+    ------
+    InvalidInputError
+        One is.
+    """
+    found = [name for name, value in wrong.items() if value is not None and value is not False]
+    if found:
+        raise InvalidInputError(f"option {found[0]} {why}")
 
 
 def _number(name: str, text: str) -> int:
@@ -138,6 +181,22 @@ def _number(name: str, text: str) -> int:
     if number < 1:
         raise InvalidInputError(f"option {name} is a number of 1 or more, not {text!r}")
     return number
+
+
+def _optional(name: str, given: Mapping[str, str]) -> int | None:
+    return _number(name, given[name.lower()]) if name.lower() in given else None
+
+
+def _starting_version(text: str | None) -> int | str | None:
+    if text is None or text.lower() in ("latest", "earliest"):
+        return text and text.lower()
+    return _number("startingVersion (or latest, or earliest)", text)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidInputError(f"option {name} is true or false, not {text!r}")
+    return text.lower() == "true"
 
 
 def _partition_overwrite(mode: str) -> str:

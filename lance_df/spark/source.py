@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
-from lance_df.errors import ColumnNotFoundError
+from lance_df.errors import ColumnNotFoundError, MissingDependencyError
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.opened import open_source
-from lance_df.spark.options import SourceOptions
+from lance_df.spark.options import SourceOptions, refuse
 from lance_df.spark.reading import LanceReader
 from lance_df.spark.streaming import LanceStreamWriter
 from lance_df.spark.types import spark_schema
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lance_df.spark.opened import Source
+    from lance_df.spark.stream_source import LanceStreamReader
     from lance_df.spark.writing import LanceWriter
 
 
@@ -48,8 +49,28 @@ class LanceSource(DataSource):
     def reader(self, schema: StructType) -> LanceReader:
         """Return a reader of the columns of ``schema``."""
         options, source = self._opened()
+        refuse(options.of_streams, "is for streams")
         _chosen(source.arrow_schema, schema.names, options.path)
         return LanceReader(source, options, schema)
+
+    def streamReader(self, schema: StructType) -> LanceStreamReader:  # noqa: N802
+        """Return a reader of the rows that new versions add.
+
+        Raises
+        ------
+        MissingDependencyError
+            This Spark does not say where a batch starts.
+        """
+        try:
+            from lance_df.spark.stream_source import LanceStreamReader
+        except ImportError as err:
+            raise MissingDependencyError(
+                'streams are read with PySpark 4.2 or later: pip install -U "lance_df[spark]"'
+            ) from err
+        options, source = self._opened()
+        refuse({"version or tag": options.version}, "is for reads of one version: see startingVersion")
+        _chosen(source.arrow_schema, schema.names, options.path)
+        return LanceStreamReader(source, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
         """Return a writer that appends, or replaces what is there."""

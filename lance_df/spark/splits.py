@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_df.engine.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
-    import pyarrow as pa
 
     from lance_df.expr.nodes import Predicate
+    from lance_df.namespace.pruning.kept_members import KeptMembers
+    from lance_df.spark.additions import Fragments
     from lance_df.spark.opened import Source, SourceRef
     from lance_df.table.table import Table
 
@@ -131,6 +134,41 @@ def plan_splits(
     return _packed(items, ref, wanted, _target(items, split_bytes, parallelism))
 
 
+def plan_added(
+    source: Source,
+    ref: SourceRef,
+    text: str | None,
+    fragments: Fragments,
+    *,
+    split_bytes: int,
+    parallelism: int,
+) -> list[tuple[Piece, ...]]:
+    """Return what each task reads of some fragments; else as `plan_splits`."""
+    wanted = Filter.parse(text, source.arrow_schema)
+    if isinstance(source, NamespaceSnapshot):
+        items = list(_items_of_fragments(source, wanted, fragments))
+    else:
+        items = list(_items_of_table(source, wanted.predicate, fragment_ids=fragments[None]))
+    return _packed(items, ref, wanted, _target(items, split_bytes, parallelism))
+
+
+def repacked(
+    splits: Sequence[tuple[Piece, ...]], split_bytes: int, parallelism: int
+) -> list[tuple[Piece, ...]]:
+    """Return the same pieces in as few splits as their sizes need, in their order."""
+    pieces = [piece for split in splits for piece in split]
+    target = _target(pieces, split_bytes, parallelism)
+    found: list[tuple[Piece, ...]] = []
+    size = target
+    for piece in pieces:
+        if size + piece.num_bytes > target:
+            found.append(())
+            size = 0
+        found[-1] += (piece,)
+        size += piece.num_bytes
+    return found
+
+
 @dataclass(slots=True)
 class _Item:
     """The least that is read by one task: a member, a fragment, or one of ``most_parts`` of a fragment."""
@@ -152,9 +190,14 @@ class _Item:
 
 
 def _items_of_table(
-    table: Table, predicate: Predicate | None, place: int | None = None, ref: ResolvedRef | None = None
+    table: Table,
+    predicate: Predicate | None,
+    place: int | None = None,
+    ref: ResolvedRef | None = None,
+    fragment_ids: tuple[int, ...] | None = None,
 ) -> Iterator[_Item]:
-    kept, fragments = kept_fragments(table, ScanRequest(columns=(), predicate=predicate)), table.fragments
+    request = ScanRequest(columns=(), predicate=predicate, fragment_ids=fragment_ids)
+    kept, fragments = kept_fragments(table, request), table.fragments
     rows, sizes = fragments.physical_rows[kept], fragments.file_bytes[kept]
     for fragment_id, num_rows, size in zip(
         fragments.ids[kept].tolist(), rows.tolist(), np.maximum(sizes, rows).tolist(), strict=True
@@ -162,9 +205,24 @@ def _items_of_table(
         yield _Item(size + _OPENING_BYTES, max(1, num_rows // _MIN_PART_ROWS), place, ref, fragment_id)
 
 
-def _items_of_members(snapshot: NamespaceSnapshot, wanted: Filter, split_bytes: int) -> Iterator[_Item]:
+def _kept_members(snapshot: NamespaceSnapshot, wanted: Filter) -> KeptMembers:
     hint = None if wanted.sql is None else pushed_condition(snapshot, wanted.sql)
-    kept = snapshot.kept(ScanRequest(predicate=wanted.predicate, hint=hint))
+    return snapshot.kept(ScanRequest(predicate=wanted.predicate, hint=hint))
+
+
+def _items_of_fragments(snapshot: NamespaceSnapshot, wanted: Filter, fragments: Fragments) -> Iterator[_Item]:
+    kept, names = _kept_members(snapshot, wanted), pa.array(list(fragments), pa.string())
+    numbers = pc.index_in(snapshot.manifest.members["object_id"], value_set=names)
+    numbers = pc.fill_null(numbers, -1).combine_chunks().to_numpy()[kept.places]
+    ids = list(fragments.values())
+    for at in np.flatnonzero(numbers >= 0).tolist():
+        [table] = snapshot.open_members(kept.places[at : at + 1])
+        residual = kept.residuals[int(kept.choices[at])]
+        yield from _items_of_table(table, residual, int(kept.places[at]), fragment_ids=ids[numbers[at]])
+
+
+def _items_of_members(snapshot: NamespaceSnapshot, wanted: Filter, split_bytes: int) -> Iterator[_Item]:
+    kept = _kept_members(snapshot, wanted)
     moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[kept.places]
     tables = snapshot.open_members(kept.places)
     rows = zip(kept.places.tolist(), kept.choices.tolist(), moves.tolist(), tables, strict=True)
@@ -177,7 +235,7 @@ def _items_of_members(snapshot: NamespaceSnapshot, wanted: Filter, split_bytes: 
             yield _Item(size + _OPENING_BYTES, 1, place, ref)
 
 
-def _target(items: Sequence[_Item], split_bytes: int, parallelism: int) -> int:
+def _target(items: Sequence[_Item] | Sequence[Piece], split_bytes: int, parallelism: int) -> int:
     total = sum(item.num_bytes for item in items)
     return max(min(MIN_SPLIT_BYTES, split_bytes), min(split_bytes, -(-total // (_WAVES * parallelism))))
 

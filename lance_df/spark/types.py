@@ -52,8 +52,19 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of a batch that a schema of `arrow_schema` names, in its types."""
-    columns = [_cast(batch.column(field.name), field.type) for field in schema]
+    """Return the columns of a batch that a schema of `arrow_schema` names, in its types.
+
+    Raises
+    ------
+    InvalidInputError
+        A value does not fit the type that was asked for.
+    """
+    columns = []
+    for field in schema:
+        try:
+            columns.append(_cast(batch.column(field.name), field.type))
+        except pa.ArrowException as err:
+            raise InvalidInputError(f"column {field.name!r}: {err}") from err
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -1,0 +1,253 @@
+"""What versions add to a table or a namespace: the fragments of rows that were not there before.
+
+Asked version by version, as a stream of rows has to know it: some versions add rows, some store the same rows
+in another way, and some take back or replace rows that were read already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow.compute as pc
+
+from lance_df.errors import UnsupportedFeatureError, VersionNotFoundError
+from lance_df.format.operations import (
+    Append,
+    CreateIndex,
+    Delete,
+    Merge,
+    Overwrite,
+    Project,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+)
+from lance_df.namespace.published import are_pinned, members_at
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.table.table import Table
+from lance_df.table.versions import DETACHED
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.format.operations import Operation
+    from lance_df.namespace.published import Member
+
+SourceT = TypeVar("SourceT", Table, NamespaceSnapshot)
+Fragments: TypeAlias = Mapping[str | None, tuple[int, ...]]
+"""Ids of fragments, by the member that has them; of a table that is no namespace, None has them."""
+
+_OF_NO_ROWS: Final = CreateIndex | ReserveFragments | UpdateConfig | UpdateBases
+_OF_THE_SAME_ROWS: Final = Rewrite | Merge | Project
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What one version adds.
+
+    Attributes
+    ----------
+    fragments
+        That have the new rows, and nothing else.
+    num_rows
+        In these fragments.
+    moves_rows
+        Rows of former versions may be in other fragments, or have other columns.
+    takes_back
+        What the version does to rows of former versions, for a message; None if they stay.
+    """
+
+    version: int
+    fragments: Fragments = field(default_factory=dict)
+    num_rows: int = 0
+    moves_rows: bool = False
+    takes_back: str | None = None
+
+
+def additions(newest: Table | NamespaceSnapshot, begin: int, end: int) -> Iterator[Addition]:
+    """Yield what each version after ``begin`` adds, up to ``end``.
+
+    Parameters
+    ----------
+    newest
+        Any version of the branch or the namespace.
+
+    Raises
+    ------
+    VersionNotFoundError
+        A version was removed.
+    UnsupportedFeatureError
+        The versions of a namespace do not tell what of its members they show.
+    """
+    former: NamespaceSnapshot | None = None
+    for version in range(begin + 1, end + 1):
+        if isinstance(newest, NamespaceSnapshot):
+            if version == 1:
+                former = _version(newest, 1)
+                yield _addition(1, _of_members(None, former))
+                continue
+            former = former or _version(newest, version - 1)
+            snapshot = _version(newest, version)
+            yield _addition(version, _of_members(former, snapshot))
+            former = snapshot
+        else:
+            table = _version(newest, version)
+            yield _addition(version, {None: _of_table(table, _operation(table))})
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """What a version of one table adds."""
+
+    ids: tuple[int, ...] = ()
+    num_rows: int = 0
+    moves_rows: bool = False
+    takes_back: str | None = None
+
+    @classmethod
+    def of(cls, table: Table, places: npt.NDArray[np.intp]) -> _Added:
+        fragments = table.fragments
+        rows = fragments.physical_rows[places] - fragments.num_deleted[places]
+        return cls(tuple(fragments.ids[places].tolist()), int(rows.sum()))
+
+
+def _addition(version: int, found: Mapping[str | None, _Added]) -> Addition:
+    taken = [each.takes_back for each in found.values() if each.takes_back is not None]
+    return Addition(
+        version,
+        {name: each.ids for name, each in found.items() if each.ids},
+        sum(each.num_rows for each in found.values()),
+        any(each.moves_rows for each in found.values()),
+        taken[0] if taken else None,
+    )
+
+
+def _version(newest: SourceT, version: int) -> SourceT:
+    try:
+        return newest.checkout(version)
+    except VersionNotFoundError as err:
+        raise VersionNotFoundError(
+            f"{newest.uri}: version {version} was removed before it was read as a stream: keep versions for "
+            f"longer, or begin anew, with a new checkpoint ({err})"
+        ) from err
+
+
+def _operation(table: Table) -> Operation | None:
+    transaction = table.transaction()
+    return None if transaction is None else transaction.operation
+
+
+def _of_table(table: Table, operation: Operation | None) -> _Added:
+    """Return what a version adds, by what its writer says that it does."""
+    match operation:
+        case Append(fragments=fragments):
+            return _Added.of(table, _places(table, fragments))
+        case Update(removed_fragment_ids=(), updated_fragments=(), new_fragments=fragments):
+            return _Added.of(table, _places(table, fragments))  # a merge that only inserts
+        case Overwrite() if table.version == 1:
+            return _Added.of(table, np.arange(len(table.fragments)))
+        case Delete(updated_fragments=(), deleted_fragment_ids=()):
+            return _Added()
+    if isinstance(operation, _OF_NO_ROWS):
+        return _Added()
+    if isinstance(operation, _OF_THE_SAME_ROWS):
+        return _Added(moves_rows=True)
+    return _Added(takes_back=_described(table, operation))
+
+
+def _described(table: Table, operation: Operation | None) -> str:
+    name = "something unknown" if operation is None else type(operation).__name__
+    return f"{table.uri}: version {table.version} changes rows that were there before ({name})"
+
+
+def _places(table: Table, fragments: tuple[Fragment, ...]) -> npt.NDArray[np.intp]:
+    """Return where a version has new fragments, which got their ids when it was committed."""
+    wanted = {file.path for fragment in fragments for file in fragment.files}
+    first = len(table.fragments) - len(fragments)
+    if first >= 0 and all(_is_of(fragment, wanted) for fragment in table.fragments[first:]):
+        return np.arange(first, len(table.fragments))
+    return np.flatnonzero([_is_of(fragment, wanted) for fragment in table.fragments])
+
+
+def _is_of(fragment: Fragment, paths: set[str]) -> bool:
+    return any(file.path in paths for file in fragment.files)
+
+
+def _of_members(former: NamespaceSnapshot | None, snapshot: NamespaceSnapshot) -> dict[str | None, _Added]:
+    manifest = snapshot.manifest
+    if not are_pinned(manifest) or (former is not None and not are_pinned(former.manifest)):
+        raise UnsupportedFeatureError(
+            f"{snapshot.uri}: version {snapshot.version} has partitions of which it names no version, so "
+            "their changes are not in its history; any change by lance_df pins them"
+        )
+    old = {} if former is None else _different(former, snapshot)
+    new = _different(snapshot, former)
+    operation = _operation(manifest.table) if snapshot.version > 1 and (old or new) else None
+    if isinstance(operation, Overwrite) or (isinstance(operation, Restore) and not _is_stage(operation)):
+        return {None: _Added(takes_back=_described(manifest.table, operation))}
+    found: dict[str | None, _Added] = {
+        name: _of_member(old.pop(name, None), member) for name, member in new.items()
+    }
+    for name, member in old.items():
+        if member.open().count_rows():
+            what = f"{snapshot.uri}: version {snapshot.version} removes {name} at {member.folder.uri}"
+            found[name] = _Added(takes_back=what)
+    return found
+
+
+def _is_stage(operation: Restore) -> bool:
+    """Whether a version was made in steps that nobody saw, the last of which it publishes."""
+    return bool(operation.version & DETACHED)
+
+
+def _different(snapshot: NamespaceSnapshot, other: NamespaceSnapshot | None) -> dict[str, Member]:
+    """Return the members that another version has not, or not the same of."""
+    rows = snapshot.manifest.members
+    places = np.arange(len(rows))
+    if other is not None:
+        theirs = other.manifest.members
+        found = pc.index_in(rows["object_id"], value_set=theirs["object_id"].combine_chunks())
+        known = pc.fill_null(found, 0)
+        is_same = pc.is_valid(found).combine_chunks().to_numpy(zero_copy_only=False)
+        for name in ("location", "read_version", "read_branch") if len(theirs) else ():
+            same = pc.equal(
+                pc.fill_null(rows[name].cast("string"), ""),
+                pc.fill_null(theirs[name].cast("string").take(known), ""),
+            )
+            is_same &= same.combine_chunks().to_numpy(zero_copy_only=False)
+        places = np.flatnonzero(~is_same)
+    return {member.object_id: member for member in members_at(snapshot.root, snapshot.manifest, places)}
+
+
+def _of_member(former: Member | None, member: Member) -> _Added:
+    """Return what was published of a member: versions between may be those of a writer that was undone."""
+    table = member.open()
+    if former is None:
+        return _Added.of(table, np.arange(len(table.fragments)))
+    if former.folder.path != member.folder.path or former.branch != member.branch:
+        return _Added(takes_back=f"{table.uri} takes the place of {former.folder.uri}")
+    operation = _operation(table)
+    before = former.open()
+    if table.version == before.version + 1 and isinstance(operation, Append | Update):
+        return _of_table(table, operation)
+    own, known = _states(table), _states(before)
+    if known.items() <= own.items() and not isinstance(operation, Restore | Overwrite):
+        ids = np.array([number for number in own if number not in known], np.int64)
+        return _Added.of(table, table.fragments.positions(ids))
+    if isinstance(operation, _OF_THE_SAME_ROWS) and table.count_rows() == before.count_rows():
+        return _Added(moves_rows=True)
+    return _Added(takes_back=_described(table, operation))
+
+
+def _states(table: Table) -> dict[int, tuple[object, ...]]:
+    return {
+        fragment.id: (tuple(file.path for file in fragment.files), fragment.deletion_file)
+        for fragment in table.fragments
+    }

@@ -1,0 +1,265 @@
+"""The stream of rows that versions add: its reader is called as Spark calls it, then by Spark itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+import lance_df
+from lance_df.errors import (
+    ColumnNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lance_df.spark.source import LanceSource
+from lance_df.spark.stream_source import Offset
+
+COLUMNS = StructType([StructField("k", LongType()), StructField("s", StringType())])
+
+
+def rows(first, count=10):
+    numbers = range(first, first + count)
+    return pa.table({"k": pa.array(numbers, pa.int64()), "s": [f"s{k % 3}" for k in numbers]})
+
+
+class Target:
+    """A table or a namespace, with the changes that both have."""
+
+    def __init__(self, kind, path):
+        self.is_table, self.path = kind == "table", str(path)
+        if self.is_table:
+            lance_df.write_dataset(rows(0), path)
+        else:
+            lance_df.PartitionedNamespace.create(path, rows(0).schema, ["identity(s)"]).append(rows(0))
+
+    @property
+    def opened(self):
+        return (lance_df.dataset if self.is_table else lance_df.PartitionedNamespace.open)(self.path)
+
+    @property
+    def version(self):
+        return self.opened.version
+
+    def append(self, first, count=10):
+        if self.is_table:
+            lance_df.write_dataset(rows(first, count), self.path, mode="append")
+        else:
+            self.opened.append(rows(first, count))
+
+    def overwrite(self, first):
+        if self.is_table:
+            lance_df.write_dataset(rows(first), self.path, mode="overwrite")
+        else:
+            self.opened.overwrite_partitions(rows(first))
+
+    def compact(self):
+        (self.opened.optimize.compact_files if self.is_table else self.opened.compact)()
+
+
+@pytest.fixture(params=["table", "namespace"])
+def target(request, tmp_path):
+    """Ten rows, in the newest version."""
+    return Target(request.param, tmp_path / "target")
+
+
+class Query:
+    """Calls a reader as a query of Spark does, which keeps offsets in its checkpoint."""
+
+    def __init__(self, path, schema=COLUMNS, start=None, **options):
+        source = LanceSource({"path": path, **{name.lower(): str(value) for name, value in options.items()}})
+        self.reader = source.streamReader(schema)
+        self.start = start
+
+    def batch(self, limit=None):
+        """Return the keys of the next batch."""
+        start = self.start or self.reader.initialOffset()
+        end = self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit())
+        found = self.between(start, end)
+        self.start = end
+        return found
+
+    def between(self, start, end):
+        splits = pickle.loads(pickle.dumps(self.reader.partitions(start, end)))
+        reader = pickle.loads(pickle.dumps(self.reader))
+        batches = [batch for split in splits for batch in reader.read(split)]
+        return sorted(key for batch in batches for key in batch["k"].to_pylist())
+
+
+def test_all_rows_come_first_and_then_what_each_version_adds(target):
+    query = Query(target.path)
+    assert query.batch() == [*range(10)]
+    assert query.batch() == []
+    target.append(10)
+    target.append(20, 5)
+    assert query.batch() == [*range(10, 25)]
+    target.append(25, 3)
+    assert query.batch() == [25, 26, 27]
+    assert query.batch() == []
+    assert query.start == {"version": target.version}
+    assert query.reader.reportLatestOffset() == {"version": target.version}
+
+
+def test_where_a_stream_starts(target):
+    first = target.version
+    target.append(10)
+    target.append(20)
+    assert Query(target.path, startingVersion="latest").batch() == []
+    assert Query(target.path, startingVersion=first + 1).batch() == [*range(10, 30)]
+    assert Query(target.path, startingVersion=first + 3).batch() == []
+    assert Query(target.path, startingVersion="earliest").batch() == [*range(30)]
+    assert Query(target.path, startingVersion=1).batch() == [*range(30)]
+    with pytest.raises(VersionNotFoundError, match=f"startingVersion is {first + 4}"):
+        Query(target.path, startingVersion=first + 4).batch()
+    query = Query(target.path, startingVersion="latest")
+    assert query.batch() == []
+    target.append(30)
+    assert query.batch() == [*range(30, 40)]
+
+
+def test_a_first_batch_that_is_run_again_is_the_same(target):
+    for options in ({}, {"startingVersion": "latest"}, {"startingVersion": "earliest"}):
+        query = Query(target.path, **options)
+        start = query.reader.initialOffset()
+        end = query.reader.latestOffset(start, ReadAllAvailable())
+        wanted = query.between(start, end)
+        number = target.opened.count_rows()
+        target.append(number)
+        again = Query(target.path, **options)
+        assert again.between(again.reader.initialOffset(), end) == wanted
+        assert Query(target.path, start=end).batch() == [*range(number, number + 10)]
+
+
+def test_batches_are_bounded_by_versions_and_by_rows(target):
+    for first in range(10, 60, 10):
+        target.append(first)
+    query = Query(target.path, startingVersion=target.version - 4, maxVersionsPerTrigger=2)
+    assert [query.batch() for _ in range(4)] == [[*range(10, 30)], [*range(30, 50)], [*range(50, 60)], []]
+    for max_rows, num_batches in ((1, 5), (10, 5), (29, 3), (30, 2), (1000, 1)):
+        query = Query(target.path, startingVersion=target.version - 4, maxRowsPerTrigger=max_rows)
+        found = [query.batch() for _ in range(num_batches)]
+        assert [key for keys in found for key in keys] == [*range(10, 60)], max_rows
+        assert query.batch() == []
+    query = Query(target.path, startingVersion=target.version - 4, maxRowsPerTrigger=1)
+    assert query.batch(ReadAllAvailable()) == [*range(10, 60)]
+    query = Query(target.path, maxVersionsPerTrigger=1)
+    assert [len(query.batch()) for _ in range(2)] == [60, 0]
+
+
+def test_what_is_available_now_ends_there(target):
+    query = Query(target.path, maxVersionsPerTrigger=1)
+    query.reader.prepareForTriggerAvailableNow()
+    target.append(10)
+    assert query.batch() == [*range(20)] or query.batch() == []
+    assert query.batch() == []
+
+
+def test_versions_that_store_the_same_rows_in_another_way_add_none(target):
+    query = Query(target.path)
+    query.batch()
+    target.append(10)
+    target.append(20)
+    target.compact()
+    target.append(30)
+    if target.is_table:
+        target.opened.create_scalar_index("k", "ZONEMAP")
+    target.opened.add_columns({"twice": "k * 2"} if target.is_table else pa.field("twice", pa.int64()))
+    target.append(40)
+    assert query.batch() == [*range(10, 50)]
+    target.compact()
+    assert query.batch() == []
+
+
+@pytest.mark.parametrize("change", ["delete", "update", "overwrite", "restore"])
+def test_versions_that_take_rows_back_stop_the_stream_or_are_skipped(target, change):
+    query, skipping = (Query(target.path, **each) for each in ({}, {"skipChangeCommits": "true"}))
+    assert query.batch() == skipping.batch() == [*range(10)]
+    target.append(10)
+    if change == "delete":
+        target.opened.delete("k = 3")
+    elif change == "update" and target.is_table:
+        target.opened.update({"s": "'x'"}, "k = 3")
+    elif change == "update":
+        target.opened.upsert(rows(3, 1), on=["k"])
+    elif change == "overwrite":
+        target.overwrite(100)
+    elif target.is_table:
+        lance_df.dataset(target.path, version=1).restore()
+    else:
+        lance_df.dataset(f"{target.path}/__manifest", version=2).restore()
+    target.append(20)
+    with pytest.raises(UnsupportedFeatureError, match="skipChangeCommits"):
+        query.batch()
+    assert skipping.batch() == [*range(10, 30)]
+
+
+def test_rows_that_a_merge_inserts_are_added(tmp_path):
+    target = Target("table", tmp_path / "t.lance")
+    query = Query(target.path)
+    query.batch()
+    merge = target.opened.merge_insert("k").when_not_matched_insert_all()
+    merge.execute(rows(5))
+    target.opened.delete("k > 1000")
+    assert query.batch() == [*range(10, 15)]
+
+
+def test_versions_that_were_removed_are_missed(target):
+    query = Query(target.path)
+    query.batch()
+    start = query.start
+    for first in (10, 20, 30):
+        target.append(first)
+    target.opened.cleanup_old_versions(dt.timedelta(0))
+    with pytest.raises(VersionNotFoundError, match="was removed before it was read"):
+        Query(target.path, start=start).batch()
+    if target.is_table:  # rows of the newest version alone need no other one
+        newest = Query(target.path, start={"version": target.version - 1})
+        assert newest.batch() == [*range(30, 40)]
+    assert Query(target.path, startingVersion="earliest").batch() == [*range(40)]
+
+
+def test_filters_and_columns_are_those_of_reads(target):
+    query = Query(target.path, StructType(COLUMNS.fields[:1]), filter="s = 's1' AND k % 2 = 0", columns="k")
+    assert query.batch() == [4]
+    target.append(10)
+    target.append(20)
+    assert query.batch() == [k for k in range(10, 30) if k % 6 == 4]
+
+
+def test_columns_that_a_version_lacks_are_named(target):
+    query = Query(target.path)
+    target.append(10)
+    target.opened.drop_columns(["k"])
+    with pytest.raises(ColumnNotFoundError, match="no column 'k'"):
+        query.batch()
+
+
+def test_mistakes_are_typed(target):
+    for options, words in (
+        ({"startingVersion": "x"}, "startingVersion"),
+        ({"maxRowsPerTrigger": 0}, "maxRowsPerTrigger"),
+        ({"skipChangeCommits": "yes"}, "skipChangeCommits"),
+        ({"version": 1}, "startingVersion"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            Query(target.path, **options)
+    with pytest.raises(InvalidInputError, match="is for streams"):
+        LanceSource({"path": target.path, "startingversion": "1"}).reader(COLUMNS)
+    with pytest.raises(InvalidInputError, match="not one of lance_df"):
+        Offset.parse({"offset": 3})
+    with pytest.raises(VersionNotFoundError, match="another table"):
+        Query(target.path, start={"version": 1000}).batch()
+
+
+def test_members_without_a_version_have_no_history(tmp_path):
+    directory = lance_df.PartitionedNamespace.create(tmp_path / "ns", rows(0).schema, ["identity(s)"])
+    directory.append(rows(0))
+    manifest = lance_df.dataset(tmp_path / "ns" / "__manifest")
+    manifest.update({"read_version": "NULL"}, "object_type = 'table'")
+    with pytest.raises(UnsupportedFeatureError, match="names no version"):
+        Query(str(tmp_path / "ns"), startingVersion=2).batch()
