@@ -277,7 +277,11 @@ def test_a_name_that_stays_busy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_s3_missing_bucket_and_wrong_request(s3_options: dict[str, Any]) -> None:
     with pytest.raises(NotFoundError, match="no such bucket"):
         put_if_absent(open_location("s3://no-bucket-of-this-name/x", s3_options), b"x")
-    unreachable = {**s3_options, "endpoint_url": "http://127.0.0.1:9", "config_kwargs": {"retries": {}}}
+    unreachable = {
+        **s3_options,
+        "endpoint_url": "http://127.0.0.1:9",
+        "config_kwargs": {"retries": {"total_max_attempts": 1}},
+    }
     with pytest.raises(CommitStateUnknownError) as caught:
         put_if_absent(open_location("s3://bucket/x", unreachable), b"x")
     assert s3_options["secret"] not in repr(caught.getrepr(chain=True, style="short"))
