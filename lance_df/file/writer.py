@@ -278,7 +278,8 @@ class _FullPage:
 
 
 @cache
-def _num_threads() -> int:
+def num_threads() -> int:
+    """Return how many pages are encoded at a time."""
     return min(os.cpu_count() or 1, _MAX_THREADS)
 
 
@@ -296,13 +297,13 @@ class _EncoderPool:
     @property
     def is_full(self) -> bool:
         """Whether as many pages wait as can be worked on at once."""
-        return len(self._waiting) > _num_threads()
+        return len(self._waiting) > num_threads()
 
     def add(self, page: _FullPage) -> None:
         future = None
         if page.num_bytes >= _MIN_THREAD_BYTES:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(_num_threads(), "lance-df-encode")
+                self._threads = ThreadPoolExecutor(num_threads(), "lance-df-encode")
             future = self._threads.submit(page.encode)
         self._waiting.append((page, future))
 

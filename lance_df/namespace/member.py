@@ -26,9 +26,10 @@ from lance_df.table.table import Shared, Table, open_ref
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from lance_df.format.fragments import Fragment
+    from lance_df.format.manifest import IndexMetadata
     from lance_df.format.operations import Operation
     from lance_df.format.schema import Schema
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -99,7 +100,7 @@ def create_member(
     schema: Schema,
     fragments: tuple[Fragment, ...],
     unsynced: Unsynced,
-    zone_maps: Sequence[ZoneMaps] = (),
+    zone_maps: ZoneMaps | None = None,
 ) -> int:
     """Make the table of a new partition, in a folder that no other writer knows, and return its version.
 
@@ -108,7 +109,7 @@ def create_member(
     unsynced
         Takes note of local files, which are not durable yet.
     zone_maps
-        Of some of the fragments.
+        Of some of the fragments, if there are any.
 
     Raises
     ------
@@ -122,12 +123,10 @@ def create_member(
         state.manifest, timestamp_ns=time.time_ns(), writer_version=library_version()
     )
     file = location / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
-    indices = [
-        index
-        for each in zone_maps
-        for index in each.builder.write(location, manifest, each.fragments, unsynced)
-    ]
-    data, _ = make_manifest_file(file.uri, TableState(manifest, tuple(indices)), transaction.serialize())
+    indices: tuple[IndexMetadata, ...] = ()
+    if zone_maps is not None:
+        indices = zone_maps.builder.write(location, manifest, zone_maps.fragments, unsynced)
+    data, _ = make_manifest_file(file.uri, TableState(manifest, indices), transaction.serialize())
     if location.is_local:
         is_ours = unsynced.create(file, data)
     else:

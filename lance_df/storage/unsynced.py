@@ -38,11 +38,15 @@ class Unsynced:
     def make_folders(self, folder: str) -> None:
         """Make a folder, and those above it."""
         made = []
-        while not os.path.isdir(folder):
+        try:
+            os.mkdir(folder)  # mostly one that nobody else makes, in one that is there
             made.append(folder)
-            folder = os.path.dirname(folder)
-        if made:
-            os.makedirs(made[0], exist_ok=True)
+        except OSError:
+            while not os.path.isdir(folder):
+                made.append(folder)
+                folder = os.path.dirname(folder)
+            if made:
+                os.makedirs(made[0], exist_ok=True)
         with self._lock:
             self._folders.update(os.path.dirname(each) for each in made)
 

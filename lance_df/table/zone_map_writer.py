@@ -6,7 +6,7 @@ They are committed after the rows, in a version of their own: without them the t
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,6 +92,7 @@ class ZoneMapBuilder:
         options: CommitOptions | None = None,
         *,
         attempts: int = _ATTEMPTS,
+        unsynced: Unsynced | None = None,
     ) -> ManifestFile:
         """Write an index segment for each column and publish them in one new version.
 
@@ -105,6 +106,8 @@ class ZoneMapBuilder:
             As they were written, without ids.
         attempts
             How often to begin anew on what others have committed.
+        unsynced
+            Makes the files durable together, before they are committed; by default each is by itself.
 
         Returns
         -------
@@ -118,7 +121,7 @@ class ZoneMapBuilder:
         latest = made
         for attempt in range(attempts):
             try:
-                return self._commit(table, latest, fragments, external_store, options)
+                return self._commit(table, latest, fragments, external_store, options, unsynced)
             except RetryableConflictError:
                 if attempt == attempts - 1:
                     raise
@@ -153,6 +156,7 @@ class ZoneMapBuilder:
         fragments: Sequence[Fragment],
         external_store: ExternalManifestStore | None,
         options: CommitOptions | None,
+        unsynced: Unsynced | None,
     ) -> ManifestFile:
         places = {file.path: each for each in latest.manifest.fragments for file in each.files}
         committed = [places.get(fragment.files[0].path) for fragment in fragments]
@@ -169,9 +173,14 @@ class ZoneMapBuilder:
                 parts = _to_join(table, latest, column.field, former)
                 removed += former if parts else []
                 entry = joined([*parts, data])
-                new.append(write_zone_map(table, latest.manifest, column.field, entry, name=name))
+                written = write_zone_map(
+                    table, latest.manifest, column.field, entry, name=name, unsynced=unsynced
+                )
+                new.append(written)
             if not new:
                 return latest
+            if unsynced is not None:
+                unsynced.sync()
             transaction = Transaction(
                 read_version=latest.manifest.version,
                 uuid=str(uuid.uuid4()),
@@ -187,10 +196,10 @@ class ZoneMapBuilder:
 
 @dataclass(frozen=True, slots=True)
 class ZoneMaps:
-    """What is known of rows that were written together, and their fragments, without ids."""
+    """What is known of rows, and their fragments as they were written, without ids."""
 
     builder: ZoneMapBuilder
-    fragments: tuple[Fragment, ...]
+    fragments: list[Fragment] = field(default_factory=list)
 
 
 def _data(

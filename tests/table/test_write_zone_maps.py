@@ -14,6 +14,7 @@ from lance.file import LanceFileReader
 import lance_df
 from lance_df.errors import StorageError
 from lance_df.table import zone_map_writer
+from lance_df.table.maintenance import zone_map_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,3 +160,22 @@ def test_no_suitable_column_makes_no_version(tmp_path: Path) -> None:
     assert lance_df.write_dataset(table, str(tmp_path / "t.lance"), statistics=True).version == 1
     empty = pa.table({"a": pa.array([], pa.int64())})
     assert lance_df.write_dataset(empty, str(tmp_path / "e.lance"), statistics=True).version == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_small_files_are_those_of_the_writer_of_large_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    contents = []
+    for name, most in (("small", zone_map_files._MAX_SMALL_BYTES), ("large", 0)):
+        monkeypatch.setattr(zone_map_files, "_MAX_SMALL_BYTES", most)
+        uri = str(tmp_path / name)
+        lance_df.write_dataset(
+            make_table(), uri, statistics=True, max_rows_per_file=12_000, data_storage_version=version
+        )
+        indices = sorted(lance_df.dataset(uri).list_indices(), key=lambda index: index["name"])
+        contents.append(
+            [(tmp_path / name / "_indices" / each["uuid"] / "zonemap.lance").read_bytes() for each in indices]
+        )
+    assert len(contents[0]) == 10
+    assert contents[0] == contents[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -35,7 +36,9 @@ class CodedValues:
 _CLEAR_WIN_RATIO = 0.25
 _MIN_ROWS = 100
 _MAX_VALUES = 100_000
-_SAMPLE_ROWS = 4096
+_SAMPLE_ROWS = (512, 4096)
+_FEW_EQUAL = 4
+_FEW_ROWS = 65_536
 
 
 def find_dictionary(
@@ -95,17 +98,26 @@ def _dictionary_values(found: pa.Array, like: CodableValues) -> CodableValues:
 
 def _guess_distinct(array: pa.Array) -> int:
     """Guess the number of distinct values: how often two of a sample are equal tells it, roughly."""
-    size = min(len(array), _SAMPLE_ROWS)
-    if size < len(array):
-        # not every n-th row, which may go along with some period of the data
-        positions = np.random.default_rng(0).integers(0, len(array), size)
-        sample = array.take(pa.array(positions))
-    else:
-        sample = array
-    distinct = int(pc.count_distinct(sample, mode="all").as_py())
-    if size == len(array) or distinct <= size // 2:
+    for size in _SAMPLE_ROWS:
+        if size >= len(array):
+            return _num_distinct(array)
+        distinct = _num_distinct(array.take(_sample(len(array), size)))
+        # next to no equal values in so few say that there are too many for a page of few rows
+        if distinct > size - _FEW_EQUAL and len(array) <= _FEW_ROWS:
+            break
+    if distinct <= size // 2:
         return distinct
     return max(distinct, size * size // (2 * max(1, size - distinct)))
+
+
+def _num_distinct(array: pa.Array) -> int:
+    return int(pc.count_distinct(array, mode="all").as_py())
+
+
+@lru_cache(maxsize=16)
+def _sample(num_rows: int, size: int) -> pa.Array:
+    """Return positions at random, for not every n-th row, which may go along with some period of the data."""
+    return pa.array(np.random.default_rng(0).integers(0, num_rows, size))
 
 
 def _coded_bytes(values: CodableValues, num_distinct: int) -> int:

@@ -86,13 +86,18 @@ class NewRows:
 
         def commit(base: Table) -> Table:
             made = commit_change(base, operation, options=MEMBER_COMMIT)
-            for each in partition.zone_maps:
-                made = made.followed_by(
-                    each.builder.commit(
-                        made.location, made.manifest_file, each.fragments, options=MEMBER_COMMIT, attempts=1
-                    )
+            if (zone_maps := partition.zone_maps) is None:
+                return made
+            return made.followed_by(
+                zone_maps.builder.commit(
+                    made.location,
+                    made.manifest_file,
+                    zone_maps.fragments,
+                    options=MEMBER_COMMIT,
+                    attempts=1,
+                    unsynced=self._unsynced,
                 )
-            return made
+            )
 
         return commits_to_member(member.folder, member.version, commit)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import LanceError
+from lance_df.file.writer import num_threads
 from lance_df.namespace.keys import group_rows, value_keys
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.spec.partition_values import partition_values
@@ -52,7 +55,7 @@ class WrittenPartition:
     place
         Where its table is, or will be.
     zone_maps
-        Of those fragments that are large enough.
+        Of the fragments from the first one on that is large enough.
     made
         The published version that a version with these rows stands on (0 for a new table), and that version.
     """
@@ -63,7 +66,7 @@ class WrittenPartition:
     fragments: list[Fragment] = field(default_factory=list)
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     num_waiting: int = 0
-    zone_maps: list[ZoneMaps] = field(default_factory=list)
+    zone_maps: ZoneMaps | None = None
     made: tuple[int, int] | None = None
 
 
@@ -147,8 +150,7 @@ class PartitionWriter:
             if self._unrouted_bytes >= min(_ROUTED_BYTES, self._buffer_bytes):
                 self._route()
         self._route()
-        for partition in self._partitions.values():
-            self._flush(partition)
+        self._flush(self._partitions.values())
         return list(self._partitions.values())
 
     def _route(self) -> None:
@@ -167,8 +169,11 @@ class PartitionWriter:
         """Write the largest partitions, and copy what is left, which keeps the memory of all else."""
         most = self._waiting_rows * self._buffer_bytes // self._waiting_bytes // 2
         left = sorted(self._partitions.values(), key=lambda each: each.num_waiting)
-        while left and self._waiting_rows > most:
-            self._flush(left.pop())
+        largest, num_left = [], self._waiting_rows
+        while left and num_left > most:
+            largest.append(left.pop())
+            num_left -= largest[-1].num_waiting
+        self._flush(largest)
         left = [partition for partition in left if partition.num_waiting]
         rows = pa.Table.from_batches([part for each in left for part in each.waiting], self._arrow)
         self._waiting_bytes = rows.nbytes
@@ -198,12 +203,28 @@ class PartitionWriter:
             self._partitions[known[number]] = WrittenPartition(known[number], own, place)
         return [self._partitions[key] for key in known]
 
-    def _flush(self, partition: WrittenPartition) -> None:
-        if not partition.waiting:
+    def _flush(self, partitions: Iterable[WrittenPartition]) -> None:
+        """Write what waits of some partitions, as many at a time as there are processors."""
+        full = [partition for partition in partitions if partition.waiting]
+        self._waiting_rows -= sum(partition.num_waiting for partition in full)
+        if len(full) == 1:
+            self._write_waiting(full[0])
             return
-        self._waiting_rows -= partition.num_waiting
+        with ThreadPoolExecutor(num_threads(), "lance-df-write") as pool:
+            # with the context of this thread, which may name files for a job
+            written = [pool.submit(copy_context().run, self._write_waiting, partition) for partition in full]
+            try:
+                for each in written:
+                    each.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _write_waiting(self, partition: WrittenPartition) -> None:
         is_large = self._least_rows is not None and partition.num_waiting >= self._least_rows
-        zone_maps = ZoneMapBuilder(self._columns, without=self._constant) if is_large else None
+        if is_large and partition.zone_maps is None:
+            partition.zone_maps = ZoneMaps(ZoneMapBuilder(self._columns, without=self._constant))
+        zone_maps = partition.zone_maps
         batches, partition.waiting, partition.num_waiting = partition.waiting, [], 0
         with fragments_written(
             partition.place.folder,
@@ -211,12 +232,12 @@ class PartitionWriter:
             batches,
             version=FILE_VERSION,
             limits=self._limits,
-            zone_maps=zone_maps,
+            zone_maps=None if zone_maps is None else zone_maps.builder,
             unsynced=self._unsynced,
         ) as fragments:
             partition.fragments += fragments
         if zone_maps is not None:
-            partition.zone_maps.append(ZoneMaps(zone_maps, fragments))
+            zone_maps.fragments.extend(fragments)
 
     def _remove(self) -> None:
         """Remove all files, and the folders that were made for them, as far as the store lets us."""

@@ -5,10 +5,12 @@ The index is Lance's own (table format, 14.1), so that other readers list it, us
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +18,9 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.encodings.plan import RowRange
+from lance_df.file.small_file import encode_small, small_file
 from lance_df.file.writer import FileWriter
+from lance_df.format.file_tail import serialize_descriptor
 from lance_df.format.manifest import IndexMetadata
 from lance_df.format.schema import schema_from_arrow
 from lance_df.storage.sink import ByteSink
@@ -25,8 +29,9 @@ from lance_df.table.indices.index_file import IndexFile
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, zone_schema
 
 if TYPE_CHECKING:
+    from lance_df.encodings.encoded_page import EncodedPage
     from lance_df.format.manifest import Manifest
-    from lance_df.format.schema import Field
+    from lance_df.format.schema import Field, Schema
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
 
@@ -35,6 +40,9 @@ KIND = "zonemapindexdetails"
 
 _FILE = "zonemap.lance"
 _ROWS_PER_ZONE = "rows_per_zone"
+_NUM_BOUNDS = 2
+# Larger ones are written page by page.
+_MAX_SMALL_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +73,11 @@ def write_zone_map(
         Takes note of the file, which then is not durable yet.
     """
     index_id = uuid.uuid4()
-    sink = ByteSink(table / INDICES_DIR / str(index_id) / _FILE, unsynced=unsynced)
+    file = table / INDICES_DIR / str(index_id) / _FILE
     # as pylance, which has no index files of 0.1
     version = "2.0" if manifest.data_format in (None, "0.1") else manifest.data_format
-    writer = FileWriter(sink, schema_from_arrow(data.zones.schema), version=version)
-    try:
-        writer.write_batch(data.zones.columns)
-        file = writer.finish(metadata={_ROWS_PER_ZONE: str(data.rows_per_zone).encode()})
-    except BaseException:
-        writer.abort()
-        raise
+    is_small = data.zones.num_rows and data.zones.nbytes <= _MAX_SMALL_BYTES
+    size_bytes = (_put if is_small else _write)(file, data, version, unsynced)
     return IndexMetadata(
         uuid=index_id,
         fields=(field.id,),
@@ -84,8 +87,66 @@ def write_zone_map(
         details_type_url=DETAILS_URL,
         index_version=0,
         created_at_ms=time.time_ns() // 1_000_000,
-        files=((_FILE, file.size_bytes),),
+        files=((_FILE, size_bytes),),
     )
+
+
+def _write(file: Location, data: ZoneMapData, version: str, unsynced: Unsynced | None) -> int:
+    schema = _schema(data.zones.column(0).type)
+    writer = FileWriter(ByteSink(file, unsynced=unsynced), schema, version=version)
+    try:
+        writer.write_batch(data.zones.columns)
+        return writer.finish(metadata=_metadata(data.rows_per_zone)).size_bytes
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _put(file: Location, data: ZoneMapData, version: str, unsynced: Unsynced | None) -> int:
+    """Write a small zone map: counts are mostly those of other columns, or of other tables."""
+    minima, maxima, *counts = data.zones.columns
+    fields = _schema(minima.type).fields
+    pages = [
+        encode_small(fields[0], minima, version=version),
+        encode_small(fields[1], maxima, version=version),
+        *(
+            _encoded_counts(number, array.to_numpy().tobytes(), version)
+            for number, array in enumerate(counts, start=_NUM_BOUNDS)
+        ),
+    ]
+    descriptor = _descriptor(minima.type, len(minima), data.rows_per_zone)
+    content = small_file(descriptor, pages, version=version)
+    sink = ByteSink(file, unsynced=unsynced)
+    try:
+        sink.write(content)
+        sink.close()
+    except BaseException:
+        sink.abort()
+        raise
+    return len(content)
+
+
+@lru_cache(maxsize=1024)
+def _encoded_counts(column: int, values: bytes, version: str) -> EncodedPage:
+    data_type = zone_schema(pa.null()).field(column).type
+    num_values = len(values) * 8 // data_type.bit_width
+    array = pa.Array.from_buffers(data_type, num_values, [None, pa.py_buffer(values)])
+    return encode_small(_schema(pa.null()).fields[column], array, version=version)
+
+
+@lru_cache(maxsize=256)
+def _descriptor(data_type: pa.DataType, num_rows: int, rows_per_zone: int) -> bytes:
+    schema = dataclasses.replace(_schema(data_type), metadata=_metadata(rows_per_zone))
+    return serialize_descriptor(schema, num_rows)
+
+
+@lru_cache(maxsize=256)
+def _schema(data_type: pa.DataType) -> Schema:
+    return schema_from_arrow(zone_schema(data_type))
+
+
+def _metadata(rows_per_zone: int) -> dict[str, bytes]:
+    return {_ROWS_PER_ZONE: str(rows_per_zone).encode()}
 
 
 def read_segments(

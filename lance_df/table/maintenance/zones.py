@@ -6,8 +6,8 @@ Spec: table format, 14.1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 ROWS_PER_ZONE = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class _Zone:
+class _Zone(NamedTuple):
+    """In the order of the columns of the file."""
+
     minimum: pa.Scalar
     maximum: pa.Scalar
     null_count: int
@@ -93,20 +94,14 @@ class ZoneCollector:
             the numbers are the ids.
         """
         self._close_zone()
-        zones = [zone for zone in self._zones if ids is None or zone.fragment in ids]
-        fragment_ids = [zone.fragment if ids is None else ids[zone.fragment] for zone in zones]
+        zones = self._zones
+        if ids is not None:
+            zones = [each._replace(fragment=ids[each.fragment]) for each in zones if each.fragment in ids]
         data_type = self.field.arrow_type()
-        bounds = [
-            pa.array([getattr(zone, name) for zone in zones], data_type) for name in ("minimum", "maximum")
-        ]
-        counts: dict[str, Any] = {
-            "null_count": pa.array([zone.null_count for zone in zones], pa.uint32()),
-            "nan_count": pa.array([zone.nan_count for zone in zones], pa.uint32()),
-            "fragment_id": pa.array(fragment_ids, pa.uint64()),
-            "zone_start": pa.array([zone.start for zone in zones], pa.uint64()),
-            "zone_length": pa.array([zone.length for zone in zones], pa.uint64()),
-        }
-        return pa.RecordBatch.from_arrays([*bounds, *counts.values()], schema=zone_schema(data_type))
+        schema = zone_schema(data_type)
+        columns = zip(*zones, strict=True) if zones else [()] * len(schema)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def end_fragment(self) -> None:
         """Say that the fragment has no more rows; what was shown of it is not needed any more."""
@@ -126,6 +121,7 @@ class ZoneCollector:
             self.is_worthwhile = max(_size(minimum), _size(maximum)) <= self._max_bound_bytes
 
 
+@lru_cache(maxsize=256)
 def zone_schema(data_type: pa.DataType) -> pa.Schema:
     """Return the columns of a zone map of values of a type."""
     counts = (
@@ -165,9 +161,13 @@ def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
     """
     data_type = values.type
     if not pa.types.is_floating(data_type):
-        storage = pa.int64() if pa.types.is_duration(data_type) else data_type
-        found = pc.min_max(values.cast(storage))
-        return found["min"].cast(data_type), found["max"].cast(data_type), 0
+        is_duration = pa.types.is_duration(data_type)
+        found = pc.min_max(values.cast(pa.int64()) if is_duration else values)
+        smallest, largest = found["min"], found["max"]
+        return (
+            *((smallest.cast(data_type), largest.cast(data_type)) if is_duration else (smallest, largest)),
+            0,
+        )
     floats = values.drop_null().to_numpy()
     numbers = floats[~np.isnan(floats)]
     nan_count = len(floats) - len(numbers)
