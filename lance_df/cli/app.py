@@ -15,7 +15,7 @@ from lance_df.errors import LanceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "demo")
+_COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "ingest", "demo")
 
 _MAX_TEXT = 2000
 

@@ -31,7 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_storage_option(command)
 
 
-def add_storage_option(command: argparse.ArgumentParser) -> None:
+def add_storage_option(command: argparse._ActionsContainer) -> None:
     """Add ``--storage-option``."""
     command.add_argument(
         "--storage-option",
@@ -48,14 +48,14 @@ def open_session(root: str, options: argparse.Namespace) -> SessionContext:
 
     storage = storage_options(options)
     ctx = connect(root, storage_options=storage)
-    for name, path in _pairs(options.table, "--table NAME=PATH").items():
+    for name, path in pairs(options.table, "--table NAME=PATH").items():
         register(ctx, name, path, storage_options=storage)
     return ctx
 
 
 def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
     """Return ``--storage-option`` as a mapping, or None without any."""
-    return _pairs(options.storage_option, "--storage-option KEY=VALUE") or None
+    return pairs(options.storage_option, "--storage-option KEY=VALUE") or None
 
 
 def run_statement(ctx: SessionContext, statement: str, *, style: str, out: IO[str]) -> None:
@@ -88,13 +88,20 @@ def _drain(batches: Iterable[pa.RecordBatch]) -> int:
     return sum(batch.num_rows for batch in batches)
 
 
-def _pairs(texts: list[str], form: str) -> dict[str, str]:
-    pairs = {}
+def pairs(texts: list[str], form: str) -> dict[str, str]:
+    """Return texts ``KEY=VALUE`` as a mapping.
+
+    Raises
+    ------
+    InvalidInputError
+        One has no key or no value.
+    """
+    found = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not (key and equals and value):
             raise InvalidInputError(
                 f"{form} is expected, got {text!r}" if not equals else f"{form} is expected"
             )
-        pairs[key] = value
-    return pairs
+        found[key] = value
+    return found

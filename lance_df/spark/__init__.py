@@ -16,16 +16,49 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lance_df.spark.appending import append
     from lance_df.spark.failures import typed_errors
+    from lance_df.spark.ingesting.job import IngestJob, IngestSource
+    from lance_df.spark.ingesting.running import IngestSummary, ingest
+    from lance_df.spark.pipeline.compaction import compact
+    from lance_df.spark.pipeline.health import repair, verify
+    from lance_df.spark.pipeline.joins import partitioned_join
+    from lance_df.spark.pipeline.repartitioning import repartition
+    from lance_df.spark.pipeline.statistics import build_statistics
     from lance_df.spark.sessions import read, register, session
 
-__all__ = ["append", "read", "register", "session", "typed_errors"]
+__all__ = [
+    "IngestJob",
+    "IngestSource",
+    "IngestSummary",
+    "append",
+    "build_statistics",
+    "compact",
+    "ingest",
+    "partitioned_join",
+    "read",
+    "register",
+    "repair",
+    "repartition",
+    "session",
+    "typed_errors",
+    "verify",
+]
 
 _HOMES = {
+    "IngestJob": "lance_df.spark.ingesting.job",
+    "IngestSource": "lance_df.spark.ingesting.job",
+    "IngestSummary": "lance_df.spark.ingesting.running",
+    "ingest": "lance_df.spark.ingesting.running",
     "append": "lance_df.spark.appending",
+    "build_statistics": "lance_df.spark.pipeline.statistics",
+    "compact": "lance_df.spark.pipeline.compaction",
+    "partitioned_join": "lance_df.spark.pipeline.joins",
     "read": "lance_df.spark.sessions",
     "register": "lance_df.spark.sessions",
+    "repair": "lance_df.spark.pipeline.health",
+    "repartition": "lance_df.spark.pipeline.repartitioning",
     "session": "lance_df.spark.sessions",
     "typed_errors": "lance_df.spark.failures",
+    "verify": "lance_df.spark.pipeline.health",
 }
 
 

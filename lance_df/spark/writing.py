@@ -67,20 +67,25 @@ class LanceWriter(DataSourceArrowWriter):
 
     def commit_once(
         self, messages: Sequence[WriterCommitMessage | None], mark: Mark | None, name: str
-    ) -> None:
+    ) -> int | None:
         """Make what all tasks wrote visible, unless that was done already.
 
         Parameters
         ----------
         name
             Of the attempt, for `abort_attempt`.
+
+        Returns
+        -------
+        The version that was made, None if it was done already.
         """
         staged = [message.staged for message in messages if isinstance(message, Written)]
         # should this process die, or not learn what became of the commit, then the files must stay
         begun = _begun(name)
         begun.touch()
+        version = None
         try:
-            self._publish(staged, mark)
+            version = self._publish(staged, mark)
         except CommitStateUnknownError:
             raise
         except AlreadyCommittedError:
@@ -89,6 +94,7 @@ class LanceWriter(DataSourceArrowWriter):
             begun.unlink(missing_ok=True)
             raise
         begun.unlink(missing_ok=True)
+        return version
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks wrote, unless it may be visible. Spark calls this after a failed commit, too."""
@@ -104,7 +110,7 @@ class LanceWriter(DataSourceArrowWriter):
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows | StagedPartitions:
         raise NotImplementedError
 
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> None:
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         raise NotImplementedError
 
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
@@ -146,10 +152,11 @@ class TableWriter(LanceWriter):
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows:
         return stage_rows(self._location, self._schema, rows, mode=self._mode, options=self._write_options())
 
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> None:
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         parts = [each for each in staged if isinstance(each, StagedRows)]
         options = self._write_options(mark)
-        publish_staged(self._location, self._schema, parts, mode=self._mode, options=options)
+        made = publish_staged(self._location, self._schema, parts, mode=self._mode, options=options)
+        return made.manifest.version
 
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
         discard_rows(self._location, staged)
@@ -170,19 +177,20 @@ class NamespaceWriter(LanceWriter):
             snapshot.root, snapshot.manifest, self._schema, rows, self._job, limits=self._limits
         )
 
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> None:
+    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         snapshot = self._snapshot()
         parts = [each for each in staged if isinstance(each, StagedPartitions)]
         if parts:
             # this writer may be another one than that of the tasks
             snapshot = snapshot.checkout(parts[0].version)
-        publish_staged_partitions(
+        made = publish_staged_partitions(
             snapshot.root,
             snapshot.manifest,
             parts,
             overwrite=self._options.partition_overwrite if self._overwrite else None,
             mark=mark,
         )
+        return made.version
 
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
         parts = [each for each in staged if isinstance(each, StagedPartitions)]

@@ -47,7 +47,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"errors", "storage", "format", "expr", "table", "sql", "hashing", "namespace", "engine", "api"},
         "facade",
     },
-    "cli": {"errors", "storage", "format", "expr", "file", "table", "namespace", "api", "engine", "facade"},
+    "cli": {
+        *{"errors", "storage", "format", "expr", "file", "table", "namespace", "api", "engine", "facade"},
+        "spark",
+    },
 }
 
 # Libraries that only these rooms may import; numpy, pyarrow and numba are free.

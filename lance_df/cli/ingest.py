@@ -1,0 +1,266 @@
+"""Bring rows into a table or a partitioned namespace with Spark: all of them at once, or none.
+
+What is to be done stands in a TOML file, in flags, or in both: flags take the place of what is in the file.
+Needs the extra `spark` and Java 17.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import sys
+import warnings
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from lance_df.cli import session
+from lance_df.cli.text import count_text, size_text
+from lance_df.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from lance_df.spark.ingesting.job import IngestJob
+    from lance_df.spark.ingesting.progress import IngestProgress
+    from lance_df.spark.ingesting.running import IngestSummary
+
+SUMMARY = "bring rows in with Spark"
+EXAMPLES = """examples:
+  lance-df ingest raw/2013.parquet ./events --partition-by 'year(ts)' --partition-by 'bucket(user_id, 16)'
+  lance-df ingest raw/*.csv ./flights.lance --schema 'year INT, dest STRING' --rejects ./rejected.lance
+  lance-df ingest job.toml --id 2013-06-01 --source flights=raw/2013-06-01.csv --master 'local[4]'
+"""
+
+_BAR = 24
+# names of flags that are attributes of the job
+_OF_JOB = (
+    "target",
+    "sql",
+    "mode",
+    "partition_by",
+    "sort_by",
+    "schema",
+    "statistics",
+    "max_rows_per_file",
+    "max_bytes_per_file",
+    "rejects",
+    "id",
+    "master",
+)
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of `lance-df ingest`."""
+    import argparse
+
+    command.add_argument(
+        "words",
+        nargs="*",
+        metavar="JOB.toml | SOURCE… TARGET",
+        help="a pipeline file, or what to read and where to write",
+    )
+    sources = command.add_argument_group("sources")
+    sources.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a view of the query, or another path of one; may be repeated",
+    )
+    sources.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME=TABLE",
+        help="a view of a table of Spark; may be repeated",
+    )
+    sources.add_argument(
+        "--source-format",
+        metavar="FORMAT",
+        help="of sources in flags: parquet, csv, json, lance, or any other that Spark knows",
+    )
+    sources.add_argument(
+        "--source-schema",
+        metavar="DDL",
+        help="columns of sources in flags, such as 'id BIGINT, at TIMESTAMP'",
+    )
+    sources.add_argument(
+        "--source-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of the format of sources in flags; may be repeated",
+    )
+    command.add_argument(
+        "--sql", help="a query of Spark SQL over the sources; one without a name is called source"
+    )
+    target = command.add_argument_group("target")
+    target.add_argument(
+        "--target", metavar="PATH", help="a table or the root of a namespace, in place of the one in the file"
+    )
+    target.add_argument(
+        "--mode", metavar="MODE", help="append (the default), overwrite or overwrite-partitions"
+    )
+    target.add_argument(
+        "--partition-by",
+        action="append",
+        metavar="FIELD",
+        help="such as 'month(ts)'; may be repeated; makes a namespace if there is none",
+    )
+    target.add_argument(
+        "--sort-by", action="append", metavar="COLUMN", help="sorts the rows of a file; may be repeated"
+    )
+    target.add_argument("--schema", metavar="DDL", help="the columns of a new target")
+    target.add_argument(
+        "--statistics", action=argparse.BooleanOptionalAction, help="zone maps of the new rows"
+    )
+    target.add_argument("--max-rows-per-file", type=int, metavar="N")
+    target.add_argument("--max-bytes-per-file", type=int, metavar="N")
+    target.add_argument(
+        "--rejects", metavar="PATH", help="a table for rows that do not fit; without it they stop the ingest"
+    )
+    session.add_storage_option(target)
+    spark = command.add_argument_group("the run")
+    spark.add_argument("--id", help="names the ingest: done once, it adds nothing when it is run again")
+    spark.add_argument("--master", help="of Spark, such as local[4]")
+    spark.add_argument(
+        "--conf", action="append", default=[], metavar="KEY=VALUE", help="of Spark; may be repeated"
+    )
+    spark.add_argument("--quiet", action="store_true", help="show no progress")
+    spark.add_argument("--format", choices=("table", "json"), default="table", help="of the summary")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the ingest and print the summary."""
+    from lance_df.spark.requirements import require_pyspark
+
+    job = job_of(options)
+    require_pyspark()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about versions of pandas
+        from lance_df.spark.ingesting.running import ingest
+
+        logging.getLogger("SQLQueryContextLogger").disabled = True  # what it tells is in the error, too
+        with ProgressLine(sys.stderr, shown=sys.stderr.isatty() and not options.quiet) as line:
+            summary = ingest(job, on_progress=line.show if line.shown else None)
+    if options.format == "json":
+        print(json.dumps(dataclasses.asdict(summary), ensure_ascii=False, indent=2))
+    else:
+        print(summary_text(summary))
+    return 0
+
+
+def job_of(options: argparse.Namespace) -> IngestJob:
+    """Return the job that the command line describes.
+
+    Raises
+    ------
+    InvalidInputError
+        It is not complete, or contradicts itself.
+    """
+    from lance_df.spark.ingesting.job_file import load_job, make_job
+
+    words = list(options.words)
+    file = words.pop() if len(words) == 1 and words[0].endswith(".toml") else None
+    attributes = {name: getattr(options, name) for name in _OF_JOB if getattr(options, name) is not None}
+    attributes |= {
+        name: tuple(attributes[name]) for name in ("partition_by", "sort_by") if name in attributes
+    }
+    if conf := session.pairs(options.conf, "--conf KEY=VALUE"):
+        attributes["conf"] = conf
+    if storage := session.storage_options(options):
+        attributes["storage_options"] = storage
+    if words and "target" not in attributes:
+        attributes["target"] = words.pop()
+    sources = _sources(options, words)
+    if file is not None:
+        return load_job(file, sources=sources, attributes=attributes)
+    return make_job(sources, attributes)
+
+
+def _sources(options: argparse.Namespace, paths: list[str]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    if paths:
+        found["source"] = {"paths": tuple(paths)}
+    for text in options.source:
+        name, path = _pair(text, "--source NAME=PATH")
+        found.setdefault(name, {})["paths"] = (*found.get(name, {}).get("paths", ()), path)
+    for each in found.values():
+        if options.source_format is not None:
+            each["format"] = options.source_format
+        if options.source_schema is not None:
+            each["schema"] = options.source_schema
+        if options.source_option:
+            each["options"] = session.pairs(options.source_option, "--source-option KEY=VALUE")
+    for text in options.table:
+        name, table = _pair(text, "--table NAME=TABLE")
+        if name in found:
+            raise InvalidInputError(f"source {name!r} is given twice")
+        found[name] = {"table": table}
+    return found
+
+
+def _pair(text: str, form: str) -> tuple[str, str]:
+    [(name, value)] = session.pairs([text], form).items()
+    return name, value
+
+
+def summary_text(summary: IngestSummary) -> str:
+    """Return what an ingest did, for people."""
+    rows = f"{summary.rows_in:,} in, {summary.rows_out:,} out, {summary.rows_rejected:,} rejected"
+    files = f"{count_text(summary.files, 'file')}, {size_text(summary.bytes)}"
+    if summary.partitions is not None:
+        files += f", in {count_text(summary.partitions, 'partition')}"
+    lines = [f"ingest    {summary.id}", f"target    {summary.target}, version {summary.version}"]
+    if summary.is_repeated:
+        lines.append("rows      those of this id are there already: none were added")
+    else:
+        lines += [f"rows      {rows}", f"written   {files}"]
+    if summary.rejects_version is not None:
+        added = f", {summary.rows_rejected:,} added" if summary.is_repeated else ""
+        lines.append(f"rejects   {summary.rejects}, version {summary.rejects_version}{added}")
+    lines.append(f"time      {summary.seconds:.1f} s")
+    return "\n".join(lines)
+
+
+class ProgressLine:
+    """A line that is written again and again, and is gone in the end."""
+
+    def __init__(self, out: IO[str], *, shown: bool) -> None:
+        self.shown = shown
+        self._out = out
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write("")
+
+    def show(self, progress: IngestProgress) -> None:
+        """Show how far an ingest is."""
+        self._write(progress_text(progress))
+
+    def _write(self, text: str) -> None:
+        if self._width or text:
+            self._out.write(f"\r{text:<{self._width}}" + ("" if text else "\r"))
+            self._out.flush()
+        self._width = len(text)
+
+
+def progress_text(progress: IngestProgress) -> str:
+    """Return a bar and numbers; what is not known is left out."""
+    parts = [f"{progress.seconds:.0f} s"]
+    share = 0.0
+    if progress.partitions:
+        share = progress.partitions_done / progress.partitions
+        total = count_text(progress.partitions, "partition")
+        parts.insert(0, f"stage {progress.stage}: {progress.partitions_done:,} of {total}")
+    if progress.rows:
+        parts.append(count_text(progress.rows, "row"))
+    if progress.bytes:
+        parts.append(size_text(progress.bytes))
+    if progress.seconds_left is not None:
+        parts.append(f"about {progress.seconds_left:.0f} s left")
+    filled = round(_BAR * share)
+    return f"[{'#' * filled}{'-' * (_BAR - filled)}] {', '.join(parts)}"

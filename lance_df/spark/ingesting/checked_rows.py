@@ -1,0 +1,191 @@
+"""Rows in the columns of a target; those that do not fit say why, and what they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DateType,
+    MapType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.spark.ingesting.conversions import converted, lacks, stored
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+BAD: Final = "__lance_df_bad"
+"""A column of checked rows: null, or `BAD_FIELDS` of a row that does not fit."""
+BAD_FIELDS: Final = ("source", "column", "reason", "row")
+CORRUPT: Final = "__lance_df_corrupt"
+"""A column of rows of a source: the text of a record that is none, else null."""
+
+_BAD_TYPE: Final = "struct<source string, `column` string, reason string, `row` string>"
+_SHOWN: Final = 100
+_UNREADABLE: Final = "the record cannot be read with the schema of its source"
+_SHOWN_TYPES: Final = (
+    ArrayType
+    | BinaryType
+    | BooleanType
+    | CharType
+    | DateType
+    | MapType
+    | NumericType
+    | StringType
+    | StructType
+    | TimestampNTZType
+    | TimestampType
+    | VarcharType
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """A column that rows are to have; ``stored`` is its type in the files, None if that is Spark's."""
+
+    field: StructField
+    stored: pa.DataType | None = None
+
+
+def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) -> DataFrame:
+    """Return the rows with the columns of a target, and with `BAD` if some may not fit.
+
+    Parameters
+    ----------
+    rows
+        May have `CORRUPT`. They may lack columns that may be null.
+    source
+        Where the rows are from, None for a query over several sources.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        The rows have a column that is not wanted, or lack one that must not be null.
+    InvalidInputError
+        A column cannot be converted at all, or there are two of a name.
+    """
+    types = {each.name: each.dataType for each in rows.schema if each.name != CORRUPT}
+    _check_names(rows, columns)
+    wanted = [each for each in columns if each.field.name in types]
+    reasons: list[Column] = []
+    values: list[Column] = []
+    if CORRUPT in rows.columns:
+        reasons.append(F.when(named(CORRUPT).isNotNull(), _why(None, F.lit(_UNREADABLE))))
+    for each in wanted:
+        value, found = _column(each, types[each.field.name])
+        values.append(value.alias(each.field.name))
+        reasons += found
+    if not reasons:
+        return rows.select(*values)
+    row = _text_of(rows)
+    reason = F.coalesce(*reasons)
+    bad = F.when(
+        reason.isNotNull(),
+        F.struct(
+            F.lit(source).alias("source"),
+            reason["column"].alias("column"),
+            reason["reason"].alias("reason"),
+            row.alias("row"),
+        ),
+    )
+    return rows.select(*values, bad.cast(_BAD_TYPE).alias(BAD))
+
+
+def unreadable(rows: DataFrame, columns: list[TargetColumn], source: str) -> DataFrame:
+    """Return the records of a source that are none, in the form of checked rows."""
+    bad = F.struct(F.lit(source), F.lit(None), F.lit(_UNREADABLE), _text_of(rows)).cast(_BAD_TYPE)
+    empty = [F.lit(None).cast(each.field.dataType).alias(each.field.name) for each in columns]
+    return rows.where(named(CORRUPT).isNotNull()).select(*empty, bad.alias(BAD))
+
+
+def named(name: str) -> Column:
+    """Return a column by its name, whatever characters it has."""
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _check_names(rows: DataFrame, columns: list[TargetColumn]) -> None:
+    names = [name for name in rows.columns if name != CORRUPT]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInputError(f"there are two columns {twice!r}: name them in the query")
+    known = [each.field.name for each in columns]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ColumnNotFoundError(f"the target has no column {unknown[0]!r}; there are {', '.join(known)}")
+    missing = [
+        each.field.name for each in columns if each.field.name not in names and not each.field.nullable
+    ]
+    if missing:
+        raise ColumnNotFoundError(
+            f"column {missing[0]!r} must not be null in the target, and is not among {', '.join(names)}"
+        )
+
+
+def _column(wanted: TargetColumn, data_type: DataType) -> tuple[Column, list[Column]]:
+    """Return the values of a column, and what is wrong with a value, if anything may be."""
+    field = wanted.field
+    value = named(field.name)
+    found = converted(value, data_type, field.dataType)
+    if found is None:
+        raise InvalidInputError(
+            f"column {field.name!r} is {data_type.simpleString()}, and {field.dataType.simpleString()} in "
+            "the target: cast it in the query"
+        )
+    target = field.dataType.simpleString()
+    if wanted.stored is not None:
+        narrowed = stored(found, wanted.stored)
+        target = target if narrowed is found else str(wanted.stored)
+        found = narrowed
+    wrong = []
+    if found.fits is not None:
+        reason = F.concat(
+            F.lit(f"{data_type.simpleString()[:_SHOWN]} '"),
+            _shown(value, data_type),
+            F.lit(f"' does not fit {target}"),
+        )
+        misfit = value.isNotNull() & ~F.coalesce(found.fits, F.lit(False))
+        wrong.append(F.when(misfit, _why(field.name, reason)))
+    null = lacks(value, field.dataType, nullable=field.nullable)
+    if null is not None:
+        wrong.append(F.when(null, _why(field.name, F.lit(f"{target} must not be null"))))
+    return found.value, wrong
+
+
+def _why(column: str | None, reason: Column) -> Column:
+    return F.struct(F.lit(column).cast("string").alias("column"), reason.alias("reason"))
+
+
+def _shown(value: Column, data_type: DataType) -> Column:
+    """Return the beginning of a value, in one line."""
+    is_nested = isinstance(data_type, ArrayType | MapType | StructType)
+    text = F.to_json(F.struct(value.alias("v"))) if is_nested else value.cast("string")
+    return F.regexp_replace(F.substring(text, 1, _SHOWN), r"[\r\n]+", " ")
+
+
+def _text_of(rows: DataFrame) -> Column:
+    """Return a row as JSON, or as the text that it was where it is no record."""
+    columns = [
+        (
+            named(each.name) if isinstance(each.dataType, _SHOWN_TYPES) else named(each.name).cast("string")
+        ).alias(each.name)
+        for each in rows.schema
+        if each.name != CORRUPT
+    ]
+    text = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+    return F.coalesce(named(CORRUPT), text) if CORRUPT in rows.columns else text

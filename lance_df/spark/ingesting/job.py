@@ -1,0 +1,194 @@
+"""What an ingest is to do: named sources, a query over them, and a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from lance_df.errors import InvalidInputError
+from lance_df.storage import open_location
+
+LANCE: Final = "lance"
+MODES: Final = ("append", "overwrite", "overwrite-partitions")
+
+_FORMATS: Final = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".orc": "orc",
+    ".lance": LANCE,
+}
+_COMPRESSED: Final = frozenset({".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSource:
+    """Rows to read: the view ``name`` of the query.
+
+    Attributes
+    ----------
+    format
+        Any that Spark knows, or ``"lance"`` for a table or a namespace; by default what names of files tell.
+    paths
+        Files, folders or patterns as Spark takes them; of ``lance`` one.
+    table
+        A table of a catalog of Spark instead.
+    schema
+        The columns as in Spark's DDL, ``"id BIGINT, at TIMESTAMP"``, for formats that do not tell.
+    options
+        Of the format.
+    storage_options
+        Of ``lance``: for the fsspec filesystem.
+    """
+
+    name: str = "source"
+    format: str | None = None
+    paths: tuple[str, ...] = ()
+    table: str | None = None
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        where = f"source {self.name!r}"
+        if not self.name:
+            raise InvalidInputError("a source needs a name")
+        if self.table is not None and (self.paths or self.format is not None or self.schema is not None):
+            raise InvalidInputError(f"{where} is a table, or has paths, a format and a schema; not both")
+        if self.table is None and self.format is None:
+            if not self.paths:
+                raise InvalidInputError(f"{where} needs a path, a table, or a format that takes neither")
+            object.__setattr__(self, "format", format_of(self.paths[0]))
+        if self.format == LANCE and (len(self.paths) != 1 or self.schema is not None):
+            raise InvalidInputError(f"{where}: one table or namespace is read, with the schema that it has")
+        if self.storage_options and self.format != LANCE:
+            raise InvalidInputError(
+                f"{where}: storage options are for Lance; Spark reads {self.format} as its conf says"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestJob:
+    """One ingest.
+
+    Attributes
+    ----------
+    sources
+        Views for the query.
+    target
+        The root of a partitioned namespace, or of a table. One that does not exist is made: a namespace if
+        ``partition_by`` is given, else a table.
+    sql
+        A query of Spark SQL; by default all rows of the only source.
+    mode
+        ``"append"``; ``"overwrite"``: the target has only the new rows afterwards, and a table only their
+        columns; ``"overwrite-partitions"``: only partitions that have new rows are replaced.
+    partition_by
+        Partition fields such as ``month(ts)``, ``bucket(id, 16)`` or ``expression('ascii(col0)', name)``. A
+        namespace that exists must have the same.
+    sort_by
+        Columns by which the rows of a file are sorted.
+    schema
+        The columns that rows are to have, as in Spark's DDL; of a target that exists its own.
+    statistics
+        Whether there are zone maps of the new rows.
+    max_rows_per_file, max_bytes_per_file
+        When a task starts the next data file.
+    storage_options
+        For the fsspec filesystem of the target.
+    rejects
+        The path of a table for rows that do not fit; without it, one such row stops the job.
+    rejects_storage_options
+        By default those of the target.
+    id
+        A name for the job: when an ingest of this name is done, another one adds nothing.
+    master, conf
+        Of the Spark session.
+
+    Raises
+    ------
+    InvalidInputError
+        The parts do not go together.
+    """
+
+    sources: tuple[IngestSource, ...]
+    target: str
+    sql: str | None = None
+    mode: str = "append"
+    partition_by: tuple[str, ...] = ()
+    sort_by: tuple[str, ...] = ()
+    schema: str | None = None
+    statistics: bool = False
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    rejects: str | None = None
+    rejects_storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    id: str | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise InvalidInputError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if not self.target:
+            raise InvalidInputError("an ingest needs a target: the path of a table or a namespace")
+        if not self.sources:
+            raise InvalidInputError("an ingest needs a source")
+        if len(self.sources) > 1 and self.sql is None:
+            raise InvalidInputError(
+                f"{len(self.sources)} sources need a query that says what to make of them"
+            )
+        names = [source.name.lower() for source in self.sources]
+        if len(set(names)) < len(names):
+            raise InvalidInputError(
+                f"names of sources are distinct, and not told apart by case: {', '.join(names)}"
+            )
+        if self.id == "":
+            raise InvalidInputError("the id of an ingest is not empty")
+        for name, number in (
+            ("max_rows_per_file", self.max_rows_per_file),
+            ("max_bytes_per_file", self.max_bytes_per_file),
+        ):
+            if number is not None and number < 1:
+                raise InvalidInputError(f"{name} is 1 or more, not {number}")
+        self._check_rejects()
+
+    def _check_rejects(self) -> None:
+        if self.rejects is None:
+            return
+        if not self.rejects:
+            raise InvalidInputError("the table of rejects needs a path")
+        target = open_location(self.target, dict(self.storage_options) or None).uri.rstrip("/")
+        rejects = open_location(self.rejects, dict(self.storage_of_rejects) or None).uri.rstrip("/")
+        if f"{rejects}/".startswith(f"{target}/") or f"{target}/".startswith(f"{rejects}/"):
+            raise InvalidInputError(
+                f"rejects go to a table of their own, not to {rejects}: the target is {target}"
+            )
+
+    @property
+    def storage_of_rejects(self) -> Mapping[str, Any]:
+        """Options for the fsspec filesystem of the table of rejects."""
+        return self.storage_options if self.rejects_storage_options is None else self.rejects_storage_options
+
+
+def format_of(path: str) -> str:
+    """Return the format that the name of a file tells.
+
+    Raises
+    ------
+    InvalidInputError
+        It tells none.
+    """
+    suffixes = [suffix.lower() for suffix in PurePosixPath(path.rstrip("/")).suffixes]
+    while suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    found = _FORMATS.get(suffixes[-1]) if suffixes else None
+    if found is None:
+        known = ", ".join(sorted(set(_FORMATS.values())))
+        raise InvalidInputError(f"{path}: its name does not tell the format; say which, such as {known}")
+    return found

@@ -1,0 +1,197 @@
+"""An ingest in a TOML file, and the flags that take the place of what stands there.
+
+::
+
+    id = "flights-2013"
+
+    [sources.flights]
+    path = "raw/*.csv"
+
+    [transform]
+    sql = "SELECT * FROM flights WHERE distance > 0"
+
+    [target]
+    path = "flights"
+    partition_by = ["month(time_hour)"]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lance_df.errors import InvalidInputError, NotFoundError, StorageError
+from lance_df.spark.ingesting.job import IngestJob, IngestSource
+
+if TYPE_CHECKING:
+    import os
+
+
+def _text(value: object, where: str) -> str:
+    return _of_type(str, "a text", value, where)
+
+
+def _flag(value: object, where: str) -> bool:
+    return _of_type(bool, "true or false", value, where)
+
+
+def _count(value: object, where: str) -> int:
+    if isinstance(value, bool):
+        raise _mismatch("a whole number", value, where)
+    return _of_type(int, "a whole number", value, where)
+
+
+def _texts(value: object, where: str) -> tuple[str, ...]:
+    items = [value] if isinstance(value, str) else value
+    if isinstance(items, Sequence) and all(isinstance(item, str) for item in items):
+        return tuple(items)
+    raise _mismatch("a text or a list of texts", value, where)
+
+
+def _mapping(value: object, where: str) -> dict[str, Any]:
+    return dict(_of_type(Mapping, "a table of options", value, where))
+
+
+def _options(value: object, where: str) -> dict[str, str]:
+    """Return options as Spark takes them: texts."""
+    found = {}
+    for name, item in _mapping(value, where).items():
+        if not isinstance(item, (str, int, float)):
+            raise _mismatch("a text, a number, or true or false", item, f"{where}.{name}")
+        found[name] = str(item).lower() if isinstance(item, bool) else str(item)
+    return found
+
+
+def _of_type(kind: type, words: str, value: Any, where: str) -> Any:
+    if not isinstance(value, kind):
+        raise _mismatch(words, value, where)
+    return value
+
+
+def _mismatch(words: str, value: object, where: str) -> InvalidInputError:
+    return InvalidInputError(f"{where} is {words}, not {value!r:.100}")
+
+
+class _Key(NamedTuple):
+    """Of a pipeline file: the attribute that it sets, and what reads its value."""
+
+    attribute: str
+    read: Callable[[object, str], Any]
+
+
+_SOURCE: Final = {
+    "format": _Key("format", _text),
+    "path": _Key("paths", _texts),
+    "table": _Key("table", _text),
+    "schema": _Key("schema", _text),
+    "options": _Key("options", _options),
+    "storage_options": _Key("storage_options", _mapping),
+}
+_SECTIONS: Final = {
+    "transform": {"sql": _Key("sql", _text)},
+    "target": {
+        "path": _Key("target", _text),
+        "mode": _Key("mode", _text),
+        "partition_by": _Key("partition_by", _texts),
+        "sort_by": _Key("sort_by", _texts),
+        "schema": _Key("schema", _text),
+        "statistics": _Key("statistics", _flag),
+        "max_rows_per_file": _Key("max_rows_per_file", _count),
+        "max_bytes_per_file": _Key("max_bytes_per_file", _count),
+        "storage_options": _Key("storage_options", _mapping),
+    },
+    "rejects": {
+        "path": _Key("rejects", _text),
+        "storage_options": _Key("rejects_storage_options", _mapping),
+    },
+    "spark": {"master": _Key("master", _text), "conf": _Key("conf", _options)},
+}
+
+
+def load_job(
+    path: str | os.PathLike[str],
+    *,
+    sources: Mapping[str, Mapping[str, Any]] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> IngestJob:
+    """Read a pipeline file.
+
+    Parameters
+    ----------
+    sources
+        By name, attributes of `IngestSource`: they take the place of those in the file, options one by one. A
+        name that is not there is another source.
+    attributes
+        Of `IngestJob`: they take the place of those in the file, options one by one.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file.
+    InvalidInputError
+        It is no TOML, or has names or values that mean nothing.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: there is no such file") from err
+    except OSError as err:
+        raise StorageError(f"{path}: cannot be read: {err.strerror}") from err
+    except ValueError as err:
+        raise InvalidInputError(f"{path}: no TOML: {err}") from err
+    try:
+        found, there = _job_of(content)
+        given = sources or {}
+        named = {name: _merged(there.get(name, {}), given.get(name, {})) for name in {**there, **given}}
+        return make_job(named, _merged(found, attributes or {}))
+    except InvalidInputError as err:
+        raise InvalidInputError(f"{path}: {err}") from err
+
+
+def make_job(sources: Mapping[str, Mapping[str, Any]], attributes: Mapping[str, Any]) -> IngestJob:
+    """Return a job of attributes of `IngestSource`, by name, and of `IngestJob`.
+
+    Raises
+    ------
+    InvalidInputError
+        Some are missing, or do not go together.
+    """
+    if not attributes.get("target"):
+        raise InvalidInputError("an ingest needs a target: the path of a table or a namespace")
+    return IngestJob(
+        sources=tuple(IngestSource(name=name, **each) for name, each in sources.items()), **attributes
+    )
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**first, **second}
+    for name in first.keys() & second.keys():
+        if isinstance(first[name], Mapping) and isinstance(second[name], Mapping):
+            merged[name] = {**first[name], **second[name]}
+    return merged
+
+
+def _job_of(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the attributes of the job, and those of its sources by name."""
+    known = ("id", "sources", *_SECTIONS)
+    for name in content:
+        if name not in known:
+            raise InvalidInputError(f"{name!r} is unknown; there are {', '.join(known)}")
+    found = {"id": _text(content["id"], "id")} if "id" in content else {}
+    for name, keys in _SECTIONS.items():
+        found |= _section(name, content.get(name, {}), keys)
+    if "rejects" in content and "rejects" not in found:
+        raise InvalidInputError("[rejects] needs a path")
+    sources = _mapping(content.get("sources", {}), "sources")
+    return found, {name: _section(f"sources.{name}", each, _SOURCE) for name, each in sources.items()}
+
+
+def _section(name: str, section: object, keys: Mapping[str, _Key]) -> dict[str, Any]:
+    found = {}
+    for key, value in _mapping(section, f"[{name}]").items():
+        if key not in keys:
+            raise InvalidInputError(f"[{name}] has no {key!r}; there are {', '.join(keys)}")
+        found[keys[key].attribute] = keys[key].read(value, f"{name}.{key}")
+    return found

@@ -1,0 +1,331 @@
+"""`ingest`: read with Spark, transform with SQL, check, and commit to a table or a namespace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StructType
+
+from lance_df import errors
+from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
+from lance_df.spark.appending import routed, write_options
+from lance_df.spark.ingesting.checked_rows import BAD, CORRUPT, checked, named, unreadable
+from lance_df.spark.ingesting.progress import watched
+from lance_df.spark.ingesting.sink import IngestSink, Report, sink_options
+from lance_df.spark.ingesting.sources import read_source, readable
+from lance_df.spark.ingesting.spark_errors import errors_of_spark
+from lance_df.spark.ingesting.target import Target, rejects_have, struct_of
+from lance_df.spark.opened import SourceRef
+from lance_df.spark.sessions import register, session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from lance_df.spark.ingesting.checked_rows import TargetColumn
+    from lance_df.spark.ingesting.job import IngestJob
+    from lance_df.spark.ingesting.progress import IngestProgress
+
+# of sessions that are started here
+_QUIET: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSummary:
+    """What an ingest did.
+
+    Attributes
+    ----------
+    id
+        Of the ingest: that of the job, or a new one.
+    version
+        Of the target, that has the rows.
+    rows_in, rows_out, rows_rejected
+        Rows that the query gave, with records that could not be read; those that are in the target now, and
+        those in the table of rejects.
+    files, bytes, partitions
+        Data files that were written, and partitions that got rows; None for a table.
+    rejects, rejects_version
+        The table of rejects, if there is one, and its version that has those of this ingest.
+    is_repeated
+        Whether an earlier run of the same id had put the rows into the target, so that none were added.
+    """
+
+    id: str
+    target: str
+    version: int
+    rows_in: int
+    rows_out: int
+    rows_rejected: int
+    files: int
+    bytes: int
+    partitions: int | None
+    rejects: str | None
+    rejects_version: int | None
+    is_repeated: bool
+    seconds: float
+
+
+def ingest(
+    job: IngestJob,
+    spark: SparkSession | None = None,
+    *,
+    on_progress: Callable[[IngestProgress], None] | None = None,
+) -> IngestSummary:
+    """Run a job. The target has all of its rows that fit in one new version, or is as it was.
+
+    Parameters
+    ----------
+    spark
+        By default the active session, or one that is started as the job says, and stopped again. The job has
+        views and configuration of its own.
+    on_progress
+        Is told twice a second how far the job is, in a thread of its own.
+
+    Raises
+    ------
+    InvalidInputError
+        A row does not fit, and rows are not to be rejected; the query or an option is wrong.
+    NotFoundError
+        A source is not there, or not any more.
+    RetryableConflictError
+        The columns of the target were changed meanwhile.
+    LanceError
+        What else went wrong, in a task or the commit, with Spark's error as the cause.
+    """
+    run = job.id or str(uuid.uuid4())
+    began = time.perf_counter()
+    target = Target.open(job)
+    if target.has(run) and rejects_have(job, run):
+        report = Report()
+    else:
+        with (
+            errors_of_spark(),
+            ingest_session(job, spark) as own,
+            watched(own.sparkContext, on_progress),
+        ):
+            report = _Run(job, run, target, own).report()
+    return _summary(job, run, report, time.perf_counter() - began)
+
+
+@contextmanager
+def ingest_session(job: IngestJob, spark: SparkSession | None = None) -> Iterator[SparkSession]:
+    """Give a job a session of its own, beside the given or the active one, or in a new Spark.
+
+    Raises
+    ------
+    MissingDependencyError
+        There is no Java to start one with.
+    InvalidInputError
+        Spark runs already, and its configuration cannot become that of the job.
+    """
+    started = None
+    base = spark if spark is not None else SparkSession.getActiveSession()
+    if base is None:
+        runs = SparkContext._active_spark_context is not None
+        base = _started(job)
+        started = None if runs else base
+    try:
+        context = getattr(base, "_sc", None)
+        if context is None:
+            raise UnsupportedFeatureError("an ingest runs on Spark's driver, not through Spark Connect")
+        if started is None and job.master not in (None, context.master):
+            raise InvalidInputError(f"Spark runs on {context.master} already, not on {job.master}")
+        own = base.newSession()
+        _configure(own, base, job.conf if started is None else {})
+        with _active(own, base):
+            register(own)
+            own.dataSource.register(IngestSink)
+            yield own
+    finally:
+        if started is not None:
+            started.stop()
+
+
+def _started(job: IngestJob) -> SparkSession:
+    # workers are to be of this environment
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PySpark, about versions of pandas
+        return session(job.master, conf={**_QUIET, **job.conf})
+
+
+@contextmanager
+def _active(own: SparkSession, base: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread: that is where Spark looks for names of data sources."""
+    sessions = getattr(own.sparkContext._jvm, "org.apache.spark.sql.classic.SparkSession")
+    sessions.setActiveSession(own._jsparkSession)
+    try:
+        yield
+    finally:
+        sessions.setActiveSession(base._jsparkSession)
+
+
+def _configure(own: SparkSession, base: SparkSession, conf: Mapping[str, str]) -> None:
+    for key, value in base.conf.getAll.items():
+        if own.conf.isModifiable(key):
+            own.conf.set(key, value)
+    for key, value in conf.items():
+        if own.conf.get(key, None) == value:
+            continue
+        if not own.conf.isModifiable(key):
+            raise InvalidInputError(f"{key} cannot be set: Spark runs already")
+        own.conf.set(key, value)
+
+
+class _Run:
+    """One run of a job."""
+
+    def __init__(self, job: IngestJob, run: str, target: Target, spark: SparkSession) -> None:
+        self._job = job
+        self._run = run
+        self._target = target
+        self._spark = spark
+
+    def report(self) -> Report:
+        """Read, check, write, and return what became of the rows."""
+        job = self._job
+        rows, unread = self._rows()
+        wanted = None if job.schema is None else _schema(job.schema)
+        plain = StructType([each for each in rows.schema if each.name != CORRUPT])
+        columns = self._target.columns(plain, wanted)
+        source = job.sources[0].name if len(job.sources) == 1 else None
+        found = checked(rows, columns, source)
+        for name, records in unread.items():
+            found = _joined(found, unreadable(records, columns, name), columns)
+        to_target = not self._target.has(self._run)
+        if to_target:
+            self._target = self._target.made(struct_of(columns))
+            found = self._arranged(found)
+        elif BAD in found.columns:
+            found = found.where(named(BAD).isNotNull())
+        else:
+            found = found.limit(0)
+        return self._written(found, columns, to_target=to_target)
+
+    def _rows(self) -> tuple[DataFrame, dict[str, DataFrame]]:
+        """Return the rows, and sources with records that are not among them as they cannot be read."""
+        job = self._job
+        found = {source.name: read_source(self._spark, source) for source in job.sources}
+        if job.sql is None:
+            [rows] = found.values()
+            return rows, {}
+        for source in job.sources:
+            view = readable(found[source.name], source, fail=job.rejects is None)
+            view.createOrReplaceTempView(f"`{source.name.replace('`', '``')}`")
+        # in parentheses, so that nothing but a query can stand there
+        rows = self._spark.sql(f"SELECT * FROM (\n{job.sql.rstrip().rstrip(';')}\n)")
+        if job.rejects is None:
+            return rows, {}
+        return rows, {name: source for name, source in found.items() if CORRUPT in source.columns}
+
+    def _arranged(self, rows: DataFrame) -> DataFrame:
+        """Bring rows together by partition, and sort them."""
+        job, snapshot = self._job, self._target.snapshot
+        if snapshot is not None:
+            ref = SourceRef(
+                job.target, snapshot.version, is_namespace=True, storage=dict(job.storage_options)
+            )
+            return routed(rows, ref, snapshot, [f"`{name.replace('`', '``')}`" for name in job.sort_by])
+        return rows.sortWithinPartitions(*map(named, job.sort_by)) if job.sort_by else rows
+
+    def _written(self, rows: DataFrame, columns: list[TargetColumn], *, to_target: bool) -> Report:
+        job = self._job
+        kept = [each for each in columns if each.field.name in rows.columns]
+        folder = Path(tempfile.mkdtemp(prefix="lance_df-ingest-"))
+        try:
+            options = sink_options(
+                self._target_options(),
+                struct_of(kept),
+                self._run,
+                folder,
+                is_marked=job.id is not None or job.rejects is not None,
+                rejects=None
+                if job.rejects is None
+                else {"path": job.rejects, **write_options(job.storage_of_rejects)},
+                to_target=to_target,
+            )
+            mode = "append" if job.mode == "append" else "overwrite"
+            rows.write.format(IngestSink.name()).options(**options).mode(mode).save()
+            report = Report.read(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if self._target.snapshot is not None and report.version is not None:
+            report = replace(report, partitions=report.partitions or 0)
+        if report.error is not None:
+            raise _without_rejects(job, self._run, *report.error)
+        return report
+
+    def _target_options(self) -> dict[str, str]:
+        job = self._job
+        return {
+            "path": job.target,
+            "partitionOverwriteMode": "dynamic" if job.mode == "overwrite-partitions" else "static",
+            **write_options(
+                job.storage_options,
+                maxRowsPerFile=job.max_rows_per_file,
+                maxBytesPerFile=job.max_bytes_per_file,
+            ),
+        }
+
+
+def _schema(text: str) -> StructType:
+    found = StructType.fromDDL(text)
+    if not isinstance(found, StructType):
+        raise InvalidInputError(f"the schema of the target is 'name TYPE, …', not {text!r}")
+    return found
+
+
+def _joined(rows: DataFrame, records: DataFrame, columns: list[TargetColumn]) -> DataFrame:
+    if BAD not in rows.columns:
+        rows = rows.withColumn(BAD, F.lit(None).cast(records.schema[BAD].dataType))
+    kept = [each.field.name for each in columns if each.field.name in rows.columns]
+    return rows.unionByName(records.select(*map(named, kept), named(BAD)))
+
+
+def _without_rejects(job: IngestJob, run: str, name: str, message: str) -> LanceError:
+    kind = getattr(errors, name, LanceError)
+    return kind(
+        f"{job.rejects}: {message}. The rows that fit are in {job.target}; "
+        f"run the ingest again with the id {run!r} to add the others here"
+    )
+
+
+def _summary(job: IngestJob, run: str, report: Report, seconds: float) -> IngestSummary:
+    version = report.version
+    is_repeated = version is None
+    if version is None:
+        version = Target.open(job).version or 0
+    return IngestSummary(
+        id=run,
+        target=job.target,
+        version=version,
+        rows_in=report.rows_in,
+        rows_out=report.rows_out,
+        rows_rejected=report.rejected if report.rejects_version is not None else 0,
+        files=report.files,
+        bytes=report.bytes,
+        partitions=report.partitions,
+        rejects=job.rejects,
+        rejects_version=report.rejects_version,
+        is_repeated=is_repeated,
+        seconds=seconds,
+    )

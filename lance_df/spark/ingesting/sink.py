@@ -1,0 +1,307 @@
+"""Writes checked rows in one pass: those that fit to the target, the others to the table of rejects.
+
+The driver makes the rows of the target visible first, with the id of the run, and the rejects after them,
+with the same id. Whenever it dies, the target has all rows of the run or none, and rejects are only those of
+rows in it: where they are missing, the run is not done, and running it again adds them alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StringType, StructField, StructType
+
+from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_df.namespace.changes.staged import StagedPartitions
+from lance_df.spark.ingesting.checked_rows import BAD, BAD_FIELDS
+from lance_df.spark.options import SourceOptions
+from lance_df.spark.writing import Written, run_mark, writer_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.spark.writing import LanceWriter
+    from lance_df.table.commit.marks import Mark
+
+REJECTS: Final = StructType([StructField(name, StringType()) for name in ("run", *BAD_FIELDS)])
+"""The columns of a table of rejects."""
+
+# options of the sink; all others are those of the target
+_COLUMNS, _FOLDER, _RUN = "ingest.columns", "ingest.folder", "ingest.run"
+_TO_TARGET, _MARKED = "ingest.rows", "ingest.marked"
+_OF_REJECTS: Final = "rejects."
+_REPORT: Final = "report.json"
+_BEGUN: Final = "begun"
+# rejects of a task that wait to be written
+_WAITING_BYTES: Final = 32 * 1024 * 1024
+_MAX_ROW_TEXT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the commit of a run did.
+
+    Attributes
+    ----------
+    rows_in, rejected
+        Rows that came, and those of them that do not fit.
+    rows_out, files, bytes, partitions, version
+        What was added to the target; no version if an earlier run did that.
+    rejects_version
+        Of the table of rejects.
+    error
+        What was raised when the rejects were to be made visible, as name and message: they are missing.
+    """
+
+    rows_in: int = 0
+    rejected: int = 0
+    rows_out: int = 0
+    files: int = 0
+    bytes: int = 0
+    partitions: int | None = None
+    version: int | None = None
+    rejects_version: int | None = None
+    error: tuple[str, str] | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read what the sink has left in a folder; see `sink_options`."""
+        return cls(**json.loads((folder / _REPORT).read_text(encoding="utf-8")))
+
+    def write(self, folder: Path) -> None:
+        """Leave it in a folder."""
+        (folder / _REPORT).write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+def sink_options(
+    target: Mapping[str, str],
+    columns: StructType,
+    run: str,
+    folder: Path,
+    *,
+    is_marked: bool,
+    rejects: Mapping[str, str] | None,
+    to_target: bool,
+) -> dict[str, str]:
+    """Return the options of a write to `IngestSink`.
+
+    Parameters
+    ----------
+    target, rejects
+        As of ``format("lance_df")``; without a table of rejects a row that does not fit stops the job.
+    columns
+        Of the target.
+    folder
+        Of the driver's machine, for this write alone, to be removed after it.
+    is_marked
+        Whether the run is done once, however often it is tried.
+    to_target
+        Whether to write the rows that fit; else only the rejects.
+    """
+    own = {
+        _COLUMNS: columns.json(),
+        _FOLDER: str(folder),
+        _RUN: run,
+        _MARKED: json.dumps(is_marked),
+        _TO_TARGET: json.dumps(to_target),
+    }
+    return {**target, **{f"{_OF_REJECTS}{name}": value for name, value in (rejects or {}).items()}, **own}
+
+
+class IngestSink(DataSource):
+    """Made by Spark, in processes of its own, for each write."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(…)``."""
+        return "lance_df_ingest"
+
+    def writer(self, schema: StructType, overwrite: bool) -> IngestWriter:  # noqa: ARG002 - Spark's, not ours
+        """Return a writer of checked rows."""
+        options = dict(self.options.items())
+        own = {name: options.pop(name) for name in (_COLUMNS, _FOLDER, _RUN, _MARKED, _TO_TARGET)}
+        rejects = {name: options.pop(name) for name in list(options) if name.startswith(_OF_REJECTS)}
+        to_target = None
+        if json.loads(own[_TO_TARGET]):
+            columns = StructType.fromJson(json.loads(own[_COLUMNS]))
+            to_target = writer_for(SourceOptions.parse(options), columns, overwrite=overwrite)
+        to_rejects = None
+        if rejects:
+            parsed = SourceOptions.parse(
+                {name.removeprefix(_OF_REJECTS): value for name, value in rejects.items()}
+            )
+            to_rejects = writer_for(parsed, REJECTS, overwrite=False)
+        mark = run_mark(own[_RUN]) if json.loads(own[_MARKED]) else None
+        return IngestWriter(to_target, to_rejects, own[_RUN], mark, Path(own[_FOLDER]))
+
+
+@dataclass
+class Ingested(WriterCommitMessage):
+    """What a task wrote."""
+
+    rows: Written | None = None
+    rejects: list[Written] = field(default_factory=list)
+    num_rows: int = 0
+    num_rejected: int = 0
+
+
+class IngestWriter(DataSourceArrowWriter):
+    """Writes one run. Sent to tasks, and back to the driver."""
+
+    def __init__(
+        self,
+        target: LanceWriter | None,
+        rejects: LanceWriter | None,
+        run: str,
+        mark: Mark | None,
+        folder: Path,
+    ) -> None:
+        self._target = target
+        self._rejects = rejects
+        self._run = run
+        self._mark = mark
+        self._folder = folder
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Ingested:
+        """Write the rows of a task into data files of the target and of the rejects."""
+        task = _Task(self._rejects, self._run)
+        try:
+            rows = task.fitting(iterator)
+            if self._target is not None:
+                task.done.rows = self._target.write(rows)
+            else:
+                for _ in rows:
+                    pass
+            task.flush()
+        except BaseException:
+            self._abort([task.done])
+            raise
+        return task.done
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make all of it visible, and leave a report."""
+        done = [message for message in messages if isinstance(message, Ingested)]
+        report = Report(sum(each.num_rows for each in done), sum(each.num_rejected for each in done))
+        # from here on rows may be visible, so that nothing may be removed by an `abort`
+        begun = self._folder / _BEGUN
+        begun.touch()
+        if self._target is not None:
+            try:
+                version = self._committed(self._target, [each.rows for each in done])
+            except CommitStateUnknownError:
+                raise
+            except Exception:
+                begun.unlink()
+                raise
+            if version is not None:
+                report = _added(report, version, done)
+        self._with_rejects(report, done).write(self._folder)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks wrote, unless it may be visible."""
+        if not (self._folder / _BEGUN).exists():
+            self._abort([message for message in messages if isinstance(message, Ingested)])
+
+    def _with_rejects(self, report: Report, done: Sequence[Ingested]) -> Report:
+        """Make rejects visible; what goes wrong is told, not raised, so that Spark does not abort the job."""
+        if self._rejects is None:
+            return report
+        staged: list[WriterCommitMessage | None] = [message for each in done for message in each.rejects]
+        try:
+            return replace(report, rejects_version=self._committed(self._rejects, staged))
+        except CommitStateUnknownError as err:
+            return replace(report, error=(type(err).__name__, str(err)))
+        except LanceError as err:
+            self._rejects.abort(staged)
+            return replace(report, error=(type(err).__name__, str(err)))
+
+    def _committed(self, writer: LanceWriter, messages: Sequence[WriterCommitMessage | None]) -> int | None:
+        name = f"{self._folder}/{writer is self._target}"
+        try:
+            return writer.commit_once(messages, self._mark, name)
+        except CommitStateUnknownError:
+            # the sign that a commit has begun is kept in the folder
+            writer.abort_attempt([], name)
+            raise
+
+    def _abort(self, done: Sequence[Ingested]) -> None:
+        if self._target is not None:
+            self._target.abort([each.rows for each in done])
+        if self._rejects is not None:
+            self._rejects.abort([message for each in done for message in each.rejects])
+
+
+class _Task:
+    """Parts the rows of one task; `done` is what it has written so far."""
+
+    def __init__(self, rejects: LanceWriter | None, run: str) -> None:
+        self.done = Ingested()
+        self._rejects = rejects
+        self._run = run
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+
+    def fitting(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that fit; the others are written as rejects, or raise."""
+        for batch in batches:
+            self.done.num_rows += batch.num_rows
+            if BAD not in batch.schema.names:
+                yield batch
+                continue
+            bad = batch.column(BAD)
+            batch = batch.drop_columns([BAD])  # noqa: PLW2901 - the same rows
+            if bad.null_count == len(bad):
+                yield batch
+                continue
+            self._take(bad.drop_null())
+            yield batch.filter(pc.is_null(bad))
+
+    def flush(self) -> None:
+        """Write the rejects that wait."""
+        if self._waiting and self._rejects is not None:
+            self.done.rejects.append(self._rejects.write(iter(self._waiting)))
+            self._waiting, self._waiting_bytes = [], 0
+
+    def _take(self, bad: pa.StructArray) -> None:
+        if self._rejects is None:
+            raise _misfit(bad[0].as_py())
+        self.done.num_rejected += len(bad)
+        columns = [pa.repeat(self._run, len(bad)), *bad.flatten()]
+        self._waiting.append(pa.RecordBatch.from_arrays(columns, REJECTS.names))
+        self._waiting_bytes += self._waiting[-1].nbytes
+        if self._waiting_bytes > _WAITING_BYTES:
+            self.flush()
+
+
+def _misfit(bad: Mapping[str, str | None]) -> InvalidInputError:
+    """Return the error that names a row that does not fit."""
+    source = "" if bad["source"] is None else f"{bad['source']}: "
+    column = "" if bad["column"] is None else f"column {bad['column']!r}: "
+    row = " ".join((bad["row"] or "").split())
+    if len(row) > _MAX_ROW_TEXT:
+        row = f"{row[: _MAX_ROW_TEXT - 1]}…"
+    return InvalidInputError(f"{source}{column}{bad['reason']}; row {row}")
+
+
+def _added(report: Report, version: int, done: Sequence[Ingested]) -> Report:
+    """Add what tasks wrote for the target, in numbers."""
+    staged = [each.rows.staged for each in done if each.rows is not None]
+    parts = [each for each in staged if isinstance(each, StagedPartitions)]
+    groups = [group for each in parts for group in each.fragments]
+    groups += [each.fragments for each in staged if not isinstance(each, StagedPartitions)]
+    fragments = [fragment for group in groups for fragment in group]
+    return replace(
+        report,
+        version=version,
+        rows_out=sum(fragment.physical_rows for fragment in fragments),
+        files=sum(len(fragment.files) for fragment in fragments),
+        bytes=sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files),
+        partitions=len({folder for each in parts for folder in each.folders}) if parts else None,
+    )

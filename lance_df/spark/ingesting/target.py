@@ -1,0 +1,163 @@
+"""The target of an ingest and its table of rejects, before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructField, StructType
+
+from lance_df.api.namespaces import PartitionedNamespace
+from lance_df.errors import (
+    AlreadyExistsError,
+    ColumnNotFoundError,
+    DatasetNotFoundError,
+    InvalidInputError,
+)
+from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.namespace.spec.partition_by import resolve_all
+from lance_df.spark.ingesting.checked_rows import TargetColumn
+from lance_df.spark.types import arrow_schema, spark_schema
+from lance_df.spark.writing import run_mark
+from lance_df.storage import open_location
+from lance_df.table.open import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from lance_df.spark.ingesting.job import IngestJob
+    from lance_df.spark.opened import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is at the target of a job; ``source`` is None where there is nothing yet."""
+
+    job: IngestJob
+    source: Source | None
+
+    @classmethod
+    def open(cls, job: IngestJob) -> Target:
+        """Open the newest version.
+
+        Raises
+        ------
+        InvalidInputError
+            The job wants partitions, and the target is a table or has other ones; or the other way round.
+        """
+        target = cls(job, _opened(job.target, job.storage_options))
+        target._check()
+        return target
+
+    @property
+    def snapshot(self) -> NamespaceSnapshot | None:
+        """The namespace, if it is one."""
+        return self.source if isinstance(self.source, NamespaceSnapshot) else None
+
+    @property
+    def version(self) -> int | None:
+        """Of what is there."""
+        return None if self.source is None else self.source.version
+
+    def has(self, run: str) -> bool:
+        """Whether the rows of a run are in it."""
+        return has_run(self.source, run)
+
+    def columns(self, rows: StructType, wanted: StructType | None) -> list[TargetColumn]:
+        """Return the columns that rows are to have.
+
+        Parameters
+        ----------
+        rows
+            Of the rows.
+        wanted
+            The schema of the job.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            Rows are to be sorted by a column that is none of them.
+        """
+        keeps_columns = self.snapshot is not None or self.job.mode == "append"
+        if self.source is not None and keeps_columns:
+            stored = self.source.arrow_schema
+            known = spark_schema(stored)
+            columns = [
+                TargetColumn(
+                    StructField(each.name, each.dataType, each.nullable), stored.field(each.name).type
+                )
+                for each in known
+            ]
+        else:
+            columns = [TargetColumn(each) for each in (rows if wanted is None else wanted)]
+        names = [each.field.name for each in columns]
+        for name in self.job.sort_by:
+            if name not in names:
+                raise ColumnNotFoundError(f"sort_by: no column {name!r}; there are {', '.join(names)}")
+        return columns
+
+    def made(self, columns: StructType) -> Target:
+        """Return the target with the namespace that the job wants, which is empty if it is new."""
+        job = self.job
+        if self.source is not None or not job.partition_by:
+            return self
+        try:
+            PartitionedNamespace.create(
+                job.target,
+                arrow_schema(columns),
+                list(job.partition_by),
+                storage_options=dict(job.storage_options) or None,
+            )
+        except AlreadyExistsError:
+            if not holds_namespace(_location(job.target, job.storage_options)):
+                raise
+        return Target.open(job)
+
+    def _check(self) -> None:
+        job, snapshot = self.job, self.snapshot
+        if snapshot is None:
+            if self.source is not None and job.partition_by:
+                raise InvalidInputError(f"{job.target} is a table, which cannot be partitioned")
+            if job.mode == "overwrite-partitions" and not job.partition_by:
+                raise InvalidInputError(f"{job.target} is no namespace: it has no partitions to overwrite")
+        elif job.partition_by:
+            specs = snapshot.manifest.specs
+            wanted = resolve_all(list(job.partition_by), snapshot.manifest.schema, specs)
+            if wanted != specs.current.fields:
+                there = ", ".join(str(field) for field in specs.current.fields)
+                raise InvalidInputError(
+                    f"{job.target} is partitioned by {there}, not by {', '.join(job.partition_by)}"
+                )
+
+
+def rejects_have(job: IngestJob, run: str) -> bool:
+    """Whether the rejects of a run are in their table; True for a job without rejects."""
+    return job.rejects is None or has_run(_opened(job.rejects, job.storage_of_rejects), run)
+
+
+def has_run(source: Source | None, run: str) -> bool:
+    """Whether a table or a namespace has what a run has written."""
+    if source is None:
+        return False
+    table = source.manifest.table if isinstance(source, NamespaceSnapshot) else source
+    return run_mark(run).is_in(table.manifest.config)
+
+
+def struct_of(columns: Sequence[TargetColumn]) -> StructType:
+    """Return columns as Spark's schema."""
+    return StructType([each.field for each in columns])
+
+
+def _opened(path: str, storage: Mapping[str, Any]) -> Source | None:
+    location = _location(path, storage)
+    if holds_namespace(location):
+        return NamespaceSnapshot.open(location)
+    try:
+        return open_table(path, storage_options=dict(storage) or None)
+    except DatasetNotFoundError:
+        return None
+
+
+def _location(path: str, storage: Mapping[str, Any]) -> Any:
+    return open_location(path, dict(storage) or None)

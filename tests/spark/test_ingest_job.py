@@ -1,0 +1,307 @@
+"""What an ingest is told to do, by a TOML file, by flags, or by both. Without Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from lance_df.cli.app import parser, run
+from lance_df.cli.ingest import job_of
+from lance_df.errors import InvalidInputError, NotFoundError, StorageError
+from lance_df.spark.ingesting.job import IngestJob, IngestSource, format_of
+from lance_df.spark.ingesting.job_file import load_job
+
+FULL = """
+id = "monday"
+
+[sources.flights]
+path = ["raw/1.csv.gz", "raw/2.csv.gz"]
+schema = "year INT, carrier STRING"
+options = { header = false, maxColumns = 20, nullValue = "NA" }
+
+[sources.airlines]
+path = "s3://bucket/airlines.lance"
+options = { version = 3 }
+storage_options = { anon = true }
+
+[sources.planes]
+table = "catalog.db.planes"
+
+[transform]
+sql = "SELECT * FROM flights JOIN airlines USING (carrier)"
+
+[target]
+path = "out/flights"
+mode = "overwrite-partitions"
+partition_by = ["month(at)", "expression('ascii(col0) % 7', carrier)"]
+sort_by = "at"
+schema = "year INT NOT NULL, carrier STRING"
+statistics = true
+max_rows_per_file = 1000
+max_bytes_per_file = 1_000_000
+storage_options = { client_kwargs = { endpoint_url = "http://localhost" } }
+
+[rejects]
+path = "rejects.lance"
+storage_options = {}
+
+[spark]
+master = "local[2]"
+conf = { "spark.sql.shuffle.partitions" = 4, "spark.sql.ansi.enabled" = true }
+"""
+
+
+def written(tmp_path, text):
+    path = tmp_path / "job.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def of_flags(*arguments):
+    return job_of(parser().parse_args(["ingest", *arguments]))
+
+
+def test_every_key_of_a_file_arrives(tmp_path):
+    job = load_job(written(tmp_path, FULL))
+    assert job == IngestJob(
+        id="monday",
+        sources=(
+            IngestSource(
+                name="flights",
+                format="csv",
+                paths=("raw/1.csv.gz", "raw/2.csv.gz"),
+                schema="year INT, carrier STRING",
+                options={"header": "false", "maxColumns": "20", "nullValue": "NA"},
+            ),
+            IngestSource(
+                name="airlines",
+                format="lance",
+                paths=("s3://bucket/airlines.lance",),
+                options={"version": "3"},
+                storage_options={"anon": True},
+            ),
+            IngestSource(name="planes", table="catalog.db.planes"),
+        ),
+        sql="SELECT * FROM flights JOIN airlines USING (carrier)",
+        target="out/flights",
+        mode="overwrite-partitions",
+        partition_by=("month(at)", "expression('ascii(col0) % 7', carrier)"),
+        sort_by=("at",),
+        schema="year INT NOT NULL, carrier STRING",
+        statistics=True,
+        max_rows_per_file=1000,
+        max_bytes_per_file=1_000_000,
+        storage_options={"client_kwargs": {"endpoint_url": "http://localhost"}},
+        rejects="rejects.lance",
+        rejects_storage_options={},
+        master="local[2]",
+        conf={"spark.sql.shuffle.partitions": "4", "spark.sql.ansi.enabled": "true"},
+    )
+    assert job.storage_of_rejects == {}
+
+
+def test_flags_say_the_same(tmp_path):
+    job = of_flags(
+        *(
+            "raw/a.parquet",
+            "raw/b.parquet",
+            "out",
+            "--partition-by",
+            "year(at)",
+            "--partition-by",
+            "bucket(k, 4)",
+        ),
+        *("--sort-by", "k", "--sort-by", "at", "--mode", "overwrite", "--statistics", "--id", "x"),
+        *("--conf", "a.b=c=d", "--conf", "e=f", "--storage-option", "k=v", "--rejects", "bad.lance"),
+        *("--max-rows-per-file", "10", "--max-bytes-per-file", "20", "--master", "local[1]"),
+        *("--source-option", "mergeSchema=true", "--schema", "k INT", "--sql", "SELECT 1 AS k"),
+    )
+    assert job == IngestJob(
+        sources=(
+            IngestSource(
+                paths=("raw/a.parquet", "raw/b.parquet"), format="parquet", options={"mergeSchema": "true"}
+            ),
+        ),
+        target="out",
+        mode="overwrite",
+        partition_by=("year(at)", "bucket(k, 4)"),
+        sort_by=("k", "at"),
+        statistics=True,
+        id="x",
+        conf={"a.b": "c=d", "e": "f"},
+        storage_options={"k": "v"},
+        rejects="bad.lance",
+        max_rows_per_file=10,
+        max_bytes_per_file=20,
+        master="local[1]",
+        schema="k INT",
+        sql="SELECT 1 AS k",
+    )
+    assert job.storage_of_rejects == {"k": "v"}
+    named = of_flags(
+        "out", "--source", "a=x.csv", "--source", "a=y.csv", "--table", "b=db.t", "--sql", "SELECT 1"
+    )
+    assert named.sources == (
+        IngestSource(name="a", format="csv", paths=("x.csv", "y.csv")),
+        IngestSource(name="b", table="db.t"),
+    )
+
+
+def test_flags_take_the_place_of_what_is_in_the_file(tmp_path):
+    path = str(written(tmp_path, FULL))
+    job = of_flags(
+        *(path, "--source", "flights=other.csv", "--source-option", "header=true", "--id", "tuesday"),
+        *("--conf", "spark.sql.shuffle.partitions=8", "--target", "elsewhere", "--no-statistics"),
+        *("--partition-by", "year(at)"),
+    )
+    assert job.sources[0] == IngestSource(
+        name="flights",
+        format="csv",
+        paths=("other.csv",),
+        schema="year INT, carrier STRING",
+        options={"header": "true", "maxColumns": "20", "nullValue": "NA"},
+    )
+    assert (job.id, job.target, job.statistics, job.partition_by) == (
+        "tuesday",
+        "elsewhere",
+        False,
+        ("year(at)",),
+    )
+    assert job.conf == {"spark.sql.shuffle.partitions": "8", "spark.sql.ansi.enabled": "true"}
+    assert job.mode == "overwrite-partitions"
+
+
+MINIMAL = '[sources.s]\npath = "x.csv"\n[target]\npath = "t"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = ", "no TOML"),
+        ("\udce4".encode("utf-8", "surrogateescape").decode("latin-1") + " = 1", "no TOML"),
+        (MINIMAL + "[traget]\n", "'traget' is unknown; there are id, sources, transform, target"),
+        ("colour = 1\n" + MINIMAL, "'colour' is unknown"),
+        ("id = 7\n" + MINIMAL, "id is a text, not 7"),
+        ('id = ""\n' + MINIMAL, "id of an ingest is not empty"),
+        (
+            MINIMAL + "partitionby = []",
+            r"\[target\] has no 'partitionby'; there are path, mode, partition_by",
+        ),
+        (MINIMAL + "partition_by = [1]", "target.partition_by is a text or a list of texts, not"),
+        (MINIMAL + "statistics = 'yes'", "target.statistics is true or false, not 'yes'"),
+        (MINIMAL + "max_rows_per_file = true", "target.max_rows_per_file is a whole number, not True"),
+        (MINIMAL + "max_rows_per_file = 1.5", "target.max_rows_per_file is a whole number"),
+        (MINIMAL + "max_rows_per_file = 0", "max_rows_per_file is 1 or more, not 0"),
+        (MINIMAL + "mode = 'upsert'", "mode is one of append, overwrite, overwrite-partitions, not 'upsert'"),
+        (MINIMAL + "storage_options = 's3'", "target.storage_options is a table of options"),
+        (MINIMAL + "[spark]\nconf = { a = [1] }", "spark.conf.a is a text, a number, or true or false"),
+        (MINIMAL + "[rejects]\n", r"\[rejects\] needs a path"),
+        (MINIMAL + "[rejects]\npath = ''", "rejects needs a path"),
+        (MINIMAL + "[rejects]\npath = './t'", "rejects go to a table of their own"),
+        (MINIMAL + "[rejects]\npath = 't/rejects.lance'", "rejects go to a table of their own"),
+        ('[sources.s]\npath = "x.csv"', "needs a target"),
+        ('[target]\npath = "t"', "needs a source"),
+        ('sources = 1\n[target]\npath = "t"', "is a table of options, not 1"),
+        ('[sources]\npath = "x.csv"\n[target]\npath = "t"', r"\[sources.path\] is a table of options"),
+        ('[sources.s]\n[target]\npath = "t"', "source 's' needs a path, a table, or a format"),
+        ('[sources.s]\npath = "x"\n[target]\npath = "t"', "x: its name does not tell the format"),
+        ('[sources.s]\npath = "x.csv"\ntable = "t"\n[target]\npath = "t"', "not both"),
+        ('[sources.s]\npath = ["a.lance", "b.lance"]\n[target]\npath = "t"', "one table or namespace"),
+        (
+            MINIMAL.replace("[target]", 'storage_options = { a = "b" }\n[target]'),
+            "storage options are for Lance",
+        ),
+        (MINIMAL + '[sources.r]\npath = "y.csv"', "2 sources need a query"),
+        (
+            MINIMAL + '[sources.S]\npath = "y.csv"\n[transform]\nsql = "SELECT 1"',
+            "names of sources are distinct",
+        ),
+        (MINIMAL + "[transform]\nquery = 'x'", r"\[transform\] has no 'query'; there are sql"),
+    ],
+)
+def test_a_file_that_means_nothing_says_what_is_wrong(tmp_path, text, message):
+    path = written(tmp_path, "")
+    path.write_bytes(text.encode("utf-8" if text.isascii() else "latin-1"))
+    with pytest.raises(InvalidInputError, match=message) as raised:
+        load_job(path)
+    assert "job.toml: " in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(NotFoundError, match=r"none\.toml: there is no such file"):
+        load_job(tmp_path / "none.toml")
+    with pytest.raises(StorageError, match="cannot be read"):
+        load_job(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "needs a target"),
+        (["x.csv"], "needs a source"),
+        (["x.csv", "t", "--conf", "a"], "--conf KEY=VALUE is expected"),
+        (["t", "--source", "a=x.csv", "--table", "a=t"], "source 'a' is given twice"),
+        (["x", "t"], "its name does not tell the format"),
+        (["x.csv", "t", "--max-rows-per-file", "-1"], "max_rows_per_file is 1 or more"),
+    ],
+)
+def test_flags_that_mean_nothing_are_an_error_of_one_line(capsys, arguments, message):
+    assert run(["ingest", *arguments]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("a/*.parquet", "parquet"),
+        ("a.CSV.GZ", "csv"),
+        ("s3://b/x.y/part.ndjson.zst", "json"),
+        ("t.lance/", "lance"),
+        ("x.jsonl", "json"),
+    ],
+)
+def test_names_of_files_tell_the_format(path, found):
+    assert format_of(path) == found
+
+
+def test_a_format_may_need_no_path():
+    assert IngestSource(format="jdbc", options={"url": "jdbc:x"}).paths == ()
+
+
+def test_messages_hold_no_secrets():
+    job = IngestJob(
+        sources=(IngestSource(paths=("a.lance",), storage_options={"key": "SECRET"}),),
+        target="t",
+        storage_options={"secret": "SECRET"},
+        rejects="r",
+        rejects_storage_options={"secret": "SECRET"},
+        conf={"spark.hadoop.fs.s3a.secret.key": "SECRET"},
+    )
+    assert "SECRET" not in repr(job)
+
+
+WITHOUT = """
+import json, os, sys
+if sys.argv[1] == "pyspark":
+    sys.modules["pyspark"] = None
+else:
+    os.environ["PATH"] = "/nowhere"
+    os.environ.pop("JAVA_HOME", None)
+from lance_df.cli import main
+code = main(["ingest", "x.csv", sys.argv[2]])
+print(json.dumps([code, os.path.exists(sys.argv[2])]))
+"""
+
+
+@pytest.mark.parametrize(("missing", "message"), [("pyspark", "lance_df[spark]"), ("java", "Java 17")])
+def test_without_pyspark_or_java_it_says_what_to_install(tmp_path, missing, message):
+    command = [sys.executable, "-c", WITHOUT, missing, str(tmp_path / "t")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(done.stdout) == [1, False]
+    assert message in done.stderr.splitlines()[-1]
