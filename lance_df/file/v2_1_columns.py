@@ -16,7 +16,7 @@ from lance_df.encodings.v2_1.page_run import CommonLayout, StoredPage, common_la
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named_errors
 from lance_df.file.page_groups import MANY_PAGES, SMALL_BYTES, grouped, in_order, rows_of_run
-from lance_df.format.encodings_v2_1 import parse_page_layout
+from lance_df.format.page_layout_messages import parse_page_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

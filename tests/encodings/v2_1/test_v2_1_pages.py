@@ -27,10 +27,8 @@ from lance_df.format.encodings_v2_1 import (
     RepDefLayer,
     Rle,
     Variable,
-    layout_from_proto,
-    layout_to_proto,
-    parse_page_layout,
 )
+from lance_df.format.page_layout_messages import layout_from_proto, layout_to_proto, parse_page_layout
 from lance_df.storage import ByteRange
 from lance_df.storage.source import ByteSource
 
