@@ -29,6 +29,7 @@ from lance_df.spark.ingesting.sources import read_source, readable
 from lance_df.spark.ingesting.spark_errors import errors_of_spark
 from lance_df.spark.ingesting.target import Target, rejects_have, struct_of
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.pipeline.statistics import build_statistics
 from lance_df.spark.sessions import register, session
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def ingest(
             watched(own.sparkContext, on_progress),
         ):
             report = _Run(job, run, target, own).report()
+            if job.statistics and report.version is not None:
+                _build_statistics(job, own)
     return _summary(job, run, report, time.perf_counter() - began)
 
 
@@ -307,6 +310,18 @@ def _without_rejects(job: IngestJob, run: str, name: str, message: str) -> Lance
         f"{job.rejects}: {message}. The rows that fit are in {job.target}; "
         f"run the ingest again with the id {run!r} to add the others here"
     )
+
+
+def _build_statistics(job: IngestJob, spark: SparkSession) -> None:
+    """Add the zone maps of rows that are committed already, so that failing to is no error."""
+    try:
+        build_statistics(spark, job.target, storage_options=dict(job.storage_options) or None)
+    except LanceError as err:
+        warnings.warn(
+            f"{job.target}: the rows are committed, but their statistics are not: {err}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _summary(job: IngestJob, run: str, report: Report, seconds: float) -> IngestSummary:

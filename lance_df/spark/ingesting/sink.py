@@ -73,7 +73,8 @@ class Report:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read what the sink has left in a folder; see `sink_options`."""
-        return cls(**json.loads((folder / _REPORT).read_text(encoding="utf-8")))
+        found = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+        return cls(**{**found, "error": found["error"] and tuple(found["error"])})
 
     def write(self, folder: Path) -> None:
         """Leave it in a folder."""

@@ -52,7 +52,8 @@ def readable(rows: DataFrame, source: IngestSource, *, fail: bool) -> DataFrame:
     is_row = named(CORRUPT).isNull() & (F.xxhash64(*columns) >= _LEAST_HASH)
     if fail:
         text = F.regexp_replace(F.substring(named(CORRUPT), 1, 500), r"[\r\n]+", " ")
-        message = F.concat(F.lit(f"{_RAISED}{source.name}: the record cannot be read; row "), text, F.lit("\n"))
+        begin = F.lit(f"{_RAISED}{source.name}: the record cannot be read; row ")
+        message = F.concat(begin, text, F.lit("\n"))
         is_row = F.when(is_row, F.lit(True)).otherwise(F.raise_error(message).cast("boolean"))
     return rows.where(is_row).drop(CORRUPT)
 
