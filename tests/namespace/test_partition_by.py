@@ -78,7 +78,20 @@ def test_texts(text, columns, transform):
 
 
 @pytest.mark.parametrize(
-    "wanted", ["week(ts)", "bucket(id)", "bucket(id, x)", "bucket(id, 0)", "truncate(country, -1)",
+    ("text", "columns", "expression"),
+    [
+        ("expression('ascii(col0) % 7', country)", ("country",), "ascii(col0) % 7"),
+        ("Expression ( 'concat(col0, ''-'', col1)' , a , b.c )", ("a", "b.c"), "concat(col0, '-', col1)"),
+    ],
+)
+def test_expressions_are_literals_of_sql(text, columns, expression):
+    found = parse_partition_by(text)
+    assert (found.columns, found.transform, found.expression) == (columns, None, expression)
+
+
+@pytest.mark.parametrize(
+    "wanted", ["week(ts)", "expression(col0, id)", "expression('', id)", "expression('col0')",
+               "bucket(id)", "bucket(id, x)", "bucket(id, 0)", "truncate(country, -1)",
                "year(country)", "year(ts, id)", 5,
                partition.truncate("price", 2), partition.identity("place")]
 )  # fmt: skip

@@ -17,6 +17,10 @@ from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpec
 from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind
 
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+# as a literal of SQL: quotes in it are doubled
+_EXPRESSION = re.compile(
+    r"\s*expression\s*\(\s*'((?:[^']|'')+)'\s*,([^()']+)\)\s*", re.DOTALL | re.IGNORECASE
+)
 _NOT_IN_NAMES = re.compile(r"\W+")
 # of most file systems, in bytes; the names are ASCII
 _MAX_FOLDER_NAME = 255
@@ -140,11 +144,16 @@ def _check_depth(num_fields: int, spec_id: int) -> None:
 def parse_partition_by(text: str) -> PartitionBy:
     """Return what a text such as ``year(ts)``, ``bucket(user_id, 16)`` or ``country`` says.
 
+    An expression is a literal of SQL: ``expression('ascii(col0) % 7', carrier)``.
+
     Raises
     ------
     InvalidInputError
         There is no such transform, or its parameters are wrong.
     """
+    if own := _EXPRESSION.fullmatch(text):
+        columns = tuple(column.strip() for column in own[2].split(","))
+        return PartitionBy(columns, expression=own[1].replace("''", "'"))
     call = _CALL.fullmatch(text)
     if call is None:
         return PartitionBy((text.strip(),), Transform(TransformKind.IDENTITY))
