@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lance_df.namespace.changes.cleanup import clean_up
 from lance_df.namespace.changes.compaction import MembersCompacted
 from lance_df.namespace.changes.publish import make_in_advance, publish
+from lance_df.namespace.changes.repartition import STEP_BYTES, InProcess, RepartitionMetrics, repartition
 from lance_df.optimize import CompactionMetrics
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 
@@ -61,6 +62,35 @@ class NamespaceUpkeep:
         make_in_advance(latest.root, latest.manifest, change)
         self._table = latest.of(publish(latest.root, latest.manifest, [change]))
         return CompactionMetrics._of(change.groups)
+
+    def repartition(self, *, step_bytes: int = STEP_BYTES) -> RepartitionMetrics:
+        """Move the rows of partitions of older spec versions to those of the newest one.
+
+        Step by step, each in one version in which the rows are where they are to be, and no longer where they
+        were; so what was moved stays moved when a later step fails, and the next call goes on with the rest.
+        Partitions without rows are left behind. Without anything to do there is no new version.
+
+        Parameters
+        ----------
+        step_bytes
+            Stored bytes to move by one commit; a partition that has more is moved by one all the same. Memory
+            is that of a scan and a writer.
+
+        Returns
+        -------
+        What was moved.
+
+        Raises
+        ------
+        ConflictError
+            Columns changed meanwhile, or others changed what was to be moved again and again.
+        CommitStateUnknownError
+            It is not known whether a step was published. To call it again does no harm.
+        """
+        latest = self._table.latest()
+        manifest, metrics = repartition(latest.root, latest.manifest, InProcess(), step_bytes=step_bytes)
+        self._table = latest.of(manifest)
+        return metrics
 
     def cleanup_old_versions(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_rows import row_keys
 from lance_df.namespace.health.findings import Problem, ProblemKind, error, info, warning
+from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import TABLE
@@ -28,13 +28,13 @@ from lance_df.table.table import Shared, open_ref
 
 if TYPE_CHECKING:
     from lance_df.format.schema import Field
+    from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.health.survey import Survey
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
-_NUM_THREADS: Final = 8
 _NO_VERSION: Final = CleanupPolicy(versions=frozenset({2**62}))
 
 
@@ -51,7 +51,9 @@ class MemberRow:
     spec: PartitionSpec | None
 
 
-def check_members(survey: Survey, rows: pa.Table, *, deep: bool) -> tuple[int, list[Problem]]:
+def check_members(
+    survey: Survey, rows: pa.Table, *, deep: bool, spread: Spread = in_threads
+) -> tuple[int, list[Problem]]:
     """Return how many member tables there are, and what is wrong with them.
 
     Parameters
@@ -60,12 +62,7 @@ def check_members(survey: Survey, rows: pa.Table, *, deep: bool) -> tuple[int, l
         Whether to read all rows and files, and to compute the partition values of the rows.
     """
     members = member_rows(survey, rows)
-
-    def checked(member: MemberRow) -> list[Problem]:
-        return list(_checked(survey, member, deep=deep))
-
-    with ThreadPoolExecutor(_NUM_THREADS) as pool:
-        found = list(pool.map(checked, members))
+    found = spread(_MemberCheck(survey.root, survey.schema, deep), members)
     return len(members), [problem for problems in found for problem in problems]
 
 
@@ -126,12 +123,24 @@ def _described(field: Field) -> tuple[str, str, bool]:
     return field.name, field.logical_type, field.nullable
 
 
-def _checked(survey: Survey, member: MemberRow, *, deep: bool) -> Iterator[Problem]:
+@dataclass(frozen=True, slots=True)
+class _MemberCheck:
+    """What is asked of each member of a namespace."""
+
+    root: Location
+    schema: NamespaceSchema | None
+    deep: bool
+
+    def __call__(self, member: MemberRow) -> list[Problem]:
+        return list(_checked(self, member))
+
+
+def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
     if member.location is None:
         return  # that is told of the row
     name = member.object_id
     try:
-        folder = folder_at(survey.root, member.location)
+        folder = folder_at(check.root, member.location)
         table = pinned_table(folder, member)
     except VersionNotFoundError as err:
         yield error(
@@ -150,8 +159,8 @@ def _checked(survey: Survey, member: MemberRow, *, deep: bool) -> Iterator[Probl
         yield error(ProblemKind.DAMAGED, name, str(err), "a Lance table", "Restore the file")
         return
     yield from _unpublished(member, table)
-    if survey.schema is not None:
-        for difference in differing_fields(survey.schema, table):
+    if check.schema is not None:
+        for difference in differing_fields(check.schema, table):
             yield error(
                 ProblemKind.SCHEMA,
                 name,
@@ -159,8 +168,8 @@ def _checked(survey: Survey, member: MemberRow, *, deep: bool) -> Iterator[Probl
                 "the fields of the namespace, with their ids",
                 "Change the table back, or read its rows and append them",
             )
-    if deep:
-        yield from _read_through(survey, member, table)
+    if check.deep:
+        yield from _read_through(check.schema, member, table)
 
 
 def _unpublished(member: MemberRow, table: Table) -> Iterator[Problem]:
@@ -177,7 +186,7 @@ def _unpublished(member: MemberRow, table: Table) -> Iterator[Problem]:
     )
 
 
-def _read_through(survey: Survey, member: MemberRow, table: Table) -> Iterator[Problem]:
+def _read_through(schema: NamespaceSchema | None, member: MemberRow, table: Table) -> Iterator[Problem]:
     name = member.object_id
     try:
         validate_table(table)
@@ -193,10 +202,10 @@ def _read_through(survey: Survey, member: MemberRow, table: Table) -> Iterator[P
             "files of versions only",
             "Clean up the table",
         )
-    if member.spec is None or member.key is None or survey.schema is None:
+    if member.spec is None or member.key is None or schema is None:
         return
     try:
-        count, example = differing_values(table, member.spec, survey.schema, member.key)
+        count, example = differing_values(table, member.spec, schema, member.key)
     except LanceError as err:
         yield error(ProblemKind.VALUES, name, str(err), "partition values can be computed", "Mend the spec")
         return

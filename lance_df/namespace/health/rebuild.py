@@ -6,7 +6,8 @@ Pure but for reading tables of which no version tells the partition values.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,10 +22,13 @@ from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
 from lance_df.namespace.names import SEPARATOR
 
 if TYPE_CHECKING:
+    from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.health.survey import Survey
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
     from lance_df.storage import Location
+
+    _Read: TypeAlias = tuple[int, pa.RecordBatch | None]
 
 SET_ASIDE: Final = "set_aside"
 _ROW_PROBLEMS: Final = (ProblemKind.ROW, ProblemKind.VALUES, ProblemKind.NAME)
@@ -108,16 +112,19 @@ class Rebuild:
             self._did(RepairKind.BROUGHT_BACK, name, f"its folder is there, version {version} had the row")
         self.good = _joined(self.good, rows)
 
-    def examine(self) -> None:
+    def examine(self, spread: Spread) -> None:
         """Find out what the open tables are; set aside what is no member."""
         is_table = pc.equal(self.open["object_type"], TABLE)
         tables, others = self.open.filter(is_table), self.open.filter(pc.invert(is_table))
         paths, taken = self._known_values()
         aside = []
-        for number, name in enumerate(tables["object_id"].to_pylist()):
+        names = tables["object_id"].to_pylist()
+        places = list(zip(names, tables["location"].to_pylist(), strict=True))
+        read = spread(partial(_read, self.root, self.specs, self.schema), places)
+        for number, (name, found) in enumerate(zip(names, read, strict=True)):
             row = tables.slice(number, 1)
             try:
-                self.good = _joined(self.good, self._examined(row, name, paths, taken))
+                self.good = _joined(self.good, self._examined(row, name, found, paths, taken))
             except NoMemberError as err:
                 aside.append(row)
                 self._did(RepairKind.SET_ASIDE, name, str(err))
@@ -169,15 +176,17 @@ class Rebuild:
         self.actions.append(RepairAction(kind, subject, text))
 
     def _examined(
-        self, row: pa.Table, name: str, paths: dict[str, bytes], taken: dict[tuple[int, bytes], str]
+        self,
+        row: pa.Table,
+        name: str,
+        found: _Read | str,
+        paths: dict[str, bytes],
+        taken: dict[tuple[int, bytes], str],
     ) -> pa.Table:
         """Return the row of an open table, complete."""
-        spec = spec_of_path(name, self.specs)
-        location = row["location"][0].as_py()
-        if location is None:
-            raise NoMemberError("it has no location")
-        table = newest_version(self.root, location)
-        values = values_of_member(table, spec, self.schema)
+        if isinstance(found, str):
+            raise NoMemberError(found)
+        spec, (version, values) = spec_of_path(name, self.specs), found
         if values is None and name in self.valued:
             values = row.select([each.column for each in spec.fields]).combine_chunks().to_batches()[0]
         if values is None:
@@ -191,8 +200,8 @@ class Rebuild:
             namespace = SEPARATOR.join(levels[: level + 1])
             if paths.setdefault(namespace, prefix) != prefix:
                 raise NoMemberError(f"its rows have other values than the namespace {namespace}")
-        self._did(RepairKind.READ, name, f"of version {table.version}, which is to be read from now on")
-        row = _with(row, "read_version", pa.array([table.version], pa.uint64()))
+        self._did(RepairKind.READ, name, f"of version {version}, which is to be read from now on")
+        row = _with(row, "read_version", pa.array([version], pa.uint64()))
         for name_of, column in zip(values.schema.names, values.columns, strict=True):
             row = _with(row, name_of, column)
         return row
@@ -250,6 +259,21 @@ class Rebuild:
         self.open = self.open.filter(pc.invert(pc.is_in(self.open["object_id"], distinct)))
         for name in distinct.to_pylist():
             self._did(RepairKind.NAMESPACE, name, "with the values of the tables in it")
+
+
+def _read(
+    root: Location, specs: PartitionSpecs, schema: NamespaceSchema, place: tuple[str, str | None]
+) -> _Read | str:
+    """Return the newest version of a table and the partition values of its rows, or why it is no member."""
+    name, location = place
+    try:
+        spec = spec_of_path(name, specs)
+        if location is None:
+            return "it has no location"
+        table = newest_version(root, location)
+        return table.version, values_of_member(table, spec, schema)
+    except NoMemberError as err:
+        return str(err)
 
 
 def _bad_ids(survey: Survey, rows: pa.Table) -> dict[str, set[ProblemKind]]:

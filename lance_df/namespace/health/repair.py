@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from lance_df.namespace.health.examine import NoMemberError, newest_version, spe
 from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
 from lance_df.namespace.health.rebuild import Rebuild
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport
+from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import Survey, check_base_columns, is_spec_row, older_surveys
 from lance_df.namespace.manifest_table import STRICT, manifest_schema, open_manifest_table
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
     from lance_df.format.schema import Schema
     from lance_df.namespace.health.check_members import MemberRow
+    from lance_df.namespace.health.spread import Spread
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.partition_spec import PartitionSpecs
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
@@ -65,8 +70,13 @@ class RepairOptions:
     older_than: dt.timedelta = ORPHAN_AGE
 
 
-def repair_namespace(root: Location, options: RepairOptions) -> RepairReport:
+def repair_namespace(root: Location, options: RepairOptions, *, spread: Spread = in_threads) -> RepairReport:
     """Repair a namespace; one that is whole stays as it is.
+
+    Parameters
+    ----------
+    spread
+        Where to look into members.
 
     Raises
     ------
@@ -83,7 +93,7 @@ def repair_namespace(root: Location, options: RepairOptions) -> RepairReport:
     """
     for _ in range(_ATTEMPTS):
         try:
-            version, actions = _repaired(root, options)
+            version, actions = _repaired(root, options, spread)
         except RetryableConflictError:
             continue
         if options.remove_orphans:
@@ -92,7 +102,7 @@ def repair_namespace(root: Location, options: RepairOptions) -> RepairReport:
     raise RetryableConflictError(f"{root.uri}: others were faster {_ATTEMPTS} times in a row; try again")
 
 
-def _repaired(root: Location, options: RepairOptions) -> tuple[int, list[RepairAction]]:
+def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[int, list[RepairAction]]:
     table = open_manifest_table(root)
     check_base_columns(table)
     DirectoryManifest(table).check_changeable()
@@ -105,15 +115,15 @@ def _repaired(root: Location, options: RepairOptions) -> tuple[int, list[RepairA
         actions.append(RepairAction(RepairKind.COLUMNS, table.uri, names))
     rebuild = Rebuild.of(survey, survey.specs, survey.schema)
     _recall(survey, rebuild)
-    rebuild.examine()
+    rebuild.examine(spread)
     rebuild.add_namespaces()
     rebuild.set_aside()
     actions += rebuild.actions
     rows = rebuild.rows()
     if options.forget_missing:
-        rows = _without_missing(survey, rows, actions)
+        rows = _without_missing(survey, rows, actions, spread)
     if options.publish_newer:
-        rows = _with_newer(survey, rows, actions)
+        rows = _with_newer(survey, rows, actions, spread)
     if options.dry_run or not actions:
         return table.version, actions
     return _published(survey, rows, metadata).version, actions
@@ -166,36 +176,43 @@ def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _without_missing(survey: Survey, rows: pa.Table, actions: list[RepairAction]) -> pa.Table:
+def _without_missing(survey: Survey, rows: pa.Table, actions: list[RepairAction], spread: Spread) -> pa.Table:
+    members = [member for member in member_rows(survey, rows) if member.location is not None]
     gone = []
-    for member in member_rows(survey, rows):
-        if member.location is not None:
-            try:
-                pinned_table(folder_at(survey.root, member.location), member)
-            except NotFoundError as err:
-                if not folder_at(survey.root, member.location).exists():
-                    gone.append(member.object_id)
-                    actions.append(RepairAction(RepairKind.FORGOTTEN, member.object_id, str(err)))
-            except LanceError:
-                continue
+    for member, reason in zip(members, spread(partial(_loss, survey.root), members), strict=True):
+        if reason is not None:
+            gone.append(member.object_id)
+            actions.append(RepairAction(RepairKind.FORGOTTEN, member.object_id, reason))
     return rows.filter(pc.invert(pc.is_in(rows["object_id"], pa.array(gone, pa.string()))))
 
 
-def _with_newer(survey: Survey, rows: pa.Table, actions: list[RepairAction]) -> pa.Table:
+def _loss(root: Location, member: MemberRow) -> str | None:
+    """Return what tells that the folder of a member is gone, None if it is not."""
+    if member.location is None:
+        return None
+    try:
+        pinned_table(folder_at(root, member.location), member)
+    except NotFoundError as err:
+        return None if folder_at(root, member.location).exists() else str(err)
+    except LanceError:
+        return None
+    return None
+
+
+def _with_newer(survey: Survey, rows: pa.Table, actions: list[RepairAction], spread: Spread) -> pa.Table:
     moved: dict[str, int] = {}
-    for member in member_rows(survey, rows):
-        if member.location is None or member.read_branch is not None or member.read_tag is not None:
-            continue
-        try:
-            table = newest_version(survey.root, member.location)
-            if table.version == member.read_version:
-                continue
-            _check_newer(survey, member, table)
-        except NoMemberError as err:
-            actions.append(RepairAction(RepairKind.NOT_PUBLISHED, member.object_id, str(err)))
-        else:
-            moved[member.object_id] = table.version
-            text = f"version {table.version} in place of {member.read_version}"
+    members = [
+        member
+        for member in member_rows(survey, rows)
+        if member.location is not None and member.read_branch is None and member.read_tag is None
+    ]
+    newer = spread(partial(_newer, survey.root, survey.specs, survey.schema), members)
+    for member, found in zip(members, newer, strict=True):
+        if isinstance(found, str):
+            actions.append(RepairAction(RepairKind.NOT_PUBLISHED, member.object_id, found))
+        elif found is not None:
+            moved[member.object_id] = found
+            text = f"version {found} in place of {member.read_version}"
             actions.append(RepairAction(RepairKind.PUBLISHED, member.object_id, text))
     place = rows.schema.get_field_index("read_version")
     new = [
@@ -205,13 +222,22 @@ def _with_newer(survey: Survey, rows: pa.Table, actions: list[RepairAction]) -> 
     return rows.set_column(place, rows.schema.field(place), pa.array(new, pa.uint64()))
 
 
-def _check_newer(survey: Survey, member: MemberRow, table: Table) -> None:
-    if survey.specs is None or survey.schema is None:
-        return
-    spec = spec_of_path(member.object_id, survey.specs)
-    values_of_member(table, spec, survey.schema)
-    if member.key is not None and differing_values(table, spec, survey.schema, member.key)[0]:
-        raise NoMemberError("its rows are of another partition")
+def _newer(
+    root: Location, specs: PartitionSpecs | None, schema: NamespaceSchema | None, member: MemberRow
+) -> int | str | None:
+    """Return the newer version of a member, None if there is none, or why it cannot be shown."""
+    try:
+        table = newest_version(root, member.location or "")
+        if table.version == member.read_version:
+            return None
+        if specs is not None and schema is not None:
+            spec = spec_of_path(member.object_id, specs)
+            values_of_member(table, spec, schema)
+            if member.key is not None and differing_values(table, spec, schema, member.key)[0]:
+                return "its rows are of another partition"
+    except NoMemberError as err:
+        return str(err)
+    return table.version
 
 
 def _published(survey: Survey, rows: pa.Table, metadata: Mapping[str, str]) -> Table:

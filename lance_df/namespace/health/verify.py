@@ -12,24 +12,30 @@ from lance_df.namespace.health.check_members import check_members
 from lance_df.namespace.health.check_rows import UNPROVEN, UNPUBLISHED, check_rows
 from lance_df.namespace.health.findings import Problem, ProblemKind, VerifyReport, error, sorted_problems
 from lance_df.namespace.health.orphans import check_folders
+from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import open_survey
 from lance_df.table.evolution.validate import validate_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.health.survey import Survey
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
 
-def verify_namespace(root: Location, *, deep: bool, version: int | None = None) -> VerifyReport:
+def verify_namespace(
+    root: Location, *, deep: bool, version: int | None = None, spread: Spread = in_threads
+) -> VerifyReport:
     """Check a namespace, and change nothing.
 
     Parameters
     ----------
     deep
         Whether to read all rows of all members, and to compare their partition values.
+    spread
+        Where to look into members.
 
     Raises
     ------
@@ -47,7 +53,7 @@ def verify_namespace(root: Location, *, deep: bool, version: int | None = None) 
         for problem in check_rows(survey, rows)
         if not (survey.missing and problem.found in (UNPUBLISHED, UNPROVEN))
     ]
-    number, found = check_members(survey, rows, deep=deep)
+    number, found = check_members(survey, rows, deep=deep, spread=spread)
     problems += found
     problems += check_folders(survey, rows)
     if deep:

@@ -1,4 +1,4 @@
-"""`partitioned_join`: namespaces joined partition by partition, in tasks, by DataFusion: without a shuffle."""
+"""`partitioned_join`: namespaces joined partition by partition, in tasks and without a shuffle."""
 
 from __future__ import annotations
 

@@ -9,8 +9,11 @@ import heapq
 import os
 import pickle
 import warnings
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
@@ -57,9 +60,7 @@ def shared_out(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BYTE
 
     An item that is larger gets a task of its own.
     """
-    total = sum(item.num_bytes for item in items)
-    target = max(min(MIN_TASK_BYTES, task_bytes), min(task_bytes, -(-total // (_WAVES * num_workers))))
-    count = min(len(items), max(1, -(-total // target)))
+    count = _num_tasks(items, num_workers, task_bytes)
     tasks: list[list[S]] = [[] for _ in range(count)]
     loads = [(0, number) for number in range(count)]
     for item in sorted(items, key=lambda item: -item.num_bytes):
@@ -67,6 +68,23 @@ def shared_out(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BYTE
         tasks[number].append(item)
         heapq.heappush(loads, (load + item.num_bytes, number))
     return [task for task in tasks if task]
+
+
+def cut_in_order(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BYTES) -> list[Sequence[S]]:
+    """Share work out as `shared_out`, neighbours to the same task."""
+    if not items:
+        return []
+    sizes = np.array([item.num_bytes for item in items], np.float64) + 1
+    # an item goes where its middle is
+    numbers = (np.cumsum(sizes) - sizes / 2) * _num_tasks(items, num_workers, task_bytes) // sizes.sum()
+    bounds = np.flatnonzero(np.diff(numbers, prepend=-1, append=np.inf)).tolist()
+    return [items[start:stop] for start, stop in pairwise(bounds)]
+
+
+def _num_tasks(items: Sequence[S], num_workers: int, task_bytes: int) -> int:
+    total = sum(item.num_bytes for item in items)
+    target = max(min(MIN_TASK_BYTES, task_bytes), min(task_bytes, -(-total // (_WAVES * num_workers))))
+    return min(len(items), max(1, -(-total // target)))
 
 
 def evenly(items: Sequence[T], num_workers: int, least: int) -> list[Sequence[T]]:
@@ -102,6 +120,30 @@ def run_in_tasks(spark: SparkSession, function: Callable[[T], R], work: Sequence
         found = done.toArrow()
     results = dict(zip(found["number"].to_pylist(), found["result"], strict=True))
     return [pickle.loads(results[number].as_py()) for number in range(len(work))]
+
+
+def map_in_tasks(
+    spark: SparkSession, function: Callable[[T], R], items: Sequence[T], /, *, least: int
+) -> list[R]:
+    """Return the results of a function for each item, in the order of these, ``least`` items and more a task.
+
+    Raises
+    ------
+    LanceError
+        What went wrong in a task, with Spark's error as its cause.
+    """
+    tasks = evenly(items, num_workers(spark), least)
+    found: list[list[R]] = run_in_tasks(spark, partial(_map, function), tasks)
+    results = {
+        number: result
+        for first, of_task in enumerate(found)
+        for number, result in zip(range(first, len(items), len(tasks)), of_task, strict=True)
+    }
+    return [results[number] for number in range(len(items))]
+
+
+def _map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    return [function(item) for item in items]
 
 
 def _run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -80,8 +80,8 @@ def create_zone_map(
     """
     if rows_per_zone < 1:
         raise InvalidInputError(f"rows_per_zone must be at least 1, got {rows_per_zone}")
-    field = _field_at(table, column)
-    name = _free_name(table, column, field) if name is None else name
+    field = field_with_bounds(table, column)
+    name = free_name(table, column, field) if name is None else name
     replaced = [index for index in table.indices if index.name == name]
     if any(index.fields != (field.id,) for index in replaced):
         raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} on other columns")
@@ -90,7 +90,7 @@ def create_zone_map(
     ids = BitMap(table.fragments.ids.tolist() if train else ())
     data = _collect(table, column, field, ids, rows_per_zone)
     new = write_zone_map(table.location, table.manifest, field, data, name=name)
-    return _commit(table, [new], replaced)
+    return commit_zone_maps(table, [new], replaced)
 
 
 def drop_index(table: Table, name: str) -> Table:
@@ -158,7 +158,7 @@ def optimize_zone_maps(
     except BaseException:
         remove_index_files(table.location, new)
         raise
-    return _commit(table, new, removed, commit_options) if new else table
+    return commit_zone_maps(table, new, removed, commit_options) if new else table
 
 
 def _optimized(
@@ -196,12 +196,13 @@ def _collect(
     return ZoneMapData(collector.finish(), fragment_ids, rows_per_zone)
 
 
-def _commit(
+def commit_zone_maps(
     table: Table,
     new: Sequence[IndexMetadata],
     removed: Sequence[IndexMetadata],
     options: CommitOptions | None = None,
 ) -> Table:
+    """Commit index entries that come and go; the files of the new ones are removed if that fails."""
     try:
         return commit_change(table, CreateIndex(tuple(new), tuple(removed)), options=options)
     except CommitStateUnknownError:
@@ -212,7 +213,23 @@ def _commit(
         raise
 
 
-def _field_at(table: Table, column: str) -> Field:
+def columns_with_bounds(table: Table) -> Iterator[tuple[str, Field]]:
+    """Yield the top-level columns of which zone maps can be built."""
+    for field in table.schema.fields:
+        if has_bounds(field):
+            yield field.name, field
+
+
+def field_with_bounds(table: Table, column: str) -> Field:
+    """Return the field of a column, or of a struct as ``"a.b"``, of which a zone map can be built.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    UnsupportedFeatureError
+        Its values have no order that bounds could be of.
+    """
     resolve_name(table.schema, column)  # raises what there is to say of other names
     field = next((field for name, field in _paths(table) if name == column), None)
     if field is None or not has_bounds(field):
@@ -241,8 +258,8 @@ def _paths(table: Table) -> Iterator[tuple[str, Field]]:
             yield name, field
 
 
-def _free_name(table: Table, column: str, field: Field) -> str:
-    """Return the default name: that of a zone map of the column, or one that is free."""
+def free_name(table: Table, column: str, field: Field) -> str:
+    """Return the default name of an index: that of a zone map of the column, or one that is free."""
     taken = {index.name for index in table.indices if index.fields != (field.id,) or index.kind != KIND}
     default = f"{column}_idx"
     names = chain([default], (f"{default}_{number}" for number in count(2)))

@@ -1,0 +1,267 @@
+"""Move rows of partitions of older spec versions to those of the newest one, in steps.
+
+A step takes the rows of some members, all of them: where others change one of these meanwhile, the step is
+not published. Each is a commit of its own, after which its members have no rows; so whoever begins again,
+also after a crash, goes on with what is left.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from lance_df.errors import CommitStateUnknownError, RetryableConflictError
+from lance_df.format.operations import Delete
+from lance_df.namespace.changes.advanced import MemberRef
+from lance_df.namespace.changes.append import NewRows
+from lance_df.namespace.changes.publish import map_commits, publish
+from lance_df.namespace.changes.staged import (
+    StagedPartitions,
+    discard_staged_partitions,
+    merged_partitions,
+    stage_partitions,
+)
+from lance_df.namespace.manifest_table import NamespaceManifest
+from lance_df.namespace.member import commit_to_member, in_columns_of, open_member
+from lance_df.namespace.pruning.spec_members import spec_numbers
+from lance_df.namespace.published import members_at
+from lance_df.storage.unsynced import Unsynced
+from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.fragment_writer import files_named_for, remove_files_of_job
+from lance_df.table.maintenance.compaction import rows_to_rewrite
+from lance_df.table.row_counts import live_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage import Location
+
+STEP_BYTES: Final = 1024 * 1024 * 1024
+_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OldRows:
+    """Fragments of a member of an older spec version. ``num_bytes`` are those of their data files."""
+
+    member: MemberRef
+    fragment_ids: tuple[int, ...]
+    num_rows: int
+    num_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepartitionMetrics:
+    """What was moved to partitions of the newest spec version, in how many commits."""
+
+    partitions: int = 0
+    rows: int = 0
+    commits: int = 0
+
+
+class Workers(Protocol):
+    """Who looks into members, and writes rows anew."""
+
+    def old_rows(self, members: Sequence[MemberRef]) -> list[OldRows]:
+        """Return the fragments of members that have rows, one item for each; see `old_rows_of`."""
+        ...
+
+    def stage(self, job: MoveJob, rows: Sequence[OldRows]) -> list[StagedPartitions]:
+        """Write rows into data files of the partitions that they are to belong to; see `MoveJob.stage`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MoveJob:
+    """A step, wherever a part of it is done. ``version`` is that of the namespace."""
+
+    root: Location
+    version: int
+    id: uuid.UUID
+
+    def stage(self, rows: Sequence[OldRows]) -> StagedPartitions:
+        """Write rows into data files of the partitions that they are to belong to."""
+        manifest = NamespaceManifest.open(self.root, self.version)
+        schema = manifest.schema
+        with files_named_for(self.id):
+            return stage_partitions(
+                self.root, manifest, schema.columns.to_arrow(), _batches(manifest, rows), str(self.id)
+            )
+
+    def remove_files(self) -> None:
+        """Remove what was written, as far as the store lets us."""
+
+        def remove(name: str) -> None:
+            folder = self.root / name
+            remove_files_of_job(folder, self.id)
+            (folder / DATA_DIR).remove_empty_folder()
+            folder.remove_empty_folder()
+
+        map_commits(remove, self.root.names())
+
+
+class InProcess:
+    """The work is done here."""
+
+    def old_rows(self, members: Sequence[MemberRef]) -> list[OldRows]:
+        """Return the fragments of members that have rows."""
+        return old_rows_of(members)
+
+    def stage(self, job: MoveJob, rows: Sequence[OldRows]) -> list[StagedPartitions]:
+        """Write rows anew."""
+        return [job.stage(rows)]
+
+
+def old_rows_of(members: Sequence[MemberRef]) -> list[OldRows]:
+    """Return the fragments of members that have rows, one item for each."""
+    found = []
+    for member in members:
+        fragments = (table := open_member(member.folder, member.version)).fragments
+        rows = live_rows(table, np.arange(len(fragments)))
+        sizes = fragments.file_bytes.tolist()
+        for fragment_id, num_rows, size in zip(fragments.ids.tolist(), rows.tolist(), sizes, strict=True):
+            if num_rows:
+                found.append(OldRows(member, (fragment_id,), num_rows, size))
+    return found
+
+
+def repartition(
+    root: Location, manifest: NamespaceManifest, workers: Workers, *, step_bytes: int
+) -> tuple[NamespaceManifest, RepartitionMetrics]:
+    """Move all rows to partitions of the newest spec version, and return what the namespace is then.
+
+    Parameters
+    ----------
+    step_bytes
+        Stored bytes to move by one commit; a partition that has more is moved by one all the same.
+
+    Raises
+    ------
+    RetryableConflictError
+        Others changed what was to be moved, again and again. What was moved by then stays moved.
+    CommitStateUnknownError
+        It is not known whether a step was published.
+    """
+    done, conflicts = RepartitionMetrics(), 0
+    while True:
+        manifest = manifest.latest()
+        places = np.flatnonzero(spec_numbers(manifest) != manifest.specs.current.id)
+        members = [
+            MemberRef(each.object_id, each.folder, each.version_of_main())
+            for each in members_at(root, manifest, places)
+        ]
+        steps = list(_steps(workers.old_rows(members), step_bytes))
+        if not steps:
+            return manifest, done
+        try:
+            for step in steps:
+                manifest = _moved(root, manifest, workers, step)
+                done = RepartitionMetrics(
+                    done.partitions + len({each.member.name for each in step}),
+                    done.rows + sum(each.num_rows for each in step),
+                    done.commits + 1,
+                )
+                conflicts = 0
+        except RetryableConflictError:
+            conflicts += 1
+            if conflicts == _ATTEMPTS:
+                raise
+
+
+def _moved(
+    root: Location, manifest: NamespaceManifest, workers: Workers, rows: Sequence[OldRows]
+) -> NamespaceManifest:
+    """Return the version of the namespace that has some rows where they are to be."""
+    job = MoveJob(root, manifest.version, uuid.uuid4())
+    try:
+        staged = workers.stage(job, rows)
+    except BaseException:
+        job.remove_files()
+        raise
+    change = _RowsMoved(root, manifest, {each.member.name: each.member for each in rows}, staged)
+    try:
+        return publish(root, manifest, [change])
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        if not change.is_begun:
+            discard_staged_partitions(root, staged)
+        raise
+
+
+class _RowsMoved:
+    """The change that takes all rows out of members, and puts them where they are to be."""
+
+    def __init__(
+        self,
+        root: Location,
+        manifest: NamespaceManifest,
+        members: dict[str, MemberRef],
+        staged: Sequence[StagedPartitions],
+    ) -> None:
+        self._spec: PartitionSpec = manifest.specs.current
+        self._members = members
+        written = merged_partitions(root, staged)
+        self._rows = NewRows(self._spec, manifest.schema.columns, written, unsynced=Unsynced())
+        self._emptied: dict[str, int] = {}
+        self.is_begun = False
+
+    def apply(self, draft: Draft) -> None:
+        """Make versions of members.
+
+        Raises
+        ------
+        RetryableConflictError
+            There are other rows than those that were written anew, or a newer spec version.
+        """
+        members = draft.members_called(self._members.keys())
+        states = {each.published.object_id: each.version for each in members if each.published is not None}
+        wanted = {name: each.version for name, each in self._members.items()}
+        if states != wanted or draft.manifest.specs.current.id != self._spec.id:
+            raise RetryableConflictError(f"{draft.root.uri}: partitions to be moved have changed meanwhile")
+        # files are not to be broken from here on: versions that nobody reads may have them
+        self.is_begun = True
+        map_commits(self._empty, members)
+        self._rows.apply(draft)
+
+    def tidy(self) -> None:
+        """Remove the folders of tables that somebody else made first."""
+        self._rows.tidy()
+
+    def _empty(self, member: DraftMember) -> None:
+        path = member.folder.path
+        if path not in self._emptied:
+            table = open_member(member.folder, member.version)
+            operation = Delete((), tuple(table.fragments.ids.tolist()), "repartition")
+            self._emptied[path] = commit_to_member(member.folder, member.version, operation)
+        member.version = self._emptied[path]
+
+
+def _steps(rows: Sequence[OldRows], step_bytes: int) -> Iterator[list[OldRows]]:
+    """Yield rows of whole members, those of neighbours together."""
+    step: list[OldRows] = []
+    num_bytes = 0
+    sizes: dict[str, int] = {}
+    for each in rows:
+        sizes[each.member.name] = sizes.get(each.member.name, 0) + each.num_bytes
+    for each in rows:
+        is_next = bool(step) and step[-1].member.name != each.member.name
+        if is_next and num_bytes + sizes[each.member.name] > step_bytes:
+            yield step
+            step, num_bytes = [], 0
+        step.append(each)
+        num_bytes += each.num_bytes
+    if step:
+        yield step
+
+
+def _batches(manifest: NamespaceManifest, rows: Sequence[OldRows]) -> Iterator[pa.RecordBatch]:
+    for each in rows:
+        table = in_columns_of(manifest.schema, open_member(each.member.folder, each.member.version))
+        yield from rows_to_rewrite(table, each.fragment_ids, num_threads=1)

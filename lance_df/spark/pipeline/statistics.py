@@ -1,0 +1,230 @@
+"""`build_statistics`: zone maps for the fragments of a table, or of all partitions, that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lance_df.namespace.changes.advanced import MemberRef, MembersAdvanced
+from lance_df.namespace.changes.publish import publish
+from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.namespace.spec.transforms import TransformKind
+from lance_df.spark.opened import SourceRef, open_source
+from lance_df.spark.options import SourceOptions
+from lance_df.spark.pipeline.members import Ref, member_refs, open_ref
+from lance_df.spark.pipeline.tasks import (
+    OPENING_BYTES,
+    TASK_BYTES,
+    cut_in_order,
+    evenly,
+    num_workers,
+    run_in_tasks,
+    shared_out,
+)
+from lance_df.table.maintenance.zone_map_coverage import collect_zones, missing_zones, with_zones
+from lance_df.table.maintenance.zones import ROWS_PER_ZONE
+
+if TYPE_CHECKING:
+    import os
+
+    from pyspark.sql import SparkSession
+
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.table.maintenance.zone_map_coverage import MissingZones
+    from lance_df.table.maintenance.zone_map_files import ZoneMapData
+    from lance_df.table.table import Table
+
+# Members to look into in one task, at least.
+_SEEN_AT_ONCE: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsMetrics:
+    """How many tables got zone maps, and for how many of their fragments."""
+
+    tables: int = 0
+    fragments: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The columns to cover: those named, or all but those of which each partition has one value."""
+
+    columns: tuple[str, ...] | None
+    constant: Mapping[str, frozenset[int]]
+
+    def missing(self, ref: Ref, table: Table) -> list[MissingZones]:
+        """Return what zone maps lack; of a few rows they tell no more than it takes to read these."""
+        without: frozenset[int] = frozenset()
+        if isinstance(ref, MemberRef) and self.columns is None:
+            without = self.constant.get(ref.name.partition("$")[0], without)
+            if int(table.fragments.physical_rows.sum()) <= ROWS_PER_ZONE:
+                return []
+        return missing_zones(table, self.columns, without=without)
+
+
+@dataclass(frozen=True, slots=True)
+class _Uncovered:
+    """Fragments that lack zone maps; ``zones`` are those of them that were collected already."""
+
+    ref: Ref
+    fragment_ids: tuple[int, ...]
+    num_bytes: int
+    zones: tuple[Mapping[int, ZoneMapData], ...] = ()
+
+
+def build_statistics(
+    spark: SparkSession,
+    root: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    task_bytes: int = TASK_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
+) -> StatisticsMetrics:
+    """Build zone maps for the fragments that have none, as of rows that Spark has written.
+
+    Tasks read the columns: many small partitions in one task, a large one in several. One commit shows all of
+    it; without anything to do there is no new version. A partition that others change meanwhile keeps what it
+    has, and is the next call's.
+
+    Parameters
+    ----------
+    root
+        Of a table or a namespace.
+    columns
+        Names, ``"a.b"`` for the field of a struct; by default all columns that have an order, and of a
+        namespace those partitions only that have more than one zone of 8192 rows.
+    task_bytes
+        Stored bytes of all columns for one task.
+    storage_options
+        For the fsspec filesystem.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    UnsupportedFeatureError
+        The values of one have no order that bounds could be of.
+    ConflictError
+        Columns changed meanwhile.
+    LanceError
+        What went wrong in a task, with Spark's error as its cause.
+    """
+    options = SourceOptions(path=str(root), storage=dict(storage_options or {}))
+    source = open_source(options)
+    names = None if columns is None else tuple(columns)
+    if not isinstance(source, NamespaceSnapshot):
+        ref = SourceRef.of(source, options)
+        return _of_table(spark, source, ref, _Wanted(names, {}), task_bytes)
+    constant = {
+        spec.name: frozenset(
+            field_id
+            for field in spec.fields
+            if field.transform is not None and field.transform.kind is TransformKind.IDENTITY
+            for field_id in field.source_ids
+        )
+        for spec in source.manifest.specs
+    }
+    return _of_namespace(spark, source, _Wanted(names, constant), task_bytes)
+
+
+def _of_table(
+    spark: SparkSession, table: Table, ref: SourceRef, wanted: _Wanted, task_bytes: int
+) -> StatisticsMetrics:
+    missing = wanted.missing(ref, table)
+    work = _uncovered(ref, table, missing)
+    if work is None:
+        return StatisticsMetrics()
+    [collected] = _collected(spark, [work], wanted, task_bytes)
+    covered = with_zones(table, missing, collected.zones)
+    return StatisticsMetrics() if covered is table else StatisticsMetrics(1, len(work.fragment_ids))
+
+
+def _of_namespace(
+    spark: SparkSession, snapshot: NamespaceSnapshot, wanted: _Wanted, task_bytes: int
+) -> StatisticsMetrics:
+    workers, manifest = num_workers(spark), snapshot.manifest
+    refs = member_refs(snapshot, np.arange(len(manifest.members)))
+    look = partial(_look_at, manifest.schema, wanted)
+    found = run_in_tasks(spark, look, evenly(refs, workers, _SEEN_AT_ONCE))
+    work = [each for part in found for each in part]
+    # a large member is read by several tasks first
+    large = _collected(spark, [each for each in work if each.num_bytes > task_bytes], wanted, task_bytes)
+    tasks = shared_out(
+        [*large, *(each for each in work if each.num_bytes <= task_bytes)], workers, task_bytes
+    )
+    made: dict[str, tuple[int, int]] = {}
+    for part in run_in_tasks(spark, partial(_cover, wanted), tasks):
+        made |= part
+    if made:
+        publish(snapshot.root, manifest, [MembersAdvanced(made)])
+    covered = [each for each in work if isinstance(each.ref, MemberRef) and each.ref.name in made]
+    return StatisticsMetrics(len(covered), sum(len(each.fragment_ids) for each in covered))
+
+
+def _collected(
+    spark: SparkSession, work: Sequence[_Uncovered], wanted: _Wanted, task_bytes: int
+) -> list[_Uncovered]:
+    """Return what is uncovered with its zones, which many tasks collect."""
+    done = []
+    for each in work:
+        share = each.num_bytes // len(each.fragment_ids)
+        parts = [_Uncovered(each.ref, (fragment_id,), share) for fragment_id in each.fragment_ids]
+        tasks = cut_in_order(parts, num_workers(spark), task_bytes)
+        zones = run_in_tasks(spark, partial(_collect, wanted), tasks)
+        done.append(_Uncovered(each.ref, each.fragment_ids, OPENING_BYTES, tuple(zones)))
+    return done
+
+
+def _uncovered(ref: Ref, table: Table, missing: Sequence[MissingZones]) -> _Uncovered | None:
+    ids = sorted({fragment_id for each in missing for fragment_id in each.fragment_ids})
+    if not ids:
+        return None
+    sizes = table.fragments.file_bytes[np.isin(table.fragments.ids, ids)]
+    return _Uncovered(ref, tuple(ids), int(sizes.sum()) + OPENING_BYTES)
+
+
+def _look_at(schema: NamespaceSchema, wanted: _Wanted, refs: Sequence[MemberRef]) -> list[_Uncovered]:
+    found = []
+    for ref in refs:
+        table = open_ref(ref)
+        work = _uncovered(ref, table, wanted.missing(ref, table))
+        if work is not None:
+            check_columns(schema, table)
+            found.append(work)
+    return found
+
+
+def _collect(wanted: _Wanted, work: Sequence[_Uncovered]) -> dict[int, ZoneMapData]:
+    """Return the zones of some fragments of one table."""
+    table = open_ref(work[0].ref)
+    ids = [fragment_id for each in work for fragment_id in each.fragment_ids]
+    return collect_zones(table, wanted.missing(work[0].ref, table), ids, num_threads=1)
+
+
+def _cover(wanted: _Wanted, work: Sequence[_Uncovered]) -> dict[str, tuple[int, int]]:
+    """Return the published version of each member that got zone maps, and the version that has them."""
+    made = {}
+    for each in work:
+        if not isinstance(each.ref, MemberRef):
+            continue
+        table = open_ref(each.ref)
+        missing = wanted.missing(each.ref, table)
+        zones = each.zones or (collect_zones(table, missing, each.fragment_ids, num_threads=1),)
+        if not any(zones):
+            continue
+
+        def commit(
+            base: Table,
+            missing: Sequence[MissingZones] = tuple(missing),
+            zones: Sequence[Mapping[int, ZoneMapData]] = zones,
+        ) -> Table:
+            return with_zones(base, missing, zones, commit_options=MEMBER_COMMIT)
+
+        made[each.ref.name] = each.ref.version, commits_to_member(each.ref.folder, each.ref.version, commit)
+    return made

@@ -1,0 +1,170 @@
+"""Which fragments no zone map covers, and zone maps for these: collected anywhere, committed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyroaring import BitMap
+
+from lance_df.table.maintenance.zone_map_files import (
+    KIND,
+    ZoneMapData,
+    joined,
+    read_segments,
+    remove_index_files,
+    write_zone_map,
+    zone_counts,
+)
+from lance_df.table.maintenance.zone_map_index import (
+    columns_with_bounds,
+    commit_zone_maps,
+    field_with_bounds,
+    free_name,
+)
+from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector
+from lance_df.table.row_ids import split_addresses
+from lance_df.table.scan import plan_scan
+from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_run import run_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_df.format.manifest import IndexMetadata
+    from lance_df.format.schema import Field
+    from lance_df.table.commit.options import CommitOptions
+    from lance_df.table.table import Table
+
+# of longer values they would take more time to read than they save
+_MAX_BOUND_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class MissingZones:
+    """Fragments of which zone maps lack the bounds of a column, and ``segments``: what there is of them."""
+
+    column: str
+    field: Field
+    segments: tuple[IndexMetadata, ...]
+    fragment_ids: BitMap
+    rows_per_zone: int
+
+
+def missing_zones(
+    table: Table, columns: Sequence[str] | None = None, *, without: Collection[int] = ()
+) -> list[MissingZones]:
+    """Return what zone maps lack.
+
+    Parameters
+    ----------
+    columns
+        Those to look at; all that have bounds by default, but the fields of structs and those of the ids
+        ``without``.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    UnsupportedFeatureError
+        The values of one have no order that bounds could be of.
+    """
+    if columns is None:
+        fields = {name: field for name, field in columns_with_bounds(table) if field.id not in without}
+    else:
+        fields = {name: field_with_bounds(table, name) for name in columns}
+    present = BitMap(table.fragments.ids.tolist())
+    found = []
+    for name, field in fields.items():
+        known = [index for index in table.indices if index.kind == KIND and index.fields == (field.id,)]
+        segments = tuple(index for index in known if index.name == known[0].name)
+        covered = [fragments for index in segments if (fragments := index.covered_fragments()) is not None]
+        missing = present - BitMap.union(BitMap(), *covered)
+        if missing:
+            sizes = {zone_counts(table.index_location(index))[1] for index in segments[:1]}
+            found.append(MissingZones(name, field, segments, missing, max(sizes, default=ROWS_PER_ZONE)))
+    return found
+
+
+def collect_zones(
+    table: Table,
+    missing: Sequence[MissingZones],
+    fragment_ids: Iterable[int],
+    *,
+    num_threads: int | None = None,
+) -> dict[int, ZoneMapData]:
+    """Return the zones of some fragments by field id; without columns whose bounds are too long to pay.
+
+    All columns are read at once.
+    """
+    ids = BitMap(fragment_ids)
+    collectors = [
+        ZoneCollector(each.field, rows_per_zone=each.rows_per_zone, max_bound_bytes=_MAX_BOUND_BYTES)
+        for each in missing
+    ]
+    request = ScanRequest(
+        columns=tuple(each.column for each in missing), with_row_address=True, fragment_ids=tuple(ids)
+    )
+    for batch in run_tasks(plan_scan(table, request).tasks, num_threads=num_threads):
+        for fragment_id, rows, offsets in _runs(batch):
+            for place, (each, collector) in enumerate(zip(missing, collectors, strict=True)):
+                if fragment_id in each.fragment_ids:
+                    collector.add(fragment_id, batch.column(place)[rows], offsets)
+    return {
+        each.field.id: ZoneMapData(collector.finish(), each.fragment_ids & ids, each.rows_per_zone)
+        for each, collector in zip(missing, collectors, strict=True)
+        if each.fragment_ids & ids and collector.is_worthwhile
+    }
+
+
+def with_zones(
+    table: Table,
+    missing: Sequence[MissingZones],
+    parts: Sequence[Mapping[int, ZoneMapData]],
+    *,
+    commit_options: CommitOptions | None = None,
+) -> Table:
+    """Let zone maps have zones that were collected, and return the table at the version that does.
+
+    Parameters
+    ----------
+    parts
+        Of all fragments that miss a column, or that column stays as it is.
+
+    Raises
+    ------
+    ConflictError
+        Others changed a column meanwhile. Nothing is left behind.
+    """
+    new: list[IndexMetadata] = []
+    removed: list[IndexMetadata] = []
+    present = BitMap(table.fragments.ids.tolist())
+    try:
+        for each in missing:
+            found = [part[each.field.id] for part in parts if each.field.id in part]
+            if BitMap.union(BitMap(), *(part.fragment_ids for part in found)) != each.fragment_ids:
+                continue
+            known = read_segments(each.segments, table.index_location, each.field, present)
+            name = each.segments[0].name if each.segments else free_name(table, each.column, each.field)
+            data = joined([*known, *found])
+            new.append(write_zone_map(table.location, table.manifest, each.field, data, name=name))
+            removed += each.segments
+    except BaseException:
+        remove_index_files(table.location, new)
+        raise
+    return commit_zone_maps(table, new, removed, commit_options) if new else table
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
+    """Yield the rows of each fragment in a batch, the last column of which has their addresses."""
+    ids, offsets = split_addresses(batch.column(batch.num_columns - 1).to_numpy())
+    cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
+    for start, stop in pairwise(cuts):
+        if stop > start:
+            yield int(ids[start]), slice(start, stop), offsets[start:stop]

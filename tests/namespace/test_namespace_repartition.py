@@ -1,0 +1,169 @@
+"""`PartitionedNamespace.repartition`: rows of older spec versions go to partitions of the newest one."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df import partition
+from lance_df.errors import RetryableConflictError, StorageError
+from lance_df.namespace.changes import repartition as module
+from lance_df.namespace.health.orphans import remove_orphans
+from lance_df.storage import open_location
+
+COLUMNS = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("ns")), ("s", pa.string())])
+
+
+def rows(count, first=0):
+    numbers = range(first, first + count)
+    start = dt.datetime(2023, 1, 1)
+    times = [None if i % 50 == 3 else start + dt.timedelta(hours=9 * i) for i in numbers]
+    # nanoseconds, which nothing on the way may cut
+    exact = pa.array(times, pa.timestamp("ns")).cast(pa.int64())
+    exact = pa.array([None if t is None else t + 123 for t in exact.to_pylist()]).cast(pa.timestamp("ns"))
+    return pa.table([list(numbers), exact, [f"ü{i % 3}" for i in numbers]], schema=COLUMNS)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A namespace of three spec versions with rows of each, some of them deleted."""
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "ns", COLUMNS, [partition.year("ts")])
+    namespace.append(rows(1200))
+    namespace.update_partition_spec([partition.identity("s")])
+    namespace.append(rows(300, 1200))
+    namespace.delete("k % 5 = 4")
+    namespace.update_partition_spec([partition.year("ts"), partition.month("ts")])
+    namespace.append(rows(100, 1500))
+    return tmp_path / "ns"
+
+
+def opened(root):
+    return lance_df.PartitionedNamespace.open(root)
+
+
+def contents(root):
+    return opened(root).to_table().sort_by("k")
+
+
+def specs_with_rows(root):
+    members = opened(root).partitions()
+    rows_of = zip(
+        *(members[name].to_pylist() for name in ("object_id", "location", "read_version")), strict=True
+    )
+    return {
+        name.split("$")[0]
+        for name, folder, version in rows_of
+        if lance_df.dataset(root / folder, version=version).count_rows()
+    }
+
+
+def test_all_rows_move_in_one_commit(root):
+    wanted = contents(root)
+    namespace = opened(root)
+    before = namespace.version
+    metrics = namespace.repartition()
+    assert (metrics.rows, metrics.commits) == (1200, 1)
+    assert namespace.version == opened(root).version == before + 1
+    assert contents(root) == wanted
+    assert contents(root)["ts"].type == pa.timestamp("ns")
+    assert specs_with_rows(root) == {"v3"}
+    assert lance_df.verify(root, deep=True).ok
+    assert namespace.at(before).to_table().sort_by("k") == wanted
+    assert namespace.repartition().commits == 0
+    assert namespace.version == before + 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_job_that_dies_goes_on_where_it_was(root, monkeypatch, when):
+    wanted, calls = contents(root), []
+    publish = module.publish
+
+    class Killed(BaseException):
+        pass
+
+    def dying(*args):
+        calls.append(args)
+        if len(calls) % 2 == 0:
+            if when == "after":
+                publish(*args)
+            raise Killed
+        return publish(*args)
+
+    monkeypatch.setattr(module, "publish", dying)
+    deaths = 0
+    while True:
+        try:
+            opened(root).repartition(step_bytes=1)
+            break
+        except Killed:
+            deaths += 1
+            assert contents(root) == wanted
+    assert deaths >= 2
+    assert contents(root) == wanted
+    assert specs_with_rows(root) == {"v3"}
+    assert lance_df.verify(root, deep=True).ok
+
+
+def test_a_step_that_fails_leaves_nothing(root, monkeypatch):
+    wanted, before = contents(root), sorted(root.rglob("*"))
+    stage = module.stage_partitions
+
+    def fail(*args, **kwargs):
+        stage(*args, **kwargs)
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(module, "stage_partitions", fail)
+    with pytest.raises(StorageError, match="full"):
+        opened(root).repartition()
+    assert sorted(root.rglob("*")) == before
+    assert contents(root) == wanted
+
+
+def test_what_others_change_meanwhile_moves_too(root, monkeypatch):
+    stage, calls = module.stage_partitions, []
+
+    def meddle(*args, **kwargs):
+        found = stage(*args, **kwargs)
+        calls.append(args)
+        if len(calls) == 1:
+            opened(root).delete("k < 100 OR s = 'ü1'")
+            opened(root).append(rows(50, 2000))
+        return found
+
+    monkeypatch.setattr(module, "stage_partitions", meddle)
+    opened(root).repartition()
+    assert len(calls) == 2
+    numbers = [k for k in range(100, 1500) if k % 3 != 1 and k % 5 != 4]
+    numbers += [k for k in range(1500, 1600) if k % 3 != 1] + list(range(2000, 2050))
+    assert contents(root)["k"].to_pylist() == numbers
+    assert specs_with_rows(root) == {"v3"}
+    # what was written in vain is not there any more
+    assert not remove_orphans(open_location(root), older_than=dt.timedelta(0), dry_run=True)
+    assert lance_df.verify(root, deep=True).ok
+
+
+def test_others_who_never_stop_are_a_conflict(root, monkeypatch):
+    stage = module.stage_partitions
+
+    def meddle(*args, **kwargs):
+        found = stage(*args, **kwargs)
+        namespace = opened(root)
+        smallest = namespace.to_table(["k"])["k"].to_pylist()
+        namespace.delete(f"k = {min(smallest)}")
+        return found
+
+    monkeypatch.setattr(module, "stage_partitions", meddle)
+    monkeypatch.setattr(module, "_ATTEMPTS", 3)
+    with pytest.raises(RetryableConflictError, match="changed meanwhile"):
+        opened(root).repartition()
+    assert opened(root).count_rows() == 1300 - 3
+
+
+def test_a_namespace_of_one_spec_stays_as_it_is(tmp_path):
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "ns", COLUMNS, [partition.year("ts")])
+    namespace.append(rows(10))
+    assert namespace.repartition().partitions == 0
+    assert namespace.version == 2
