@@ -115,7 +115,8 @@ def _route(df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot) -> Column
     fields = snapshot.manifest.specs.current.fields
     paths = [schema.path(field_id) for field in fields for field_id in field.source_ids]
     names = [name for name in dict.fromkeys(path[0] for path in paths if path) if name in df.columns]
-    sources = pa.schema([schema.arrow.field(name) for name in names])
+    # what must not be null is checked where rows are written
+    sources = pa.schema([schema.arrow.field(name).with_nullable(True) for name in names])
 
     def route(*columns: pa.Array) -> pa.Array:
         source = ref.open()
