@@ -84,6 +84,8 @@ class NamespaceUpkeep:
         ------
         ConflictError
             Columns changed meanwhile, or others changed what was to be moved again and again.
+        UnsupportedFeatureError
+            There are columns of blobs.
         CommitStateUnknownError
             It is not known whether a step was published. To call it again does no harm.
         """

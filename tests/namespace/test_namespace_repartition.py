@@ -9,7 +9,8 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.errors import RetryableConflictError, StorageError
+from lance_df.blob import blob_array, blob_field
+from lance_df.errors import RetryableConflictError, StorageError, UnsupportedFeatureError
 from lance_df.namespace.changes import repartition as module
 from lance_df.namespace.health.orphans import remove_orphans
 from lance_df.storage import open_location
@@ -160,6 +161,16 @@ def test_others_who_never_stop_are_a_conflict(root, monkeypatch):
     with pytest.raises(RetryableConflictError, match="changed meanwhile"):
         opened(root).repartition()
     assert opened(root).count_rows() == 1300 - 3
+
+
+def test_blobs_are_not_moved(tmp_path):
+    columns = pa.schema([pa.field("k", pa.int64()), blob_field("b")])
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "ns", columns, [partition.identity("k")])
+    namespace.append(pa.table([[1, 2], blob_array([b"x", None])], schema=columns))
+    namespace.update_partition_spec([partition.bucket("k", 2)])
+    with pytest.raises(UnsupportedFeatureError, match="'b' has blobs"):
+        namespace.repartition()
+    assert namespace.count_rows() == 2
 
 
 def test_a_namespace_of_one_spec_stays_as_it_is(tmp_path):

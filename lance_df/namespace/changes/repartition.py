@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from lance_df.errors import CommitStateUnknownError, RetryableConflictError
+from lance_df.errors import CommitStateUnknownError, RetryableConflictError, UnsupportedFeatureError
 from lance_df.format.operations import Delete
 from lance_df.namespace.changes.advanced import MemberRef
 from lance_df.namespace.changes.append import NewRows
@@ -145,6 +145,8 @@ def repartition(
     ------
     RetryableConflictError
         Others changed what was to be moved, again and again. What was moved by then stays moved.
+    UnsupportedFeatureError
+        There are columns of blobs.
     CommitStateUnknownError
         It is not known whether a step was published.
     """
@@ -159,6 +161,11 @@ def repartition(
         steps = list(_steps(workers.old_rows(members), step_bytes))
         if not steps:
             return manifest, done
+        if blobs := [field.name for field in manifest.schema.columns.walk() if field.is_blob]:
+            raise UnsupportedFeatureError(
+                f"{root.uri}: column {blobs[0]!r} has blobs, which lie with the rows of their partition: this "
+                "release moves none to another one"
+            )
         try:
             for step in steps:
                 manifest = _moved(root, manifest, workers, step)

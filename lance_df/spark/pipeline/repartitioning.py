@@ -60,6 +60,8 @@ def repartition(
         There is no partitioned namespace.
     RetryableConflictError
         Others changed what was to be moved, again and again.
+    UnsupportedFeatureError
+        There are columns of blobs.
     CommitStateUnknownError
         It is not known whether a step was published. To run again does no harm.
     LanceError
