@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 _column_metadata = lru_cache(maxsize=4096)(lambda *pages: serialize_column(pages))
 
 
-def encode_small(field: Field, array: pa.Array, *, version: str) -> EncodedPage:
-    """Encode at least one row, and no more than a page, of a field without children.
+def field_ids(field: Field) -> list[int]:
+    """Return the field ids of the file columns that a top-level column takes in 2.1 and later."""
+    return encode_v2_1.column_field_ids(field)
+
+
+def encode_small(field: Field, array: pa.Array, *, version: str) -> list[EncodedPage]:
+    """Encode at least one row, and no more than a page, for each file column of a top-level column.
 
     Raises
     ------
@@ -34,8 +39,7 @@ def encode_small(field: Field, array: pa.Array, *, version: str) -> EncodedPage:
         A null where the field allows none.
     """
     encode = encode_v2_0 if version == "2.0" else encode_v2_1
-    ((page,),) = encode.encode_column(field, array, version=version)
-    return page
+    return [page for (page,) in encode.encode_column(field, array, version=version)]
 
 
 def small_file(descriptor: bytes, columns: Sequence[EncodedPage], *, version: str) -> bytes:

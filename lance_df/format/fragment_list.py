@@ -137,6 +137,23 @@ class FragmentList(Sequence[Fragment]):
         parts = [_delimited(message.SerializeToString()) for message in self._messages]
         return b"".join(parts), list(map(len, parts))
 
+    def live_rows(self) -> int | None:
+        """Return the number of rows that are not deleted; None where that is not told of a fragment.
+
+        Takes less than the arrays do where there are few fragments.
+        """
+        total = 0
+        for message in self._messages:
+            rows, deleted = message.physical_rows, 0
+            if message.HasField("deletion_file"):
+                deleted = message.deletion_file.num_deleted_rows
+                if not deleted:
+                    return None
+            if not rows or not deleted <= rows <= MAX_ROWS:
+                return None
+            total += rows - deleted
+        return total
+
     def position(self, fragment_id: int) -> int | None:
         """Return the index of the (first) fragment with this id, or None."""
         found = self.positions(np.array([fragment_id], dtype=np.int64))

@@ -226,11 +226,22 @@ class Schema:
         return cls(fields=_build_tree(list(messages), source), metadata=dict(metadata or {}))
 
     def to_proto(self) -> list[file_pb2.Field]:
-        """Return the flat list, parents before children."""
+        """Return the flat list, parents before children: messages that are to be copied, not changed."""
+        known = _recent_messages.get(id(self.fields))
+        if known is not None and known[0] is self.fields:
+            return list(known[1])
         messages: list[file_pb2.Field] = []
         for field in self.fields:
             _flatten(field, -1, messages)
-        return messages
+        if len(_recent_messages) >= _MAX_RECENT:
+            _recent_messages.clear()
+        _recent_messages[id(self.fields)] = self.fields, messages
+        return list(messages)
+
+
+# Of schemas of many tables that are written together; each entry holds its fields, so that the id is theirs.
+_MAX_RECENT = 64
+_recent_messages: dict[int, tuple[tuple[Field, ...], list[file_pb2.Field]]] = {}
 
 
 def _arrow_metadata(metadata: Mapping[str, bytes]) -> dict[bytes, bytes] | None:

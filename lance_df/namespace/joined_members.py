@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import Fragment
 from lance_df.format.manifest import BasePath
@@ -18,6 +19,7 @@ from lance_df.table.table import Shared, Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lance_df.format.manifest import Manifest
     from lance_df.format.schema import Schema
     from lance_df.namespace.published import Member
     from lance_df.storage import Location
@@ -58,24 +60,29 @@ class JoinedMembers:
         self,
         members: Sequence[Member],
         choices: Sequence[int],
-        look_at: Callable[[Member], Table],
         opened: Callable[[Member], Table],
+        *,
+        looks_only: bool,
     ) -> Iterator[Run]:
         """Cut members into runs, in their order.
 
         Parameters
         ----------
-        look_at
-            Opens the table of a member.
         opened
-            Does so for one that is to be kept open.
+            Opens the table of a member, which is kept open.
+        looks_only
+            Not to open tables for a look at what is in them.
         """
 
         def known(member: Member) -> tuple[Fragment, ...]:
-            if not member.is_pinned:
-                return self._of(opened(member))
-            key = member.folder.path, member.version, member.branch
-            return self._fragments.get(key, lambda: self._of(look_at(member)))
+            if not member.is_main_version:
+                return ()
+
+            def look() -> tuple[Fragment, ...]:
+                manifest = member.manifest_file().manifest if looks_only else opened(member).manifest
+                return self._of(member.folder, manifest)
+
+            return self._fragments.get((member.folder.path, member.version), look)
 
         small: list[Member] = []
         fragments: list[Fragment] = []
@@ -100,29 +107,28 @@ class JoinedMembers:
             return Run(tuple(first), choice)
         return Run((self._joined(first[0], fragments),), choice)
 
-    def _of(self, table: Table) -> tuple[Fragment, ...]:
+    def _of(self, folder: Location, manifest: Manifest) -> tuple[Fragment, ...]:
         """Return the fragments of a small member, with files named from the root; none for others."""
-        manifest, fragments = table.manifest, table.fragments
         if (
-            not 0 < len(fragments) <= _MAX_FRAGMENTS
+            not 0 < len(manifest.fragments) <= _MAX_FRAGMENTS
             or manifest.base_paths
             or manifest.index_section is not None
             or manifest.writer_version is None
-            or table.uses_stable_row_ids
-            or fragments.has_deletions.any()
-            or int(fragments.physical_rows.sum()) > _MAX_ROWS
-            or (fragments.physical_rows == 0).any()
-            or table.branch is not None
+            or manifest.reader_feature_flags & FeatureFlag.STABLE_ROW_IDS
             or manifest.schema.fields != self._schema.fields
         ):
             return ()
-        folder = f"{table.location.name}/{DATA_DIR}"
+        fragments = tuple(manifest.fragments)
+        rows = [fragment.physical_rows for fragment in fragments]
+        if not min(rows) or sum(rows) > _MAX_ROWS or any(each.deletion_file for each in fragments):
+            return ()
+        data = f"{folder.name}/{DATA_DIR}"
         return tuple(
             Fragment(
                 id=0,
                 physical_rows=fragment.physical_rows,
                 files=tuple(
-                    dataclasses.replace(file, path=f"{folder}/{file.path}", base_id=_ROOT, origin=None)
+                    dataclasses.replace(file, path=f"{data}/{file.path}", base_id=_ROOT, origin=None)
                     for file in fragment.files
                 ),
             )

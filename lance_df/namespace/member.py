@@ -13,11 +13,13 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import AlreadyExistsError, CorruptDataError, RetryableConflictError
+from lance_df.format.fragment_list import FragmentList
 from lance_df.format.operations import Overwrite, Restore
 from lance_df.format.transaction import Transaction
 from lance_df.table.commit.apply import create
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.manifest_bytes import make_manifest_file
+from lance_df.table.commit.numbering import highest_id, numbered
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.publish import publish_manifest
 from lance_df.table.commit.state import TableState, library_version
@@ -95,45 +97,66 @@ def check_columns(schema: NamespaceSchema, table: Table) -> None:
         )
 
 
-def create_member(
-    location: Location,
-    schema: Schema,
-    fragments: tuple[Fragment, ...],
-    unsynced: Unsynced,
-    zone_maps: ZoneMaps | None = None,
-) -> int:
-    """Make the table of a new partition, in a folder that no other writer knows, and return its version.
+class NewMembers:
+    """Makes the tables of new partitions.
 
     Parameters
     ----------
-    unsynced
-        Takes note of local files, which are not durable yet.
-    zone_maps
-        Of some of the fragments, if there are any.
-
-    Raises
-    ------
-    AlreadyExistsError
-        There is a table.
+    schema
+        Of all of them.
     """
-    operation = Overwrite(fragments, schema)
-    transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
-    state = create(operation, data_format=FILE_VERSION, stable_row_ids=False)
-    manifest = dataclasses.replace(
-        state.manifest, timestamp_ns=time.time_ns(), writer_version=library_version()
-    )
-    file = location / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
-    indices: tuple[IndexMetadata, ...] = ()
-    if zone_maps is not None:
-        indices = zone_maps.builder.write(location, manifest, zone_maps.fragments, unsynced)
-    data, _ = make_manifest_file(file.uri, TableState(manifest, indices), transaction.serialize())
-    if location.is_local:
-        is_ours = unsynced.create(file, data)
-    else:
-        is_ours = publish_manifest(location, manifest.version, NamingScheme.V2, data)
-    if not is_ours:
-        raise AlreadyExistsError(f"{location.uri}: there is a table already")
-    return manifest.version
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        state = create(Overwrite((), schema), data_format=FILE_VERSION, stable_row_ids=False)
+        manifest = dataclasses.replace(state.manifest, writer_version=library_version())
+        # what is the same in all of them becomes a message once
+        _, self._empty = manifest.serialized(index_section=None, transaction_section=None)
+
+    def create(
+        self,
+        location: Location,
+        fragments: tuple[Fragment, ...],
+        unsynced: Unsynced,
+        zone_maps: ZoneMaps | None = None,
+    ) -> int:
+        """Make a table, in a folder that no other writer knows, and return its version.
+
+        Parameters
+        ----------
+        fragments
+            Of files of the version `FILE_VERSION`.
+        unsynced
+            Takes note of local files, which are not durable yet.
+        zone_maps
+            Of some of the fragments, if there are any.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is a table.
+        """
+        added = numbered(self._empty, fragments)
+        manifest = dataclasses.replace(
+            self._empty,
+            fragments=FragmentList.of(added),
+            max_fragment_id=highest_id(self._empty, added),
+            timestamp_ns=time.time_ns(),
+        )
+        indices: tuple[IndexMetadata, ...] = ()
+        if zone_maps is not None:
+            indices = zone_maps.builder.write(location, manifest, zone_maps.fragments, unsynced)
+        operation = Overwrite(fragments, self._schema)
+        transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
+        file = location / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
+        data, _ = make_manifest_file(file.uri, TableState(manifest, indices), transaction.serialize())
+        if location.is_local:
+            is_ours = unsynced.create(file, data)
+        else:
+            is_ours = publish_manifest(location, manifest.version, NamingScheme.V2, data)
+        if not is_ours:
+            raise AlreadyExistsError(f"{location.uri}: there is a table already")
+        return manifest.version
 
 
 def commit_to_member(location: Location, published: int, operation: Operation) -> int:

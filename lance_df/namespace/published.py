@@ -12,6 +12,7 @@ import numpy as np
 
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.namespace.manifest_rows import take_rows
+from lance_df.table.history import History
 from lance_df.table.refs import ResolvedRef, resolve
 from lance_df.table.table import Shared, open_ref
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
+    from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
 _COLUMNS = ("object_id", "location", "read_version", "read_branch", "read_tag")
@@ -42,6 +44,11 @@ class Member:
     def is_pinned(self) -> bool:
         """Whether what is published stays what it is."""
         return self.version is not None
+
+    @property
+    def is_main_version(self) -> bool:
+        """Whether a version of main is published, by its number."""
+        return self.version is not None and self.branch is None and self.tag is None
 
     @property
     def follows_newest(self) -> bool:
@@ -80,6 +87,22 @@ class Member:
             There is no such table, version or tag.
         """
         return open_ref(Shared(self.folder), self.resolve())
+
+    def manifest_file(self) -> ManifestFile:
+        """Open the manifest alone of a member that names a version of main.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such table or version.
+        UnsupportedFeatureError
+            The table must not be read by this release.
+        """
+        if self.version is None or not self.is_main_version:
+            raise TypeError("the member names no version of main")
+        file = History(self.folder).open(self.version)
+        file.check_readable()
+        return file
 
     def version_of_main(self) -> int:
         """Return the version that changes stand on.

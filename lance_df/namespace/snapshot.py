@@ -43,6 +43,7 @@ SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
 _MAX_OPEN_MEMBERS: Final = 16_384
 # To scan fewer members, their tables are kept open.
 _MANY_MEMBERS: Final = 16
+_MAX_COUNTS: Final = 65_536
 _MAX_KNOWN_RUNS: Final = 4 * _MAX_OPEN_MEMBERS
 
 
@@ -63,6 +64,7 @@ class NamespaceSnapshot:
         manifest: NamespaceManifest,
         members: LruCache[Table] | None = None,
         joined: JoinedMembers | None = None,
+        counts: LruCache[int | None] | None = None,
     ) -> None:
         self.root = root
         self.uri = root.uri
@@ -74,6 +76,7 @@ class NamespaceSnapshot:
         # what tags and newest versions were when they were first asked for: a query sees one state
         self._moving: LruCache[Table] = LruCache(_MAX_OPEN_MEMBERS)
         self._runs: LruCache[list[Run]] = LruCache(_MAX_KNOWN_RUNS)
+        self._counts = LruCache[int | None](_MAX_COUNTS) if counts is None else counts
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
@@ -90,7 +93,7 @@ class NamespaceSnapshot:
         """Return the newest version: this object, if nothing happened since."""
         manifest = self.manifest.latest()
         if manifest is self.manifest and not are_pinned(manifest):
-            return NamespaceSnapshot(self.root, manifest, self._members, self._joined)
+            return NamespaceSnapshot(self.root, manifest, self._members, self._joined, self._counts)
         return self.of(manifest)
 
     def checkout(self, version: object) -> NamespaceSnapshot:
@@ -112,7 +115,7 @@ class NamespaceSnapshot:
         if manifest is self.manifest:
             return self
         joined = self._joined if manifest.schema == self.manifest.schema else None
-        return NamespaceSnapshot(self.root, manifest, self._members, joined)
+        return NamespaceSnapshot(self.root, manifest, self._members, joined, self._counts)
 
     def latest_version(self) -> int:
         """Return the number of the newest version."""
@@ -154,8 +157,8 @@ class NamespaceSnapshot:
 
         def made() -> list[Run]:
             members = members_at(self.root, self.manifest, kept.places)
-            look_at = self._opened if len(members) < _MANY_MEMBERS else self._open
-            return list(self._joined.runs(members, choices, look_at, self._opened))
+            looks_only = len(members) >= _MANY_MEMBERS
+            return list(self._joined.runs(members, choices, self._opened, looks_only=looks_only))
 
         if len(kept.places) > _MAX_OPEN_MEMBERS:
             return made()
@@ -170,7 +173,25 @@ class NamespaceSnapshot:
 
     def count_rows(self) -> int:
         """Return the number of rows, without reading any."""
-        return sum(table.count_rows() for table in self.open_members(np.arange(len(self.manifest.members))))
+        members = members_at(self.root, self.manifest, np.arange(len(self.manifest.members)))
+        return sum(map_reads(self._rows_of, members, where=self.root))
+
+    def _rows_of(self, member: Member) -> int:
+        """Count the rows of a member from its manifest alone, where that tells them."""
+        if member.is_main_version:
+            columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
+            key = member.folder.path, member.version, columns
+            known = self._counts.get(key, lambda: self._told_rows(member))
+            if known is not None:
+                return known
+        return self._opened(member).count_rows()
+
+    def _told_rows(self, member: Member) -> int | None:
+        manifest = member.manifest_file().manifest
+        # releases before told wrong numbers; and what is in other columns has to be looked at
+        if manifest.writer_version is None or manifest.schema.fields != self.manifest.schema.columns.fields:
+            return None
+        return manifest.fragments.live_rows()
 
     def kept(self, request: ScanRequest) -> KeptMembers:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""

@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from lance_df.errors import StorageError
+from lance_df.errors import LanceError, NotFoundError, StorageError
 from lance_df.storage.local_files import create, sync_folder, write_all
 from lance_df.storage.translate import translate_errors
 
@@ -37,16 +38,7 @@ class Unsynced:
 
     def make_folders(self, folder: str) -> None:
         """Make a folder, and those above it."""
-        made = []
-        try:
-            os.mkdir(folder)  # mostly one that nobody else makes, in one that is there
-            made.append(folder)
-        except OSError:
-            while not os.path.isdir(folder):
-                made.append(folder)
-                folder = os.path.dirname(folder)
-            if made:
-                os.makedirs(made[0], exist_ok=True)
+        made = _made_folders(folder)
         with self._lock:
             self._folders.update(os.path.dirname(each) for each in made)
 
@@ -73,6 +65,28 @@ class Unsynced:
                 os.close(descriptor)
             self.add(location.path)
         return True
+
+    def put_new(self, location: Location, data: bytes) -> None:
+        """Write a file of a new name whole, to a store of any kind; where that fails nothing is left.
+
+        Raises
+        ------
+        StorageError
+            The store refuses.
+        """
+        if not location.is_local:
+            location.put(data)
+            return
+        try:
+            is_new = self.create(location, data)
+        except NotFoundError as err:
+            raise StorageError(f"{location.uri}: no file can be created here") from err
+        except BaseException:
+            with suppress(LanceError):
+                location.remove()
+            raise
+        if not is_new:
+            raise StorageError(f"{location.uri}: there is a file already")
 
     def sync(self) -> None:
         """Make durable what was written so far.
@@ -103,6 +117,21 @@ class Unsynced:
         systems = {os.stat(path).st_dev: path for path in paths}
         with self._lock:
             self._systems |= systems
+
+
+def _made_folders(folder: str) -> list[str]:
+    """Make a folder, and those above it, and return those that were not there."""
+    try:
+        os.mkdir(folder)  # mostly one that nobody else makes
+    except FileNotFoundError:
+        above = _made_folders(os.path.dirname(folder))
+        os.makedirs(folder, exist_ok=True)
+        return [*above, folder]
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+        return []
+    return [folder]
 
 
 def _sync(path: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 import lance_df
 from lance_df import partition
 from lance_df.compute.evaluator import evaluator
-from lance_df.errors import ColumnNotFoundError, ConflictError, InvalidInputError
+from lance_df.errors import ColumnNotFoundError, ConflictError, InvalidInputError, RetryableConflictError
 from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.manifest_table import NamespaceManifest
 
@@ -308,6 +308,27 @@ def test_t65_dying_before_the_commit_to_the_manifest_shows_nothing(namespace, mo
         tx.delete("id < 30")
         tx.append(events(100, 4, "NEW"))
     assert stored(namespace) == rows_of(pa.concat_tables([events(30, 10), events(100, 4, "NEW")]))
+
+
+REFUSED = {
+    "append": lambda tx: tx.append(events(300, 4, "NEW")),
+    "overwrite": lambda tx: tx.overwrite_partitions(events(300, 4, "NEW")),
+    "upsert": lambda tx: tx.upsert(events(0, 4, "NEW"), on="id"),
+    "partial upsert": lambda tx: tx.upsert(events(0, 4, "NEW").drop_columns(["x"]), on="id"),
+    "update": lambda tx: tx.update({"country": "'NEW'"}, where="id < 4"),
+    "columns": lambda tx: (tx.append(events(300, 4, "NEW")), tx.drop_columns(["x"])),
+}
+
+
+@pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_leaves_no_folder(namespace, change):
+    before = {path.name for path in Path(namespace.uri).iterdir()}
+    other = lance_df.PartitionedNamespace.open(namespace.uri)
+    with pytest.raises(RetryableConflictError), namespace.transaction(rebase=False) as tx:  # noqa: PT012
+        change(tx)
+        other.append(events(100, 1, "US"))
+    assert {path.name for path in Path(namespace.uri).iterdir()} == before
+    assert stored(namespace) == rows_of(pa.concat_tables([events(), events(100, 1, "US")]))
 
 
 def test_readers_see_all_of_a_transaction_or_nothing(namespace):

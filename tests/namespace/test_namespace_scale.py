@@ -5,6 +5,7 @@ import threading
 import time
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ from lance_df.namespace.changes import publish, routing
 from lance_df.namespace.manifest_rows import ManifestRows, take_rows
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.names import partition_names
+from lance_df.namespace.published import Member
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.storage import open_location
 from lance_df.storage.unsynced import Unsynced
@@ -316,3 +318,55 @@ def test_small_members_are_read_as_fragments_of_one_table(tmp_path, monkeypatch)
         assert plans == [2 if name == "joined" else 30]
     assert joined["joined"] == joined["apart"]
     assert joined["joined"][0].num_rows == 131
+
+
+def test_rows_are_counted_by_manifests_alone(tmp_path, monkeypatch):
+    data = pa.table({"p": np.arange(60) % 20, "k": np.arange(60)})
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", data.schema, ["p"])
+    made.append(data)
+    made.delete("k < 5")
+    made.append(data.slice(0, 3))
+    opened = []
+    monkeypatch.setattr(NamespaceSnapshot, "_opened", lambda self, member: opened.append(member))
+    fresh = reopened(made)
+    assert fresh.count_rows() == 58
+    assert not opened
+    # another version counts what is new in it alone
+    reads = []
+    monkeypatch.setattr(Member, "manifest_file", lambda self: reads.append(self))
+    fresh.checkout_latest()
+    assert fresh.count_rows() == 58
+    assert not reads
+
+
+def test_small_and_large_partitions_are_the_same_files(tmp_path, monkeypatch):
+    """Nested columns, nulls, and texts, written whole or page by page, and read by pylance."""
+    count = 500
+    data = pa.table(
+        {
+            "p": pa.array([None if k % 9 == 0 else f"é{k % 3}" for k in range(count)]),
+            "k": np.arange(count),
+            "st": pa.array([None if k % 5 == 0 else {"a": k, "b": [str(k)] * (k % 4)} for k in range(count)]),
+            "none": pa.nulls(count, pa.int32()),
+            "d": pa.array([f"x{k % 2}" for k in range(count)]).dictionary_encode(),
+        }
+    )
+    contents = []
+    for most in (routing.SMALL_BYTES, 0):
+        monkeypatch.setattr(routing, "SMALL_BYTES", most)
+        root = tmp_path / str(most)
+        made = lance_df.PartitionedNamespace.create(root, data.schema, ["p"])
+        made.append(data.slice(0, 300))
+        made.append(data.slice(300))
+        files = []
+        for row in sorted(made.partitions().to_pylist(), key=lambda row: str(row["p"])):
+            member = lance.dataset(root / row["location"], version=row["read_version"])
+            member.validate()
+            for fragment in member.get_fragments():
+                (file,) = fragment.metadata.files
+                path = root / row["location"] / "data" / file.path
+                files.append((file.fields, file.column_indices, file.file_size_bytes, path.read_bytes()))
+        assert made.to_table().sort_by("k").equals(data.combine_chunks())
+        contents.append(files)
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == 8

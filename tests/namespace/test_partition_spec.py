@@ -117,6 +117,7 @@ FIELD = APPENDIX_A["partition_spec_v1"]["fields"][0]
         *({"id": 1, "fields": []}, {"id": 1, "fields": [1]}, {"id": 2, "fields": [FIELD]}),
         *({"id": 1, "fields": [FIELD | change]} for change in (
             {"field_id": None}, {"field_id": ""}, {"source_ids": [True]}, {"source_ids": 1},
+            {"source_ids": [-1]}, {"source_ids": [1, 2**31]},
             {"expression": "col0"}, {"expression": 5}, {"transform": None}, {"transform": "year"},
             {"transform": {"type": "bucket"}}, {"transform": {"type": "bucket", "num_buckets": 0}},
             {"transform": {"type": "truncate", "width": -1}}, {"transform": {"type": "year", "width": 1}},

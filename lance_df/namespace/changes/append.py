@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lance_df.errors import LanceError
 from lance_df.format.operations import Append, Overwrite
 from lance_df.namespace.changes.publish import map_commits
-from lance_df.namespace.member import MEMBER_COMMIT, commits_to_member, create_member
+from lance_df.namespace.member import MEMBER_COMMIT, NewMembers, commits_to_member
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit.loop import commit_change
 
@@ -38,6 +38,8 @@ class NewRows:
         Knows the files of the rows that are not durable yet.
     replaces
         Whether the rows replace those of their partitions.
+    is_own
+        Whether the files of the rows belong to this change, and no other process knows of them.
     """
 
     def __init__(
@@ -48,12 +50,15 @@ class NewRows:
         *,
         unsynced: Unsynced,
         replaces: bool = False,
+        is_own: bool = True,
     ) -> None:
         self._spec = spec
         self._columns = columns
+        self._new_members = NewMembers(columns)
         self._written = written
         self._unsynced = unsynced
         self._replaces = replaces
+        self._is_own = is_own
         self._left: dict[str, Location] = {}
 
     def apply(self, draft: Draft) -> None:
@@ -63,6 +68,12 @@ class NewRows:
         members = draft.members_for(self._spec, self._written)
         map_commits(self._commit, zip(self._written, members, strict=True))
         self._unsynced.sync()
+
+    def folders(self) -> list[Location]:
+        """Return the folders of the partitions of the rows, if the files there are of this change."""
+        if not self._is_own:
+            return []
+        return [*(partition.place.folder for partition in self._written), *self._left.values()]
 
     def tidy(self) -> None:
         """Remove the folders of tables that somebody else made first."""
@@ -81,7 +92,7 @@ class NewRows:
     def _version_with(self, partition: WrittenPartition, member: DraftMember) -> int:
         fragments = tuple(partition.fragments)
         if not member.version:
-            return create_member(member.folder, self._columns, fragments, self._unsynced, partition.zone_maps)
+            return self._new_members.create(member.folder, fragments, self._unsynced, partition.zone_maps)
         operation = Overwrite(fragments, self._columns) if self._replaces else Append(fragments)
 
         def commit(base: Table) -> Table:

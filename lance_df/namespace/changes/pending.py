@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.errors import CommitStateUnknownError, LanceError
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.delete import Deletion
 from lance_df.namespace.changes.keyed_rows import KeyedRows
 from lance_df.namespace.changes.partial_upsert import PartialUpsert
 from lance_df.namespace.changes.partition_index import PartitionIndex
-from lance_df.namespace.changes.publish import publish
+from lance_df.namespace.changes.publish import publish, remove_new_folders
 from lance_df.namespace.changes.routing import PartitionWriter, values_of_rows
 from lance_df.namespace.changes.update import RowUpdate
 from lance_df.namespace.keys import value_keys
@@ -119,11 +120,11 @@ class PendingChanges:
         InvalidInputError
             Rows that do not fit the schema, or for which a partition expression fails.
         """
-        self.add(self._written(data_schema, batches, statistics))
+        self._add(self._written(data_schema, batches, statistics), replaces=False)
 
     def add(self, written: Sequence[WrittenPartition]) -> None:
         """Add rows that are in data files already, which stay there whatever happens."""
-        self._add(written, replaces=False)
+        self._add(written, replaces=False, is_own=False)
 
     def overwrite_partitions(
         self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, statistics: bool | None = None
@@ -137,10 +138,13 @@ class PendingChanges:
         InvalidInputError
             As for `append`.
         """
-        self.replace_partitions(self._written(data_schema, batches, statistics))
+        self.replace_partitions(self._written(data_schema, batches, statistics), is_own=True)
 
-    def replace_partitions(self, written: Sequence[WrittenPartition]) -> None:
-        """Replace partitions by rows that are in data files already; see `overwrite_partitions`."""
+    def replace_partitions(self, written: Sequence[WrittenPartition], *, is_own: bool = False) -> None:
+        """Replace partitions by rows that are in data files already; see `overwrite_partitions`.
+
+        These stay whatever happens, unless they are said to belong to this transaction.
+        """
         if not written:
             return
         keys = pa.array([partition.key for partition in written], pa.large_binary())
@@ -151,7 +155,7 @@ class PendingChanges:
                 text="overwrite_partitions",
             )
         )
-        self._add(written, replaces=True)
+        self._add(written, replaces=True, is_own=is_own)
 
     def delete(self, predicate: Predicate | None, matching: Matching, *, text: str) -> Deletion:
         """Delete rows, and return the change, which knows how many there were when it is published.
@@ -170,7 +174,7 @@ class PendingChanges:
     def replace_all(self, written: Sequence[WrittenPartition]) -> None:
         """Replace all rows by others, which are in data files already."""
         self.delete(None, _all_rows, text="overwrite")
-        self._add(written, replaces=True)
+        self._add(written, replaces=True, is_own=False)
 
     def mark(self, mark: Mark) -> None:
         """Publish the changes once: `AlreadyCommittedError` if those with this mark were published before."""
@@ -238,7 +242,13 @@ class PendingChanges:
         changes = self.changes()
         # to append to members is quick, once the rows are in their files
         in_advance = any(not isinstance(change, NewRows) for change in changes)
-        return publish(self._root, self._manifest, changes, rebase=rebase, in_advance=in_advance)
+        try:
+            return publish(self._root, self._manifest, changes, rebase=rebase, in_advance=in_advance)
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            remove_new_folders(self._manifest, changes)
+            raise
 
     @cached_property
     def _index(self) -> PartitionIndex:
@@ -261,12 +271,17 @@ class PendingChanges:
         self._writers.append(self._files.enter_context(writer))
         return writer.write(batches)
 
-    def _add(self, written: Sequence[WrittenPartition], *, replaces: bool) -> None:
+    def _add(self, written: Sequence[WrittenPartition], *, replaces: bool, is_own: bool = True) -> None:
         if written:
-            columns = self._manifest.schema.columns
-            self._changes.append(
-                NewRows(self._spec, columns, written, unsynced=self._unsynced, replaces=replaces)
+            rows = NewRows(
+                self._spec,
+                self._manifest.schema.columns,
+                written,
+                unsynced=self._unsynced,
+                replaces=replaces,
+                is_own=is_own,
             )
+            self._changes.append(rows)
 
     def _rows_of_partitions(self, tables: Sequence[Table], keys: pa.Array) -> Iterator[tuple[int, Addresses]]:
         schema = self._manifest.schema

@@ -10,7 +10,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
 from lance_df.namespace.changes.draft import Draft, NeedsOwnDraftError
@@ -45,6 +45,29 @@ class NamespaceChange(Applicable, Protocol):
 
     def tidy(self) -> None:
         """Remove what is not needed any more once the change is published."""
+
+
+@runtime_checkable
+class MakesFolders(Protocol):
+    """A change that may have made folders for tables of new partitions."""
+
+    def folders(self) -> Iterable[Location]:
+        """Return these, and perhaps others that are there for long."""
+
+
+def remove_new_folders(manifest: NamespaceManifest, changes: Iterable[object]) -> None:
+    """Remove what changes have made that were not published, as far as the store lets us.
+
+    Members keep versions that nobody reads: whoever changes them next undoes these.
+    """
+    with suppress(LanceError):
+        folders = [
+            each for change in changes if isinstance(change, MakesFolders) for each in change.folders()
+        ]
+        known = set(manifest.latest().rows["location"].to_pylist()) if folders else set()
+        for folder in folders:
+            if folder.name not in known:
+                folder.remove_tree()
 
 
 def publish(

@@ -22,10 +22,11 @@ from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE
+from lance_df.table.small_fragment import SMALL_BYTES, SmallFragments
 from lance_df.table.zone_map_writer import ZoneMapBuilder, ZoneMaps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from lance_df.format.fragments import Fragment
@@ -107,6 +108,8 @@ class PartitionWriter:
         self._schema = schema
         self._columns: Schema = schema_to_write(data_schema, schema.columns)
         self._arrow = self._columns.to_arrow()
+        self._small = SmallFragments(self._columns, version=FILE_VERSION)
+        self._has_blobs = any(field.is_blob for field in self._columns.walk())
         self._place = place
         self._unsynced = unsynced
         self._buffer_bytes = buffer_bytes
@@ -226,6 +229,9 @@ class PartitionWriter:
             partition.zone_maps = ZoneMaps(ZoneMapBuilder(self._columns, without=self._constant))
         zone_maps = partition.zone_maps
         batches, partition.waiting, partition.num_waiting = partition.waiting, [], 0
+        if zone_maps is None and self._is_small(batches):
+            partition.fragments.append(self._small.write(partition.place.folder, batches, self._unsynced))
+            return
         with fragments_written(
             partition.place.folder,
             self._columns,
@@ -238,6 +244,15 @@ class PartitionWriter:
             partition.fragments += fragments
         if zone_maps is not None:
             zone_maps.fragments.extend(fragments)
+
+    def _is_small(self, batches: Sequence[pa.RecordBatch]) -> bool:
+        num_bytes = sum(batch.nbytes for batch in batches)
+        num_rows = sum(batch.num_rows for batch in batches)
+        limits = self._limits
+        return not self._has_blobs and (
+            num_rows <= limits.max_rows
+            and num_bytes <= min(SMALL_BYTES, limits.max_bytes, limits.page_bytes(len(self._columns.fields)))
+        )
 
     def _remove(self) -> None:
         """Remove all files, and the folders that were made for them, as far as the store lets us."""

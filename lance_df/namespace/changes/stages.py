@@ -12,11 +12,12 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from lance_df.errors import RetryableConflictError
+from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
 from lance_df.format.operations import Restore
 from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.changes.pending import PendingChanges
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
+from lance_df.namespace.changes.publish import remove_new_folders
 from lance_df.namespace.changes.schema_publish import (
     DETACHED,
     changed_members,
@@ -93,6 +94,16 @@ class Stages:
         """Show all changes at once; see `lance_df.namespace.changes.publish.publish`."""
         if not self._former:
             return self.rows.publish(rebase=rebase)
+        try:
+            return self._publish_stages(rebase=rebase)
+        except CommitStateUnknownError:
+            raise
+        except LanceError:
+            stages = (*(rows for rows, _ in self._former), self.rows)
+            remove_new_folders(self._first.manifest, [change for rows in stages for change in rows.changes()])
+            raise
+
+    def _publish_stages(self, *, rebase: bool) -> NamespaceManifest:
         root, manifest = self._first.root, self._first.manifest
         for attempt in range(_ATTEMPTS):
             manifest = manifest.latest() if rebase else manifest

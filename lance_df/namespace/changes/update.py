@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.changes.delete import Candidates
     from lance_df.namespace.changes.draft import Draft
     from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage import Location
     from lance_df.table.changes.row_set import RowSet
     from lance_df.table.table import Table
 
@@ -53,6 +54,7 @@ class RowsRewritten(ABC):
         self._states: list[tuple[str, int]] | None = None
         self._left: list[tuple[int, int]] = []
         self._rows: NewRows | None = None
+        self._all_rows: list[NewRows] = []
         self.num_rows = 0
 
     @abstractmethod
@@ -72,6 +74,7 @@ class RowsRewritten(ABC):
             tables = opened(draft, members)
             batches, left = self._rewritten(draft.manifest.schema.columns, tables)
             self._rows = self._written(draft, batches)
+            self._all_rows += () if self._rows is None else (self._rows,)
             parts = zip(members, tables, left, strict=True)
             self._left = map_commits(lambda part: without_rows(*part, text=self._text), parts)
             self._states = states
@@ -80,6 +83,10 @@ class RowsRewritten(ABC):
         self.num_rows = sum(count for _, count in self._left)
         if self._rows is not None:
             self._rows.apply(draft)
+
+    def folders(self) -> list[Location]:
+        """Return the folders of the partitions that rows were written for."""
+        return [folder for rows in self._all_rows for folder in rows.folders()]
 
     def tidy(self) -> None:
         """Remove the folders of tables that somebody else made first."""

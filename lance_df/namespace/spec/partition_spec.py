@@ -40,7 +40,7 @@ class PartitionField:
     Raises
     ------
     InvalidInputError
-        Both or none of transform and expression are given, or no source.
+        Both or none of transform and expression are given, or no source, or a source that is no field id.
     """
 
     field_id: str
@@ -58,6 +58,11 @@ class PartitionField:
             )
         if not self.source_ids:
             raise InvalidInputError(f"partition field {self.field_id!r} has no source column")
+        if not all(0 <= field_id < 2**31 for field_id in self.source_ids):
+            raise InvalidInputError(
+                f"partition field {self.field_id!r}: source_ids are {list(self.source_ids)}, expected ids of "
+                "fields, from 0 on"
+            )
 
     def __str__(self) -> str:
         return f"{self.field_id}: {self.transform or self.expression} of {list(self.source_ids)}"

@@ -107,8 +107,8 @@ def _put(file: Location, data: ZoneMapData, version: str, unsynced: Unsynced | N
     minima, maxima, *counts = data.zones.columns
     fields = _schema(minima.type).fields
     pages = [
-        encode_small(fields[0], minima, version=version),
-        encode_small(fields[1], maxima, version=version),
+        *encode_small(fields[0], minima, version=version),
+        *encode_small(fields[1], maxima, version=version),
         *(
             _encoded_counts(number, array.to_numpy().tobytes(), version)
             for number, array in enumerate(counts, start=_NUM_BOUNDS)
@@ -116,7 +116,10 @@ def _put(file: Location, data: ZoneMapData, version: str, unsynced: Unsynced | N
     ]
     descriptor = _descriptor(minima.type, len(minima), data.rows_per_zone)
     content = small_file(descriptor, pages, version=version)
-    sink = ByteSink(file, unsynced=unsynced)
+    if unsynced is not None:
+        unsynced.put_new(file, content)
+        return len(content)
+    sink = ByteSink(file)
     try:
         sink.write(content)
         sink.close()
@@ -131,7 +134,8 @@ def _encoded_counts(column: int, values: bytes, version: str) -> EncodedPage:
     data_type = zone_schema(pa.null()).field(column).type
     num_values = len(values) * 8 // data_type.bit_width
     array = pa.Array.from_buffers(data_type, num_values, [None, pa.py_buffer(values)])
-    return encode_small(_schema(pa.null()).fields[column], array, version=version)
+    (page,) = encode_small(_schema(pa.null()).fields[column], array, version=version)
+    return page
 
 
 @lru_cache(maxsize=256)
