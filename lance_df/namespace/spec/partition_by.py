@@ -152,8 +152,8 @@ def parse_partition_by(text: str) -> PartitionBy:
         There is no such transform, or its parameters are wrong.
     """
     if own := _EXPRESSION.fullmatch(text):
-        columns = tuple(column.strip() for column in own[2].split(","))
-        return PartitionBy(columns, expression=own[1].replace("''", "'"))
+        sources = tuple(column.strip() for column in own[2].split(","))
+        return PartitionBy(sources, expression=own[1].replace("''", "'"))
     call = _CALL.fullmatch(text)
     if call is None:
         return PartitionBy((text.strip(),), Transform(TransformKind.IDENTITY))
