@@ -163,7 +163,7 @@ def repartition(
             return manifest, done
         if blobs := [field.name for field in manifest.schema.columns.walk() if field.is_blob]:
             raise UnsupportedFeatureError(
-                f"{root.uri}: column {blobs[0]!r} has blobs, which lie with the rows of their partition: this "
+                f"{root.uri}: column {blobs[0]!r} has blobs, which lie with the rows of a partition: this "
                 "release moves none to another one"
             )
         try:
