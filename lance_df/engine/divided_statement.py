@@ -103,7 +103,8 @@ class DividedStatement:
             places = np.flatnonzero(codes >= 0)
             sizes = [int(table.fragments.file_bytes.sum()) for table in scan.snapshot.open_members(places)]
             np.add.at(num_bytes, codes[places], sizes)
-            name = next(name for name, snapshot in self._tables.items() if snapshot is scan.snapshot)
+            # both names may stand for one namespace
+            name = next(name for name in self._tables if scan.table.is_called((None, name)))
             members[name] = codes
         orders = {name: np.argsort(codes, kind="stable") for name, codes in members.items()}
         found = []

@@ -168,7 +168,23 @@ def test_two_compactions_at_once(root, tasks):
     assert lance_df.verify(root, deep=True).ok
 
 
+def test_members_that_are_read_at_their_newest_version(root, tasks):
+    manifest = lance_df.dataset(root / "__manifest")
+    manifest.update({"read_version": "NULL"}, where="object_type = 'table'")
+    before, folder = opened(root).version, opened(root).partitions()["location"][0].as_py()
+    extra = lance_df.dataset(root / folder).to_table().slice(0, 3)
+    lance_df.write_dataset(extra, root / folder, mode="append")
+    wanted = contents(root)
+    assert lance_df.spark.compact(NO_SPARK, root).fragments_added == 7
+    # versions are named first: what others commit to members from then on is not published
+    assert opened(root).version == before + 2
+    assert contents(root) == wanted
+    assert fragments(root) == [1] * 7
+
+
 def test_what_is_neither_table_nor_namespace(tmp_path, tasks):
+    with pytest.raises(InvalidInputError, match="task_bytes"):
+        lance_df.spark.compact(NO_SPARK, tmp_path, task_bytes=0)
     with pytest.raises(lance_df.errors.NotFoundError):
         lance_df.spark.compact(NO_SPARK, tmp_path / "none")
     lance_df.PartitionedNamespace.create(tmp_path / "ns", rows(1).schema, ["identity(s)"])

@@ -152,6 +152,18 @@ def test_queries_of_the_users_own(roots):
     assert joined(*roots, on="k", filter="false")[1] == []
 
 
+def test_a_namespace_joined_with_itself(roots):
+    _, batches = joined(roots[0], roots[0], on="k", select=["l.v", "r.v AS w"], task_bytes=1)
+    keys = {}
+    for row in left_rows().to_pylist():
+        keys.setdefault(row["k"], []).append(row["v"])
+    keys.pop(None)
+    wanted = [(v, w) for values in keys.values() for v in values for w in values]
+    assert as_rows(pa.Table.from_batches(batches)) == sorted(wanted)
+    query = "SELECT a.v, b.x FROM l AS a JOIN l AS b ON a.k = b.k"
+    assert sum(batch.num_rows for batch in joined(*roots, sql=query)[1]) == len(wanted)
+
+
 def test_a_join_stays_at_its_versions(roots, tmp_path):
     session = PlannedOnly()
     root = str(tmp_path / "ns")
@@ -186,6 +198,8 @@ def test_wrong_arguments(roots, tmp_path):
         joined(*roots, on="k", how="cross")
     with pytest.raises(InvalidInputError, match="on names the columns"):
         joined(*roots)
+    with pytest.raises(InvalidInputError, match="task_bytes"):
+        joined(*roots, on="k", task_bytes=0)
     with pytest.raises(InvalidInputError, match="stands for itself"):
         joined(*roots, on="k", sql="SELECT 1")
     with pytest.raises(ColumnNotFoundError, match="'q'"):

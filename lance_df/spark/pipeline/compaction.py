@@ -19,10 +19,11 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.optimize import CompactionMetrics
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
-from lance_df.spark.pipeline.members import Ref, member_refs, open_ref
+from lance_df.spark.pipeline.members import Ref, member_refs, open_ref, pinned
 from lance_df.spark.pipeline.tasks import (
     OPENING_BYTES,
     TASK_BYTES,
+    check_task_bytes,
     evenly,
     num_workers,
     run_in_tasks,
@@ -110,10 +111,11 @@ def compact(
         "compaction_mode": compaction_mode,
         "num_threads": 1,  # Spark gives a task one core
     }
+    check_task_bytes(task_bytes)
     options = SourceOptions(path=str(root), storage=dict(storage_options or {}))
     source = open_source(options)
     if isinstance(source, NamespaceSnapshot):
-        return _compact_namespace(spark, source, given, task_bytes)
+        return _compact_namespace(spark, pinned(source), given, task_bytes)
     return _compact_table(spark, source, SourceRef.of(source, options), given, task_bytes)
 
 

@@ -16,7 +16,7 @@ from lance_df.namespace.member_subset import ChosenMembers
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
-from lance_df.spark.pipeline.tasks import num_workers, shared_out
+from lance_df.spark.pipeline.tasks import check_task_bytes, num_workers, shared_out
 from lance_df.spark.types import arrow_schema, spark_schema, to_spark
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.refs import ResolvedRef
@@ -108,6 +108,7 @@ def partitioned_join(
     NotFoundError
         There is no namespace.
     """
+    check_task_bytes(task_bytes)
     storage = dict(storage_options or {})
     tables = {
         name: _opened(SourceOptions(path=str(path), version=version, storage=storage))

@@ -13,7 +13,14 @@ from lance_df.namespace.changes.repartition import (
 )
 from lance_df.namespace.changes.repartition import repartition as repartition_namespace
 from lance_df.namespace.snapshot import NamespaceSnapshot
-from lance_df.spark.pipeline.tasks import TASK_BYTES, cut_in_order, evenly, num_workers, run_in_tasks
+from lance_df.spark.pipeline.tasks import (
+    TASK_BYTES,
+    check_task_bytes,
+    cut_in_order,
+    evenly,
+    num_workers,
+    run_in_tasks,
+)
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -67,6 +74,7 @@ def repartition(
     LanceError
         What went wrong in a task, with Spark's error as its cause.
     """
+    check_task_bytes(task_bytes)
     snapshot = NamespaceSnapshot.open(open_location(root, storage_options))
     workers = _Tasks(spark, task_bytes)
     return repartition_namespace(snapshot.root, snapshot.manifest, workers, step_bytes=step_bytes)[1]

@@ -16,10 +16,11 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
-from lance_df.spark.pipeline.members import Ref, member_refs, open_ref
+from lance_df.spark.pipeline.members import Ref, member_refs, open_ref, pinned
 from lance_df.spark.pipeline.tasks import (
     OPENING_BYTES,
     TASK_BYTES,
+    check_task_bytes,
     cut_in_order,
     evenly,
     num_workers,
@@ -115,6 +116,7 @@ def build_statistics(
     LanceError
         What went wrong in a task, with Spark's error as its cause.
     """
+    check_task_bytes(task_bytes)
     options = SourceOptions(path=str(root), storage=dict(storage_options or {}))
     source = open_source(options)
     names = None if columns is None else tuple(columns)
@@ -130,7 +132,7 @@ def build_statistics(
         )
         for spec in source.manifest.specs
     }
-    return _of_namespace(spark, source, _Wanted(names, constant), task_bytes)
+    return _of_namespace(spark, pinned(source), _Wanted(names, constant), task_bytes)
 
 
 def _of_table(

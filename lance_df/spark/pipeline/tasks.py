@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from lance_df.errors import InvalidInputError
 from lance_df.spark.failures import typed_errors
 
 if TYPE_CHECKING:
@@ -79,6 +80,12 @@ def cut_in_order(items: Sequence[S], num_workers: int, task_bytes: int = TASK_BY
     numbers = (np.cumsum(sizes) - sizes / 2) * _num_tasks(items, num_workers, task_bytes) // sizes.sum()
     bounds = np.flatnonzero(np.diff(numbers, prepend=-1, append=np.inf)).tolist()
     return [items[start:stop] for start, stop in pairwise(bounds)]
+
+
+def check_task_bytes(task_bytes: object) -> None:
+    """Raise `InvalidInputError` unless it is a number of bytes."""
+    if isinstance(task_bytes, bool) or not isinstance(task_bytes, int) or task_bytes < 1:
+        raise InvalidInputError(f"task_bytes is a number of 1 or more, not {task_bytes!r}")
 
 
 def _num_tasks(items: Sequence[S], num_workers: int, task_bytes: int) -> int:
