@@ -1,0 +1,84 @@
+"""Statements computed for one group of partitions after the other have the rows of the whole."""
+
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df import partition
+from lance_df.engine.divided_statement import DividedStatement, run_statement
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.namespace.member_subset import ChosenMembers
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("divided")
+    left = pa.table({"k": pa.array([None if i % 9 == 0 else i for i in range(200)]), "v": list(range(200))})
+    right = pa.table(
+        {"k": pa.array([None if i % 11 == 0 else i for i in range(0, 300, 2)]), "w": list(range(150))}
+    )
+    found = {}
+    for name, rows, buckets in (("l", left, 8), ("r", right, 4)):
+        spec = [partition.bucket("k", buckets)]
+        namespace = lance_df.PartitionedNamespace.create(folder / name, rows.schema, spec)
+        namespace.append(rows)
+        found[name] = namespace._table
+    return found
+
+
+def rows_of(batches):
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: [(value is None, value) for value in row])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT l.k, v, w FROM l JOIN r ON l.k = r.k",
+        "SELECT l.k, v, w FROM l LEFT JOIN r ON l.k = r.k AND w > 20",
+        "SELECT r.k, v, w FROM l RIGHT JOIN r ON l.k = r.k WHERE w < 100",
+        "SELECT coalesce(l.k, r.k) AS k, v, w FROM l FULL JOIN r ON l.k = r.k",
+        "SELECT l.k, v FROM l LEFT SEMI JOIN r ON l.k = r.k",
+        "SELECT l.k, v FROM l LEFT ANTI JOIN r ON l.k = r.k",
+        "SELECT l.k, count(*) AS n, sum(w) AS s FROM l JOIN r ON l.k = r.k GROUP BY l.k HAVING count(*) > 0",
+        "SELECT a.v, b.v AS w FROM l AS a JOIN l AS b ON a.k = b.k",
+        "SELECT v FROM l WHERE EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND w > l.v / 8)",
+    ],
+)
+def test_groups_make_up_the_whole(tables, query):
+    divided = DividedStatement(query, tables)
+    groups = divided.groups()
+    assert len(groups) > 1
+    found = []
+    for group in groups:
+        some = {name: ChosenMembers(tables[name], places, {}) for name, places in group.places.items()}
+        found += list(run_statement(query, {**tables, **some}))
+    wanted = list(run_statement(query, tables))
+    assert rows_of(found) == rows_of(wanted)
+    assert rows_of(wanted)
+    assert divided.schema.names == wanted[0].schema.names
+
+
+def test_what_is_empty_has_no_groups(tables):
+    assert DividedStatement("SELECT v FROM l JOIN r ON l.k = r.k WHERE false", tables).groups() == []
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "why"),
+    [
+        ("SELECT v, w FROM l JOIN r ON l.v = r.w", UnsupportedFeatureError, "no common partition field"),
+        ("SELECT v, w FROM l JOIN r ON l.k = r.k LIMIT 3", UnsupportedFeatureError, "rows of all partitions"),
+        ("SELECT v FROM l JOIN r ON l.k = r.k ORDER BY v", UnsupportedFeatureError, "rows of all partitions"),
+        ("SELECT sum(v) AS s FROM l JOIN r ON l.k = r.k", UnsupportedFeatureError, "rows of all partitions"),
+        ("SELECT v FROM l", UnsupportedFeatureError, "there is no join"),
+        ("SELECT 1 AS one", UnsupportedFeatureError, "there is no join"),
+        ("SELECT z FROM l JOIN r ON l.k = r.k", ColumnNotFoundError, "z"),
+        ("SELECT l.k, r.k FROM l JOIN r ON l.k = r.k", InvalidInputError, "a name twice"),
+        ("DELETE FROM l", InvalidInputError, "DML"),
+    ],
+)
+def test_what_cannot_be_divided_says_why(tables, query, error, why):
+    with pytest.raises(error, match=why):
+        DividedStatement(query, tables)
