@@ -23,6 +23,7 @@ from lance_df.namespace.changes.staged import (
 )
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.options import refuse
 from lance_df.spark.types import arrow_schema, to_stored
 from lance_df.storage import open_location
 from lance_df.table.base_paths import DATA_DIR
@@ -217,9 +218,7 @@ def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -
         "columns": options.columns,
         "filter": options.filter,
     }
-    wrong = [name for name, value in for_reading.items() if value is not None]
-    if wrong:
-        raise InvalidInputError(f"option {wrong[0]} is for reading")
+    refuse(for_reading | options.of_streams, "is for reading")
     location = open_location(options.path, options.storage or None)
     kind = NamespaceWriter if holds_namespace(location) else TableWriter
     return kind(options, schema, overwrite=overwrite)

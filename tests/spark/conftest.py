@@ -19,30 +19,42 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
+PRELOAD = Path(__file__).resolve().parent / "preload"
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_conf() -> dict[str, str]:
+    """Return settings for small jobs, which are over before a JVM has compiled well what they take."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.log.level": "OFF",
+    }
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, spark_conf: dict[str, str]) -> Iterator[SparkSession]:
     """Return a session with two workers, that knows the data source."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(PRELOAD), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    os.environ["PRELOAD_IN_WORKERS"] = "lance_df.spark.source pyspark.sql.pandas.functions"
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         # else every worker would compile all that it imports
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "lance_df-pycache")
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder.master("local[2, 2]")  # two attempts for each task
+    builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    for key, value in spark_conf.items():
+        builder = builder.config(key, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = (
-            SparkSession.builder.master("local[2, 2]")  # two attempts for each task
-            .config("spark.ui.enabled", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.log.level", "OFF")
-            .getOrCreate()
-        )
+        session = builder.getOrCreate()
     lance_df.spark.register(session)
     yield session
     session.stop()

@@ -87,6 +87,22 @@ def test_attempts_that_nobody_reports_are_not_seen_and_can_be_cleaned_up(target)
     assert opened(target).to_table().num_rows == 150
 
 
+def test_attempts_of_one_task_count_once_whenever_they_end(target):
+    """As with speculative execution: Spark commits the first one, and others may go on for longer."""
+    writer = job(target)
+    first, _second = task(writer), task(writer)
+    writer.commit([first])
+    task(writer)
+    assert sorted(opened(target).to_table()["k"].to_pylist()) == list(range(150))
+    num_files = len(files(target))
+    opened(target).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    assert len(files(target)) < num_files
+    assert sorted(opened(target).to_table()["k"].to_pylist()) == list(range(150))
+    if is_namespace(target):
+        lance_df.PartitionedNamespace.repair(target)
+        assert lance_df.verify(target).ok
+
+
 def test_files_stay_when_it_is_not_known_whether_they_are_needed(target, monkeypatch):
     writer = job(target)
     messages = [task(writer)]

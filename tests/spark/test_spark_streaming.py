@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.errors import UnsupportedFeatureError
+from lance_df.spark.failures import typed_errors
 
 pytestmark = pytest.mark.spark
 
@@ -53,3 +55,52 @@ def test_batches_land_once_across_restarts(spark, tmp_path, kind):
     shutil.rmtree(checkpoint)
     run(spark, source, target, checkpoint)
     assert spark.read.format("lance_df").load(str(target)).count() == 60
+
+
+def follow(spark, source, target, checkpoint, **options):
+    """Copy what is new of a source into a target."""
+    query = (
+        spark.readStream.format("lance_df")
+        .options(**options)
+        .load(str(source))
+        .writeStream.format("lance_df")
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start(str(target))
+    )
+    with typed_errors():
+        assert query.awaitTermination(300)
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_new_rows_of_a_source_reach_a_sink_once(spark, tmp_path, kind):
+    source, target, checkpoint = (tmp_path / name for name in ("source", "target", "checkpoint"))
+    schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
+    if kind == "namespace":
+        lance_df.PartitionedNamespace.create(source, schema, ["identity(s)"])
+
+    def add(first):
+        rows = pa.table({"k": range(first, first + 10), "s": ["a", "b"] * 5}, schema=schema)
+        if kind == "namespace":
+            lance_df.PartitionedNamespace.open(source).append(rows)
+        else:
+            lance_df.write_dataset(rows, source, mode="append")
+
+    add(0)
+    follow(spark, source, target, checkpoint, maxVersionsPerTrigger=1)
+    for first in (10, 20):
+        add(first)
+    follow(spark, source, target, checkpoint, maxVersionsPerTrigger=1)
+    # as after a crash between the commit of a batch and Spark's note of it
+    (checkpoint / "commits" / "2").unlink()
+    (checkpoint / "commits" / ".2.crc").unlink(missing_ok=True)
+    add(30)
+    follow(spark, source, target, checkpoint, maxVersionsPerTrigger=1)
+    copy = lance_df.dataset(target)
+    assert sorted(copy.to_table()["k"].to_pylist()) == list(range(40))
+    assert copy.version == 4
+    opened = (lance_df.PartitionedNamespace.open if kind == "namespace" else lance_df.dataset)(source)
+    opened.delete("k = 3")
+    with pytest.raises(UnsupportedFeatureError, match="skipChangeCommits"):
+        follow(spark, source, target, checkpoint)
+    assert lance_df.dataset(target).version == 4
