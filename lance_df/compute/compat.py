@@ -79,6 +79,11 @@ def not_in_shows() -> bool:
     return _RELEASE < 52 or _RELEASE >= 55  # before 52 it was none different
 
 
+def key_array_settings(density: float) -> dict[str, str]:
+    """Return what lets joins look up integer keys in an array of which no less than ``density`` is filled."""
+    return {"datafusion.execution.perfect_hash_join_min_key_density": str(density)} if _RELEASE >= 53 else {}
+
+
 def plan_schema(detail: Any) -> list[str]:
     """Return the names of a plan node's columns, with their tables."""
     return list(detail.schema().field_names())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, key_array_settings
 from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
 from lance_df.engine.partitioned_join_units import JoinOptions, Unit, Units, num_cores, units_of
 from lance_df.engine.plan_rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
@@ -37,6 +37,11 @@ _ONE_BY_ONE: Final = (
     # computed from the first table of a join for the second, whose scan takes none
     "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
 )
+_STREAMED_BATCH_ROWS: Final = 64 * 1024
+# Buckets leave gaps between keys, so DataFusion's own bound (0.15) lets it look up none of them in an array.
+# At this density an array takes four times as much as a hash table, which does no harm to small groups.
+_MIN_KEY_DENSITY: Final = 0.025
+_SMALL_BYTES: Final = 16 * 1024 * 1024
 _REPARTITIONED: Final = (
     "datafusion.optimizer.repartition_aggregations",
     "datafusion.optimizer.repartition_windows",
@@ -126,6 +131,10 @@ class _Rewriting:
         if any(units.at_once is not None for _, units in chosen):
             # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
             changes["datafusion.execution.target_partitions"] = "1"
+            # each batch is handed from thread to thread
+            changes["datafusion.execution.batch_size"] = str(_STREAMED_BATCH_ROWS)
+            if sum(units.bytes_at_once for _, units in chosen) <= _SMALL_BYTES:
+                changes |= key_array_settings(_MIN_KEY_DENSITY)
         own = _with_settings(self._ctx, changes)
         replacements = {part.path: self._union(own, part, units) for part, units in chosen}
         found = rebuilt(own, self._plan, (), replacements)
@@ -159,8 +168,9 @@ class _Rewriting:
     def _part(self, part: Part, unit: Unit, units: Units) -> Any:
         """Return the part, planned for the partitions of one unit."""
         statement = self._statement
-        cores = num_cores() if units.at_once is None else 1
-        providers = list(unit.providers(part, units.num_rows, cores))
+        successive = units.at_once is not None
+        cores = 1 if successive else num_cores()
+        providers = list(unit.providers(part, units.num_rows, cores, ahead=successive))
         keys = {id(table): key for key, table in statement.tables.items()}
         statement.units += providers
         statement.stand_ins.update({keys[id(table)]: provider for table, provider in providers})

@@ -64,16 +64,24 @@ class Unit:
     num_rows: int
 
     def providers(
-        self, part: Part, num_rows: int, num_cores: int
+        self, part: Part, num_rows: int, num_cores: int, *, ahead: bool = False
     ) -> Iterator[tuple[ResolvedTable, LanceTableProvider]]:
-        """Yield what stands for each namespace of a part; a large unit of few is read by several cores."""
+        """Yield what stands for each namespace of a part; a large unit of few is read by several cores.
+
+        Parameters
+        ----------
+        num_rows
+            Of all units that are computed at the same time.
+        ahead
+            Whether threads read while the rows before are joined.
+        """
         share = round(self.num_rows * num_cores / max(1, num_rows))
         for side, scan in first_scans(part).items():
             subset = MemberSubset(scan.snapshot, self.members[side])
             provider = LanceTableProvider(
                 subset,
                 num_partitions=min(num_cores, max(1, share)),
-                in_turn=True,
+                in_turn=not ahead,
                 schema=scan.table.provider.schema,
             )
             provider.hint = scan.table.provider.hint
@@ -82,12 +90,21 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of a part. ``at_once`` of them may be computed at a time; None for all."""
+    """The units of a part.
+
+    Attributes
+    ----------
+    at_once
+        How many may be computed at a time; None for all.
+    bytes_at_once
+        Estimate of what joins keep in memory at a time; 0 where all are computed at once.
+    """
 
     units: tuple[Unit, ...]
     num_groups: int
     num_rows: int
     at_once: int | None = None
+    bytes_at_once: int = 0
 
 
 def first_scans(part: Part) -> dict[int, JoinedScan]:
@@ -112,9 +129,10 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
         wanted = _wanted(num_rows, len(groups), options)
         if isinstance(wanted, str):
             return wanted
-        numbers, at_once = _evenly(rows[groups], wanted), None
+        numbers, at_once, num_bytes = _evenly(rows[groups], wanted), None, 0
     else:
         numbers, at_once = _bounded(build_bytes[groups], options.join_memory_limit)
+        num_bytes = at_once * int(np.bincount(numbers, weights=build_bytes[groups]).max(initial=0))
     count = int(numbers.max(initial=0)) + 1
     units = []
     for number in range(count):
@@ -122,7 +140,7 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
         own[groups[numbers == number]] = True
         members = tuple((codes >= 0) & own[codes] for codes in grouping.codes)
         units.append(Unit(members, int(rows[own].sum())))
-    return Units(tuple(units), len(groups), num_rows, at_once)
+    return Units(tuple(units), len(groups), num_rows, at_once, num_bytes)
 
 
 def num_cores() -> int:
