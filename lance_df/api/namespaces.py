@@ -106,8 +106,9 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of all members."""
-        return self._table.arrow_schema
+        """The columns of all members, in the types of what is read."""
+        # extension types that pyarrow knows are made of what is said of them when a schema comes to it
+        return pa.Schema._import_from_c_capsule(self._table.arrow_schema.__arrow_c_schema__())
 
     @property
     def specs(self) -> tuple[PartitionSpec, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df._pb import file_pb2
-from lance_df.errors import ColumnNotFoundError, CorruptDataError, UnsupportedFeatureError
+from lance_df.errors import ColumnNotFoundError, CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format import logical_types
 from lance_df.format.extension_types import extension_metadata
 
@@ -340,6 +340,8 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
     ------
     UnsupportedFeatureError
         A type that the format cannot hold.
+    InvalidInputError
+        A key of metadata is not UTF-8.
     """
     next_id = first_id
 
@@ -347,7 +349,7 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
         nonlocal next_id
         own_id = next_id
         next_id += 1
-        metadata = {key.decode(): value for key, value in (arrow.metadata or {}).items()}
+        metadata = _own_metadata(arrow.metadata, f"field {arrow.name!r}")
         metadata.pop(FIELD_ID_KEY, None)
         data_type = arrow.type
         if isinstance(data_type, pa.BaseExtensionType):
@@ -370,8 +372,17 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
         )
 
     fields = tuple(convert(arrow) for arrow in schema)
-    metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
-    return Schema(fields=fields, metadata=metadata)
+    return Schema(fields=fields, metadata=_own_metadata(schema.metadata, "the schema"))
+
+
+def _own_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict[str, bytes]:
+    """Return Arrow metadata with keys as they are stored, which is as texts."""
+    try:
+        return {key.decode(): value for key, value in (metadata or {}).items()}
+    except UnicodeDecodeError as err:
+        raise InvalidInputError(
+            f"{what} has metadata under the key {err.object!r}, which is no UTF-8 text"
+        ) from None
 
 
 def _primary_key_position(metadata: Mapping[str, bytes]) -> int | None:

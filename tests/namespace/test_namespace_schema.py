@@ -5,6 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
+import lance_df
 from lance_df.errors import AlreadyExistsError, ColumnNotFoundError, CorruptDataError, InvalidInputError
 from lance_df.namespace.changes.column_changes import AlteredColumns, DroppedColumns, NullColumns
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -128,3 +129,26 @@ def test_malformed_json(change):
     text = NamespaceSchema.create(pa.schema([("a", pa.int8())])).to_json()
     with pytest.raises(CorruptDataError, match="the manifest"):
         NamespaceSchema.from_json(json.dumps(json.loads(text) | change), source="the manifest")
+
+
+def test_extension_types_are_those_of_what_is_read(tmp_path):
+    schema = pa.schema([pa.field("k", pa.int64()), pa.field("u", pa.uuid()), pa.field("b", pa.bool8())])
+    rows = pa.table([pa.array([1, 2]), pa.nulls(2, pa.uuid()), pa.nulls(2, pa.bool8())], schema)
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", schema, ["k"])
+    made.append(rows)
+    opened = lance_df.PartitionedNamespace.open(tmp_path / "n")
+    assert opened.schema.types == schema.types
+    assert opened.to_table().sort_by("k") == rows
+    opened.append(opened.schema.empty_table())
+
+
+@pytest.mark.parametrize("where", ["field", "schema"])
+def test_metadata_that_cannot_be_stored(tmp_path, where):
+    metadata = {b"m\xff": b"x"}
+    schema = pa.schema([pa.field("k", pa.int64(), metadata=metadata if where == "field" else None)])
+    schema = schema if where == "field" else schema.with_metadata(metadata)
+    with pytest.raises(InvalidInputError, match="no UTF-8 text"):
+        lance_df.PartitionedNamespace.create(tmp_path / "n", schema, ["k"])
+    with pytest.raises(InvalidInputError, match="no UTF-8 text"):
+        lance_df.write_dataset(schema.empty_table(), tmp_path / "t")
+    assert not list(tmp_path.iterdir())

@@ -391,6 +391,22 @@ def test_a_member_that_is_gone(tmp_path):
     assert lance_df.verify(tmp_path, deep=True).ok
 
 
+def test_a_member_of_which_only_files_without_a_manifest_are_left(tmp_path):
+    namespace = PartitionedNamespace.create(tmp_path, ROWS.schema, ["kind"])
+    namespace.append(ROWS)
+    row = namespace.partitions().to_pylist()[0]
+    shutil.rmtree(tmp_path / row["location"] / "_versions")
+    assert ("missing", row["object_id"]) in {
+        (each.kind, each.subject) for each in namespace.verify().problems
+    }
+    assert not PartitionedNamespace.repair(tmp_path).actions
+    (action,) = PartitionedNamespace.repair(tmp_path, forget_missing=True).actions
+    assert (action.kind, action.subject) == (RepairKind.FORGOTTEN, row["object_id"])
+    left = PartitionedNamespace.open(tmp_path)
+    left.append(ROWS)
+    assert left.count_rows() == ROWS.num_rows + sum(kind != row["kind"] for kind in ROWS["kind"].to_pylist())
+
+
 def make_old(folder, days):
     for place, _, names in os.walk(folder):
         for name in (*names, "."):

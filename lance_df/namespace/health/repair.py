@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import CorruptDataError, LanceError, NotFoundError, RetryableConflictError
+from lance_df.errors import (
+    CorruptDataError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+    VersionNotFoundError,
+)
 from lance_df.format.operations import Overwrite, UpdateConfig
 from lance_df.namespace.directory.manifest import DirectoryManifest
 from lance_df.namespace.directory.names import folder_at
@@ -187,13 +193,15 @@ def _without_missing(survey: Survey, rows: pa.Table, actions: list[RepairAction]
 
 
 def _loss(root: Location, member: MemberRow) -> str | None:
-    """Return what tells that the folder of a member is gone, None if it is not."""
+    """Return what tells that the table of a member is gone, None if it is not: other versions may be left."""
     if member.location is None:
         return None
     try:
         pinned_table(folder_at(root, member.location), member)
+    except VersionNotFoundError:
+        return None
     except NotFoundError as err:
-        return None if folder_at(root, member.location).exists() else str(err)
+        return str(err)
     except LanceError:
         return None
     return None
