@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+import queue
 import subprocess
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from lance_df.cli.app import parser, run
-from lance_df.cli.ingest import job_of
+from lance_df.cli.ingest import ProgressLine, job_of, progress_text, summary_text
 from lance_df.errors import InvalidInputError, NotFoundError, StorageError
 from lance_df.spark.ingesting.job import IngestJob, IngestSource, format_of
 from lance_df.spark.ingesting.job_file import load_job
+from lance_df.spark.ingesting.progress import IngestProgress, Watcher, watched
+from lance_df.spark.ingesting.running import IngestSummary
 
 FULL = """
 id = "monday"
@@ -284,6 +290,117 @@ def test_messages_hold_no_secrets():
         conf={"spark.hadoop.fs.s3a.secret.key": "SECRET"},
     )
     assert "SECRET" not in repr(job)
+
+
+class Stages:
+    """What Spark tells of its stages: a context, its tracker, and its store."""
+
+    def __init__(self, stages):
+        self.stages = stages  # number -> tasks done, tasks, rows, bytes
+        self.active = []
+        self._jsc = self
+
+    def statusTracker(self):
+        return self
+
+    def getActiveStageIds(self):
+        return [*self.active, 99]  # of somebody else
+
+    def getJobIdsForGroup(self, group):
+        return [7, 8] if group == "ours" else []
+
+    def getJobInfo(self, job):
+        return SimpleNamespace(stageIds=list(self.stages)) if job == 7 else None
+
+    def getStageInfo(self, stage):
+        done, total, *_ = self.stages[stage]
+        return SimpleNamespace(numCompletedTasks=done, numTasks=total)
+
+    def sc(self):
+        return self
+
+    def statusStore(self):
+        return self
+
+    def lastStageAttempt(self, stage):
+        *_, rows, size = self.stages[stage]
+        return SimpleNamespace(
+            inputRecords=lambda: rows - 1,
+            shuffleReadRecords=lambda: 1,
+            inputBytes=lambda: size,
+            shuffleReadBytes=lambda: 0,
+        )
+
+
+def test_progress_is_what_spark_knows_of_the_stage_that_runs():
+    context = Stages({3: (0, 4, 1, 0), 5: (1, 2, 1000, 2048)})
+    clock = iter([0.0, 1.0, 2.0, 6.0, 10.0])
+    watcher = Watcher(context, "ours", lambda: next(clock))
+    assert watcher.look() == IngestProgress(1.0)
+    context.active = [3]
+    assert watcher.look() == IngestProgress(2.0, 1, 0, 4, 1, 0, None)
+    context.stages[3] = (3, 4, 500, 1024)
+    assert watcher.look() == IngestProgress(6.0, 1, 3, 4, 500, 1024, 4 / 3)
+    context.active = [5]
+    assert watcher.look() == IngestProgress(10.0, 2, 1, 2, 1000, 2048, 0.0)
+
+
+def test_progress_is_one_line_that_is_gone_in_the_end():
+    assert progress_text(IngestProgress(3.2)) == f"[{'-' * 24}] 3 s"
+    full = IngestProgress(65.0, 2, 3, 4, 1234, 5 * 2**20, 21.7)
+    text = progress_text(full)
+    assert (
+        text
+        == f"[{'#' * 18}{'-' * 6}] stage 2: 3 of 4 partitions, 65 s, 1,234 rows, 5.0 MiB, about 22 s left"
+    )
+    out = io.StringIO()
+    with ProgressLine(out, shown=True) as line:
+        line.show(full)
+        line.show(IngestProgress(3.2))
+    shown = out.getvalue().split("\r")
+    assert [each.strip() for each in shown] == ["", text, progress_text(IngestProgress(3.2)), "", ""]
+    assert len(shown[2]) == len(text)  # nothing of the longer line is left
+    silent = io.StringIO()
+    with ProgressLine(silent, shown=False):
+        pass
+    assert silent.getvalue() == ""
+
+
+def test_a_listener_hears_of_its_own_jobs_until_they_end():
+    groups = []
+    context = Stages({3: (1, 2, 10, 10)})
+    context.active = [3]
+    context.getLocalProperty = lambda name: "former"
+    context.setLocalProperty = lambda name, value: groups.append(value)
+    context.getJobIdsForGroup = lambda group: [7] if group == groups[0] else []
+    heard = queue.Queue()
+    with watched(context, heard.put, interval=0.001):
+        assert heard.get(timeout=60).partitions == 2
+    assert groups[1] == "former"
+    with watched(None, None):
+        pass
+
+
+SUMMARY = IngestSummary(
+    *("monday", "./t", 2, 1010, 1000, 10, 3, 2048, 2, "./r", 4), is_repeated=False, seconds=1.25
+)
+
+
+def test_summaries_say_what_was_done():
+    assert summary_text(SUMMARY).splitlines() == [
+        "ingest    monday",
+        "target    ./t, version 2",
+        "rows      1,010 in, 1,000 out, 10 rejected",
+        "written   3 files, 2.0 KiB, in 2 partitions",
+        "rejects   ./r, version 4",
+        "time      1.2 s",
+    ]
+    repeated = summary_text(replace(SUMMARY, is_repeated=True))
+    assert "those of this id are there already: none were added" in repeated
+    assert "version 4, 10 added" in repeated
+    plain = summary_text(replace(SUMMARY, partitions=None, rejects=None, rejects_version=None))
+    assert "written   3 files, 2.0 KiB\n" in plain
+    assert "rejects  " not in plain
 
 
 WITHOUT = """

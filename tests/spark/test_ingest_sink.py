@@ -1,4 +1,4 @@
-"""What becomes of checked rows and of rejects, whatever fails and whoever dies: called as by Spark, without it."""
+"""What becomes of checked rows and of rejects, whatever fails and whoever dies; called as by Spark."""
 
 from __future__ import annotations
 

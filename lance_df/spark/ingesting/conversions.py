@@ -213,7 +213,7 @@ def _held(value: Column, data_type: pa.DataType) -> Column | None:
     if pa.types.is_dictionary(data_type):
         return _held(value, data_type.value_type)
     if data_type in _UNSIGNED_BITS:
-        return (value >= 0) & (value <= F.lit(2 ** _UNSIGNED_BITS[data_type] - 1).cast("decimal(20,0)"))
+        return (value >= 0) & (value <= F.lit(str(2 ** _UNSIGNED_BITS[data_type] - 1)).cast("decimal(20,0)"))
     if pa.types.is_float16(data_type):
         return (F.abs(value) <= _MAX_FLOAT16) | _is_infinite(value) | F.isnan(value)
     if pa.types.is_fixed_size_binary(data_type):

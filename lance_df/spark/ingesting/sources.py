@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from lance_df.spark.ingesting.job import IngestSource
 
-_DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {"csv": {"header": "true"}}
+# as RFC 4180 has it
+_DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {"csv": {"header": "true", "escape": '"'}}
 _TEXTUAL: Final = ("csv", "json")
 _LEAST_HASH: Final = -(2**63)
 # the line that `lance_df.spark.failures` looks for

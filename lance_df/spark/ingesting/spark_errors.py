@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # "[CONDITION] message SQLSTATE: 12345"
-_TOLD: Final = re.compile(
-    r"\[([A-Z][A-Z_]+(?:\.[A-Z0-9_]+)*)\] ([^\n]*?(?:\n[^\n]*?)??)\.? SQLSTATE: (\w{5})"
-)
+_TOLD: Final = re.compile(r"\[([A-Z][A-Z_]+(?:\.[A-Z0-9_]+)*)\] (.+?) SQLSTATE: (\w{5})", re.DOTALL)
 _KINDS: Final[tuple[tuple[str, type[LanceError]], ...]] = (
     ("PATH_NOT_FOUND", NotFoundError),
     ("TABLE_OR_VIEW_NOT_FOUND", NotFoundError),
@@ -57,20 +55,18 @@ def translated(error: Exception) -> LanceError:
     """Return an error of Spark as one of this package."""
     text = str(error)
     found = _TOLD.search(text)
+    is_wrong_use = isinstance(error, AnalysisException | IllegalArgumentException)
+    other = InvalidInputError if is_wrong_use else LanceError
     if found is None:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        kind = (
-            InvalidInputError
-            if isinstance(error, AnalysisException | IllegalArgumentException)
-            else LanceError
-        )
-        return kind(f"Spark: {lines[0] if lines else type(error).__name__}")
+        return other(f"Spark: {lines[0] if lines else type(error).__name__}")
     condition, message, state = found.groups()
-    return _kind(condition, state)(f"Spark: {' '.join(message.split())} [{condition}]")
+    kind = _kind(condition, state) or other
+    return kind(f"Spark: {message.splitlines()[0].rstrip('.')} [{condition}]")
 
 
-def _kind(condition: str, state: str) -> type[LanceError]:
+def _kind(condition: str, state: str) -> type[LanceError] | None:
     for name, kind in _KINDS:
         if condition == name or condition.startswith(f"{name}."):
             return kind
-    return InvalidInputError if state[:2] in (_OF_VALUES, _OF_QUERIES) else LanceError
+    return InvalidInputError if state[:2] in (_OF_VALUES, _OF_QUERIES) else None

@@ -1,0 +1,287 @@
+"""`ingest` on real Spark: sources, queries, bad rows, modes, and what is left when it fails."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lance_df
+from lance_df.errors import (
+    ColumnNotFoundError,
+    CorruptDataError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from lance_df.spark import IngestJob, IngestSource, ingest
+from lance_df.spark.ingesting import running
+from lance_df.spark.ingesting.running import ingest_session
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def flights(tmp_path):
+    """A CSV with rows that fit and with some that do not, and the job that takes it in."""
+    (tmp_path / "flights.csv").write_text(
+        "id,carrier,delay,at\n"
+        "1,UA,10,2013-01-01T05:00:00Z\n"
+        "2,AA,70000,2013-01-02T05:00:00Z\n"
+        "3,,5,2013-02-01T05:00:00Z\n"
+        "x,DL,5,2013-02-01T05:00:00Z\n"
+        '5,"D""L ü",-5,2013-02-01T05:00:00Z\n'
+        "6,DL\n"
+        "7,DL,1.5,2013-02-01T05:00:00Z\n"
+        "8,B6,,05:00:00\n"
+    )
+    return IngestJob(
+        sources=(IngestSource(name="flights", paths=(str(tmp_path / "flights.csv"),)),),
+        target=str(tmp_path / "target"),
+        schema="id BIGINT NOT NULL, carrier STRING NOT NULL, delay SMALLINT, at TIMESTAMP NOT NULL",
+        partition_by=("month(at)", "expression('ascii(col0) % 2', carrier)"),
+        sort_by=("carrier",),
+        rejects=str(tmp_path / "rejects"),
+        id="monday",
+    )
+
+
+REASONS = {
+    "2": ("delay", "string '70000' does not fit smallint"),
+    "3": ("carrier", "string must not be null"),
+    "x": ("id", "string 'x' does not fit bigint"),
+    "6,DL": (None, "the record cannot be read with the schema of its source"),
+    "7": ("delay", "string '1.5' does not fit smallint"),
+    "8": ("at", "string '05:00:00' does not fit timestamp"),
+}
+
+
+def rows_of(target):
+    return lance_df.PartitionedNamespace.open(target).to_table().sort_by("id").to_pylist()
+
+
+def reasons_of(rejects, column="id"):
+    found = {}
+    for row in lance_df.dataset(rejects).to_table().to_pylist():
+        text = row["row"]
+        key = json.loads(text)[column] if text.startswith("{") else text
+        found[key] = row["column"], row["reason"]
+    return found
+
+
+def test_rows_that_do_not_fit_go_to_the_rejects_once(spark, flights, tmp_path):
+    told = []
+    done = ingest(flights, spark, on_progress=told.append)
+    assert [(row["id"], row["carrier"], row["delay"]) for row in rows_of(flights.target)] == [
+        (1, "UA", 10),
+        (5, 'D"L ü', -5),
+    ]
+    assert reasons_of(flights.rejects) == REASONS
+    assert (done.rows_in, done.rows_out, done.rows_rejected, done.partitions) == (8, 2, 6, 2)
+    assert (done.version, done.files, done.rejects_version, done.is_repeated) == (2, 2, 1, False)
+    assert all(progress.partitions_done <= progress.partitions for progress in told)
+    assert spark.catalog.listTables() == []
+
+    again = ingest(flights, spark)
+    assert (again.version, again.rows_in, again.rows_rejected, again.is_repeated) == (2, 0, 0, True)
+    # as after a driver that died between the two commits
+    lance_df.write_dataset(lance_df.dataset(flights.rejects).to_table().slice(0, 0), tmp_path / "other")
+    mended = ingest(replace(flights, rejects=str(tmp_path / "other")), spark)
+    assert (mended.version, mended.rows_out, mended.rows_rejected, mended.is_repeated) == (2, 0, 6, True)
+    assert reasons_of(tmp_path / "other") == REASONS
+
+    before = sorted(tmp_path.rglob("*.lance"))
+    with pytest.raises(InvalidInputError, match=r"flights: .*; row .") as raised:
+        ingest(replace(flights, id="tuesday", rejects=None), spark)
+    assert any(reason in str(raised.value) for _, reason in REASONS.values())
+    assert (sorted(tmp_path.rglob("*.lance")), len(rows_of(flights.target))) == (before, 2)
+    assert lance_df.verify(flights.target).ok
+
+
+def test_a_query_over_sources_of_every_kind_makes_a_table(spark, tmp_path):
+    (tmp_path / "a.json").write_text(
+        '{"id": 1, "n": {"x": 300}}\n{"id": 2, "n": {"x": 7}}\n{"id": 3,\n{"id": 4, "n": null}\n'
+    )
+    lance_df.write_dataset(
+        pa.table({"id": [1, 2, 4], "name": ["one", "two", None]}), tmp_path / "names.lance"
+    )
+    pq.write_table(pa.table({"id": [1, 2, 4], "share": [0.5, 0.25, 1e300]}), tmp_path / "shares.parquet")
+    spark.sql(
+        "CREATE TABLE ingest_more USING parquet AS SELECT * FROM VALUES (1, 10), (2, 20), (4, 40) v(id, more)"
+    )
+    stored = pa.schema(
+        [
+            pa.field("id", pa.uint8(), nullable=False),
+            ("name", pa.dictionary(pa.int8(), pa.string())),
+            ("share", pa.float32()),
+            ("n", pa.struct([("x", pa.int16())])),
+            ("more", pa.int64()),
+            ("left_out", pa.string()),
+        ]
+    )
+    lance_df.write_dataset(stored.empty_table(), tmp_path / "target")
+    job = IngestJob(
+        sources=(
+            IngestSource(name="a", paths=(str(tmp_path / "a.json"),)),
+            IngestSource(
+                name="the names", paths=(str(tmp_path / "names.lance"),), options={"filter": "id < 4"}
+            ),
+            IngestSource(name="shares", paths=(str(tmp_path / "shares.parquet"),)),
+            IngestSource(name="more", table="ingest_more"),
+        ),
+        sql="""SELECT id, name, share, n, more * 1000 AS more FROM a LEFT JOIN `the names` USING (id)
+               JOIN shares USING (id) JOIN more USING (id); """,
+        target=str(tmp_path / "target"),
+        sort_by=("id",),
+        max_rows_per_file=1,
+        rejects=str(tmp_path / "rejects"),
+    )
+    try:
+        done = ingest(job, spark)
+        found = lance_df.dataset(job.target)
+        assert found.to_table().sort_by("id").to_pylist() == [
+            {"id": 1, "name": "one", "share": 0.5, "n": {"x": 300}, "more": 10000, "left_out": None},
+            {"id": 2, "name": "two", "share": 0.25, "n": {"x": 7}, "more": 20000, "left_out": None},
+        ]
+        assert (done.rows_in, done.rows_rejected, done.files, done.partitions) == (4, 2, 2, None)
+        rejects = lance_df.dataset(job.rejects).to_table().sort_by("column").to_pylist()
+        assert [(row["source"], row["column"], row["run"]) for row in rejects] == [
+            (None, "share", done.id),
+            ("a", None, done.id),
+        ]
+        assert rejects[0]["reason"] == "double '1.0E300' does not fit float"
+        assert rejects[1]["row"] == '{"id": 3,'
+        with pytest.raises(InvalidInputError, match=r'^a: the record cannot be read; row {"id": 3,$'):
+            ingest(replace(job, rejects=None), spark)
+        assert lance_df.dataset(job.target).version == found.version
+    finally:
+        spark.sql("DROP TABLE ingest_more")
+
+
+def test_modes(spark, tmp_path):
+    pq.write_table(pa.table({"k": [1, 2], "v": ["new", "new"]}), tmp_path / "new.parquet")
+    old = pa.table({"k": [1, 3], "v": ["old", "old"]})
+    root = str(tmp_path / "ns")
+    lance_df.PartitionedNamespace.create(root, old.schema, ["identity(k)"]).append(old)
+    job = IngestJob(
+        sources=(IngestSource(paths=(str(tmp_path / "new.parquet"),)),),
+        target=root,
+        partition_by=("k",),
+        mode="overwrite-partitions",
+    )
+
+    def values():
+        found = lance_df.PartitionedNamespace.open(root).to_table().sort_by("k")
+        return list(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True))
+
+    assert ingest(job, spark).rows_out == 2
+    assert values() == [(1, "new"), (2, "new"), (3, "old")]
+    done = ingest(
+        replace(job, mode="overwrite", sql="SELECT * FROM source WHERE k = 2", statistics=True), spark
+    )
+    assert (values(), done.rows_in, done.partitions) == ([(2, "new")], 1, 1)
+    # with no id nothing is remembered
+    assert not any(
+        "lance_df.run" in key for key in running.Target.open(job).snapshot.manifest.table.manifest.config
+    )
+    with pytest.raises(InvalidInputError, match=r"partitioned by .*, not by bucket"):
+        ingest(replace(job, partition_by=("bucket(k, 2)",)), spark)
+
+
+def test_what_cannot_be_is_said_before_anything_is_written(spark, tmp_path):
+    pq.write_table(pa.table({"k": [1], "at": [b"x"]}), tmp_path / "x.parquet")
+    (tmp_path / "bad.parquet").write_text("no Parquet")
+    source = IngestSource(paths=(str(tmp_path / "x.parquet"),))
+    job = IngestJob(sources=(source,), target=str(tmp_path / "t"))
+    lance_df.write_dataset(pa.table({"k": [1]}), tmp_path / "table")
+    wrong = [
+        (
+            replace(job, sources=(replace(source, paths=(str(tmp_path / "none.parquet"),)),)),
+            NotFoundError,
+            "none.parquet",
+        ),
+        (replace(job, sources=(IngestSource(table="no.such"),)), NotFoundError, "such"),
+        (
+            replace(job, sources=(IngestSource(format="nonsense", paths=("x",)),)),
+            InvalidInputError,
+            "nonsense",
+        ),
+        (
+            replace(job, sources=(replace(source, paths=(str(tmp_path / "bad.parquet"),)),)),
+            CorruptDataError,
+            "bad.parquet",
+        ),
+        (
+            replace(job, sources=(IngestSource(paths=(str(tmp_path / "no.lance"),)),)),
+            NotFoundError,
+            "no.lance",
+        ),
+        (replace(job, sources=(replace(source, schema="k NOPE"),)), InvalidInputError, "NOPE"),
+        (replace(job, sql="SELECT nope FROM source"), ColumnNotFoundError, "nope"),
+        (replace(job, sql="DROP TABLE source"), InvalidInputError, "Syntax error"),
+        (replace(job, sql="SELECT 1 AS a, 2 AS a"), InvalidInputError, "two columns 'a'"),
+        (replace(job, schema="k NOPE"), InvalidInputError, "NOPE"),
+        (replace(job, schema="k INT"), ColumnNotFoundError, "no column 'at'"),
+        (
+            replace(job, schema="k INT, at TIMESTAMP"),
+            InvalidInputError,
+            "'at' is binary, and timestamp in the target",
+        ),
+        (
+            replace(job, schema="k INT, at BINARY, z INT NOT NULL"),
+            ColumnNotFoundError,
+            "'z' must not be null",
+        ),
+        (replace(job, sort_by=("z",)), ColumnNotFoundError, "sort_by: no column 'z'"),
+        (replace(job, partition_by=("year(k)",)), InvalidInputError, "year"),
+        (replace(job, mode="overwrite-partitions"), InvalidInputError, "no partitions"),
+        (replace(job, target=str(tmp_path / "table"), partition_by=("k",)), InvalidInputError, "is a table"),
+        (replace(job, master="local[7]"), InvalidInputError, r"not on local\[7\]"),
+        (
+            replace(job, conf={"spark.executor.memory": "1g"}),
+            InvalidInputError,
+            "spark.executor.memory cannot be set",
+        ),
+    ]
+    for each, kind, message in wrong:
+        with pytest.raises(kind, match=message):
+            ingest(each, spark)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_file_that_vanishes_is_named_and_nothing_is_written(spark, tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"k": [1]}), tmp_path / f"{name}.parquet")
+    job = IngestJob(sources=(IngestSource(paths=(str(tmp_path / "*.parquet"),)),), target=str(tmp_path / "t"))
+    written = running._Run._written
+
+    def after_a_file_is_gone(*args, **kwargs):
+        (tmp_path / "b.parquet").unlink()
+        return written(*args, **kwargs)
+
+    monkeypatch.setattr(running._Run, "_written", after_a_file_is_gone)
+    with pytest.raises(NotFoundError, match=r"b\.parquet"):
+        ingest(job, spark)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_session_of_its_own(spark, tmp_path):
+    job = IngestJob(
+        sources=(IngestSource(paths=("x.csv",)),),
+        target="t",
+        conf={"spark.sql.session.timeZone": "Asia/Tokyo"},
+    )
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    try:
+        with ingest_session(job, spark) as own:
+            assert own.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+            assert own.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert spark.conf.get("spark.sql.session.timeZone") == zone
+    with pytest.raises(UnsupportedFeatureError, match="Spark Connect"), ingest_session(job, object()):
+        pass
