@@ -194,6 +194,26 @@ def test_others_publish_while_members_are_pinned(namespace, monkeypatch):
     assert namespace.count_rows() == 12
 
 
+def test_others_commit_to_members_while_these_are_pinned(namespace, monkeypatch):
+    original, calls = pins._check_values, []
+
+    def check(manifest, members, tables):
+        original(manifest, members, tables)
+        if not calls:
+            calls.append(members)
+            append_directly(namespace, "a", 30)
+
+    monkeypatch.setattr(pins, "_check_values", check)
+    namespace.append(rows(("a", 5), ("b", 6)))
+    assert found(namespace) == [("a", 1), ("a", 5), ("a", 30), ("b", 2), ("b", 6), ("c", 3)]
+    if pinned(namespace)["c"] is None:
+        monkeypatch.setattr(pins, "_check_values", lambda *_: append_directly(namespace, "c", 31))
+        opened = PartitionedNamespace.open(namespace.uri)
+        with pytest.raises(ConflictError, match="start again"), opened.transaction(rebase=False) as tx:
+            tx.append(rows(("c", 7)))
+        assert ("c", 31) in found(PartitionedNamespace.open(namespace.uri))
+
+
 def test_a_row_without_values_may_be_of_a_program_that_knows_nothing_of_partitions(tmp_path):
     """Neither version nor values: the partition of NULL, or any table. Nothing is concluded from them."""
     made = PartitionedNamespace.create(tmp_path / "n", rows(("a", 1)).schema, ["p"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, RetryableConflictError
 from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, NamespaceManifest
@@ -51,7 +51,7 @@ def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Mem
     CorruptDataError
         The row of a member has no values, but the rows of its table are not those of the partition of NULL.
     RetryableConflictError
-        Another version of the namespace was published meanwhile.
+        Another version of the namespace was published meanwhile, or one of the members.
     CommitStateUnknownError
         It is not known whether the versions were published.
     """
@@ -64,11 +64,23 @@ def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Mem
         return manifest
     tables = map_reads(lambda member: member.open(), members, where=root)
     _check_values(manifest, members, tables)
+    _check_newest(tables, root)
     versions = zip(members, tables, strict=True)
     return manifest.changed(
         manifest.table.arrow_schema.empty_table(),
         {member.object_id: table.version for member, table in versions},
     )
+
+
+def _check_newest(tables: Sequence[Table], root: Location) -> None:
+    """Look again, as late as can be: what others commit to members from now on is not seen."""
+    newest = map_reads(lambda table: table.latest_version(), tables, where=root)
+    for table, version in zip(tables, newest, strict=True):
+        if version != table.version:
+            raise RetryableConflictError(
+                f"{table.uri}: version {version} was committed while version {table.version} was about to be "
+                "published; start again"
+            )
 
 
 def _check_values(manifest: NamespaceManifest, members: Sequence[Member], tables: Sequence[Table]) -> None:
