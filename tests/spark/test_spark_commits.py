@@ -103,6 +103,25 @@ def test_attempts_of_one_task_count_once_whenever_they_end(target):
         assert lance_df.verify(target).ok
 
 
+def test_a_task_that_is_stopped_half_way_leaves_nothing_that_is_seen(target):
+    class Cancelled(BaseException):
+        pass
+
+    def rows():
+        yield from ROWS.to_batches(max_chunksize=20)
+        raise Cancelled
+
+    before = files(target)
+    writer = job(target, maxRowsPerFile="20")
+    done = task(writer)
+    with pytest.raises(Cancelled):
+        writer.write(rows())
+    pickle.loads(pickle.dumps(writer)).abort([done, None])
+    assert opened(target).to_table().num_rows == 100
+    opened(target).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    assert files(target) == before
+
+
 def test_files_stay_when_it_is_not_known_whether_they_are_needed(target, monkeypatch):
     writer = job(target)
     messages = [task(writer)]

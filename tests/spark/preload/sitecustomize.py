@@ -12,7 +12,3 @@ if "pyspark.daemon" in sys.orig_argv and not sys.orig_argv[-1].endswith("lookup_
 
     for name in (sys.orig_argv[-1], *os.environ.get("PRELOAD_IN_WORKERS", "").split()):
         importlib.import_module(name)
-elif ".streaming." in sys.orig_argv[-1]:
-    # a process for each stream: Spark Connect hands what `addArtifacts` brought to none, the driver has to
-    # have the package
-    sys.path += os.environ.get("PACKAGE_OF_STREAMS", "").split()
