@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 _ONLY_QUERIES: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
 
+# whoever takes the batches of another process needs half the time for larger ones
+_BATCH_ROWS: Final = 64 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class MemberGroup:
     """Members that share keys with each other and with no others.
@@ -148,7 +152,7 @@ class _Pinned(TableSource):
 
 
 def _context(tables: Mapping[str, NamespaceSnapshot]) -> SessionContext:
-    config = SessionConfig().with_target_partitions(1)
+    config = SessionConfig().with_target_partitions(1).with_batch_size(_BATCH_ROWS)
     ctx = SessionContext(config, partitioned_joins="never")
     for name, snapshot in tables.items():
         register(ctx, name, _Pinned(snapshot))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import pickle
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -15,7 +17,8 @@ from lance_df.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from lance_df.spark.pipeline.joins import JoinReader, partitioned_join
+from lance_df.spark.pipeline.join_source import JoinSource
+from lance_df.spark.pipeline.joins import partitioned_join
 
 LEFT = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("x", pa.string())])
 RIGHT = pa.schema([("k", pa.int64()), ("w", pa.float64()), ("when", pa.timestamp("ns"))])
@@ -74,14 +77,15 @@ class PlannedOnly:
         return self
 
     def load(self):
-        options = {name.lower(): value for name, value in self.given["options"].items()}
-        return JoinReader(options, self.given["schema"])
+        source = JoinSource(self.given["options"])
+        return pickle.loads(pickle.dumps(source)).reader(self.given["schema"])
 
 
 def joined(*args, **kwargs):
     """Return the splits, and the rows, as tasks of Spark would make them."""
     reader = partitioned_join(PlannedOnly(), *args, **kwargs)
     splits = reader.partitions()
+    reader = pickle.loads(pickle.dumps(reader))
     return splits, [batch for split in splits for batch in reader.read(split)]
 
 
@@ -173,9 +177,17 @@ def test_a_join_stays_at_its_versions(roots, tmp_path):
     namespace.append(left_rows())
     batches = [batch for split in reader.partitions() for batch in reader.read(split)]
     assert sum(batch.num_rows for batch in batches) == 400
-    assert json.loads(session.given["options"]["tables"])["l"][1] == 2
+    assert pickle.loads(reader.partitions()[0].tables)["l"].source.version == 2
     _, older = joined(root, roots[1], on="k", how="semi", left_version=1)
     assert older == []
+
+
+def test_planning_processes_load_little():
+    code = "import sys, lance_df.spark.pipeline.join_source; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert {"datafusion", "sqlglot", "numba", "pandas"}.isdisjoint(done.stdout.split())
 
 
 def test_what_cannot_be_joined_by_partition_says_why(roots, tmp_path):

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import pickle
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from lance_df.engine.divided_statement import DividedStatement, run_statement
+from lance_df.engine.divided_statement import DividedStatement
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
-from lance_df.namespace.member_subset import ChosenMembers
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
+from lance_df.spark.pipeline.join_source import JoinSource, SomeMembers
 from lance_df.spark.pipeline.tasks import check_task_bytes, num_workers, shared_out
-from lance_df.spark.types import arrow_schema, spark_schema, to_spark
+from lance_df.spark.types import spark_schema
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.refs import ResolvedRef
 
 if TYPE_CHECKING:
     import os
 
-    import numpy.typing as npt
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from lance_df.engine.divided_statement import MemberGroup
 
@@ -119,92 +116,18 @@ def partitioned_join(
     elif not (on is None and select is None and filter is None and how == "inner"):
         raise InvalidInputError("sql stands for itself: leave out on, how, select and filter")
     statement = DividedStatement(sql, {name: snapshot for name, (_, snapshot) in tables.items()})
-    spark.dataSource.register(JoinSource)
+    tasks = shared_out(statement.groups(), num_workers(spark), task_bytes)
+    splits = [
+        {name: _members(ref, snapshot, name, task) for name, (ref, snapshot) in tables.items()}
+        for task in tasks
+    ]
     options = {
         "sql": sql,
-        "tables": json.dumps({name: [ref.uri, ref.version] for name, (ref, _) in tables.items()}),
-        "storage": json.dumps(storage),
-        "workers": str(num_workers(spark)),
-        "taskBytes": str(task_bytes),
+        "splits": json.dumps([b64encode(pickle.dumps(split)).decode() for split in splits]),
     }
+    spark.dataSource.register(JoinSource)
     reader = spark.read.format(JoinSource.name()).schema(spark_schema(statement.schema))
     return reader.options(**options).load()
-
-
-class JoinSource(DataSource):
-    """The rows of a query over namespaces, made by `partitioned_join` only."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name for ``format(…)``."""
-        return "lance_df_partitioned_join"
-
-    def reader(self, schema: StructType) -> JoinReader:
-        """Return a reader of the columns of ``schema``."""
-        return JoinReader(dict(self.options), schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """Some members of a namespace; ``refs`` has what was looked up of those that are not pinned."""
-
-    source: SourceRef
-    places: npt.NDArray[np.intp]
-    refs: Mapping[int, ResolvedRef]
-
-    def open(self) -> NamespaceSnapshot:
-        snapshot = self.source.open()
-        if not isinstance(snapshot, NamespaceSnapshot):
-            raise TypeError("members are those of a namespace")
-        return ChosenMembers(snapshot, self.places, self.refs)
-
-
-class JoinSplit(InputPartition):
-    """What one task joins."""
-
-    def __init__(self, tables: Mapping[str, _Members]) -> None:
-        super().__init__(None)
-        self.tables = tables
-
-
-class JoinReader(DataSourceReader):
-    """Plans a join on the driver, and computes it in tasks."""
-
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._options = {name.lower(): value for name, value in options.items()}
-        self._schema = schema
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return the groups of partitions for each task."""
-        storage = json.loads(self._options["storage"])
-        sources = {
-            name: SourceRef(path, version, is_namespace=True, storage=storage)
-            for name, (path, version) in json.loads(self._options["tables"]).items()
-        }
-        tables = {}
-        for name, source in sources.items():
-            snapshot = source.open()
-            if isinstance(snapshot, NamespaceSnapshot):
-                tables[name] = snapshot
-        groups = DividedStatement(self._options["sql"], tables).groups()
-        tasks = shared_out(groups, int(self._options["workers"]), int(self._options["taskbytes"]))
-        splits = [
-            JoinSplit({name: _members(sources[name], tables[name], name, task) for name in tables})
-            for task in tasks
-        ]
-        return splits or [JoinSplit({})]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some groups."""
-        if not isinstance(partition, JoinSplit):
-            raise TypeError(f"not a split of a join: {partition!r}")
-        if not partition.tables:
-            return
-        target = arrow_schema(self._schema)
-        tables = {name: members.open() for name, members in partition.tables.items()}
-        for batch in run_statement(self._options["sql"], tables):
-            if batch.num_rows:
-                yield to_spark(batch, target)
 
 
 def _opened(options: SourceOptions) -> tuple[SourceRef, NamespaceSnapshot]:
@@ -216,7 +139,7 @@ def _opened(options: SourceOptions) -> tuple[SourceRef, NamespaceSnapshot]:
 
 def _members(
     source: SourceRef, snapshot: NamespaceSnapshot, name: str, groups: Sequence[MemberGroup]
-) -> _Members:
+) -> SomeMembers:
     none = np.empty(0, np.intp)
     places = np.sort(np.concatenate([none, *(group.places.get(name, none) for group in groups)]))
     moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[places]
@@ -226,7 +149,7 @@ def _members(
         place: ResolvedRef(table.branch, table.version)
         for place, table in zip(moving.tolist(), tables, strict=True)
     }
-    return _Members(source, places, refs)
+    return SomeMembers(source, places, refs)
 
 
 def _query(

@@ -1,0 +1,97 @@
+"""The rows of a join that was planned already, as a data source.
+
+Spark starts a process to plan each read, so nothing is loaded here that only tasks need.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from lance_df.namespace.member_subset import MemberSubset
+    from lance_df.spark.opened import SourceRef
+    from lance_df.table.refs import ResolvedRef
+
+
+@dataclass(frozen=True, slots=True)
+class SomeMembers:
+    """Some members of a namespace; ``refs`` has what was looked up of those that are not pinned."""
+
+    source: SourceRef
+    places: npt.NDArray[np.intp]
+    refs: Mapping[int, ResolvedRef]
+
+    def open(self) -> MemberSubset:
+        """Return a namespace of which only these exist."""
+        from lance_df.namespace.member_subset import ChosenMembers
+        from lance_df.namespace.snapshot import NamespaceSnapshot
+
+        snapshot = self.source.open()
+        if not isinstance(snapshot, NamespaceSnapshot):
+            raise TypeError("members are those of a namespace")
+        return ChosenMembers(snapshot, self.places, self.refs)
+
+
+class JoinSource(DataSource):
+    """The rows of a query over namespaces. Its options are those that `partitioned_join` gives it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(…)``."""
+        return "lance_df_partitioned_join"
+
+    def reader(self, schema: StructType) -> JoinReader:
+        """Return a reader of the columns of ``schema``."""
+        return JoinReader(self.options["sql"], json.loads(self.options["splits"]), schema)
+
+
+class JoinSplit(InputPartition):
+    """What one task joins: `SomeMembers` by the names that the query has for their namespaces, pickled."""
+
+    def __init__(self, tables: bytes | None) -> None:
+        super().__init__(None)
+        self.tables = tables
+
+
+class JoinReader(DataSourceReader):
+    """Computes a join in tasks."""
+
+    def __init__(self, sql: str, splits: Sequence[str], schema: StructType) -> None:
+        self._sql = sql
+        self._splits = splits
+        self._schema = schema
+
+    def __getstate__(self) -> dict[str, object]:
+        # a task is sent what its own split names
+        return {**self.__dict__, "_splits": ()}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the groups of partitions for each task."""
+        return [JoinSplit(b64decode(split)) for split in self._splits] or [JoinSplit(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some groups."""
+        if not isinstance(partition, JoinSplit):
+            raise TypeError(f"not a split of a join: {partition!r}")
+        if partition.tables is None:
+            return
+        from lance_df.engine.divided_statement import run_statement
+        from lance_df.spark.types import arrow_schema, to_spark
+
+        target = arrow_schema(self._schema)
+        members: Mapping[str, SomeMembers] = pickle.loads(partition.tables)
+        for batch in run_statement(self._sql, {name: each.open() for name, each in members.items()}):
+            if batch.num_rows:
+                yield to_spark(batch, target)
