@@ -256,6 +256,8 @@ def progress_text(progress: IngestProgress) -> str:
         share = progress.partitions_done / progress.partitions
         total = count_text(progress.partitions, "partition")
         parts.insert(0, f"stage {progress.stage}: {progress.partitions_done:,} of {total}")
+    else:
+        parts.insert(0, "planning or committing" if progress.stage else "planning")
     if progress.rows:
         parts.append(count_text(progress.rows, "row"))
     if progress.bytes:

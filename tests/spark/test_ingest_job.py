@@ -346,7 +346,8 @@ def test_progress_is_what_spark_knows_of_the_stage_that_runs():
 
 
 def test_progress_is_one_line_that_is_gone_in_the_end():
-    assert progress_text(IngestProgress(3.2)) == f"[{'-' * 24}] 3 s"
+    assert progress_text(IngestProgress(3.2)) == f"[{'-' * 24}] planning, 3 s"
+    assert "planning or committing, 9 s" in progress_text(IngestProgress(9.0, 4))
     full = IngestProgress(65.0, 2, 3, 4, 1234, 5 * 2**20, 21.7)
     text = progress_text(full)
     assert (

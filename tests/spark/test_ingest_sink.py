@@ -170,6 +170,16 @@ def test_a_run_is_done_once(target):
     assert len(rows_of(target)) == 90
 
 
+def test_a_run_without_rows_is_done_too(target):
+    job = Job(target)
+    job.writer.commit([job.task(good=0)])
+    assert Report.read(job.folder).rows_out == 0
+    assert len(rejects_of(target)) == 5
+    again = Job(target).run()
+    assert (again.version, again.rejects_version) == (None, None)
+    assert (rows_of(target), len(rejects_of(target))) == (list(range(10)), 5)
+
+
 def test_without_a_mark_rows_come_again(target):
     for _ in range(2):
         job = Job(target, marked=False, rejects=False)

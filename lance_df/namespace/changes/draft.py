@@ -142,7 +142,7 @@ class Draft:
         return self._published(spec_numbers(self.manifest) != spec.id)
 
     def publish(self, *, options: CommitOptions = STRICT) -> NamespaceManifest:
-        """Make the changes visible in one commit; return the namespace as it is, if there are none.
+        """Make the changes visible in one commit; return the namespace as it is, if there is nothing to keep.
 
         Raises
         ------
@@ -163,9 +163,9 @@ class Draft:
             for member in self._known.values()
             if member.published is not None and member.version != member.base
         }
-        if not added and not moved:
-            return self.manifest
         marks = tuple(each for marks in self._marks.values() for each in marks)
+        if not added and not moved and not marks:
+            return self.manifest
         return self.manifest.changed(
             pa.concat_tables([self.manifest.table.arrow_schema.empty_table(), *added]),
             moved,

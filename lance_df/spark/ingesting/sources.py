@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
+from lance_df.errors import InvalidInputError
 from lance_df.spark.ingesting.checked_rows import CORRUPT, named
 from lance_df.spark.ingesting.job import LANCE
 from lance_df.spark.source import LanceSource
@@ -28,7 +29,13 @@ _RAISED: Final = "\nlance_df.errors.InvalidInputError: "
 
 
 def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
-    """Return the rows of a source, with `CORRUPT` if it may have records that cannot be read."""
+    """Return the rows of a source, with `CORRUPT` if it may have records that cannot be read.
+
+    Raises
+    ------
+    InvalidInputError
+        There is nothing that would tell the columns.
+    """
     if source.table is not None:
         return spark.read.options(**dict(source.options)).table(source.table)
     if source.format == LANCE:
@@ -40,6 +47,10 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
     options["columnNameOfCorruptRecord"] = CORRUPT
     known = _loaded(spark, source.format, source, options, source.schema).schema
     fields = [each for each in known if each.name != CORRUPT]
+    if not fields:
+        raise InvalidInputError(
+            f"source {source.name!r} has no columns: there is nothing in {', '.join(source.paths)}"
+        )
     schema = StructType([*fields, StructField(CORRUPT, StringType())])
     return _loaded(spark, source.format, source, options, schema)
 
