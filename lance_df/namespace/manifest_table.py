@@ -37,6 +37,7 @@ from lance_df.table.commit.options import CommitOptions
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.row_ids import split_addresses
+from lance_df.table.schema_rules import check_schema
 from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.table import Shared, open_ref
 
@@ -139,9 +140,12 @@ class NamespaceManifest:
         ------
         AlreadyExistsError
             There is one.
+        InvalidInputError
+            A partition field has an id that no column can be called by. Nothing is made.
         """
         location = root / MANIFEST_FOLDER
         columns = _schema_of_table(specs)
+        check_schema(columns, FILE_VERSION)
         first = [{"object_id": spec.name, "object_type": NAMESPACE, "metadata": "{}"} for spec in specs]
         rows = pa.RecordBatch.from_pylist(first, columns.to_arrow())
         metadata = {**specs.to_metadata(), SCHEMA_KEY: schema.to_json()}

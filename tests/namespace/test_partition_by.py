@@ -93,7 +93,8 @@ def test_expressions_are_literals_of_sql(text, columns, expression):
     "wanted", ["week(ts)", "expression(col0, id)", "expression('', id)", "expression('col0')",
                "bucket(id)", "bucket(id, x)", "bucket(id, 0)", "truncate(country, -1)",
                "year(country)", "year(ts, id)", 5,
-               partition.truncate("price", 2), partition.identity("place")]
+               partition.truncate("price", 2), partition.identity("place"),
+               partition.identity("country", field_id="")]
 )  # fmt: skip
 def test_fields_that_cannot_be(wanted):
     with pytest.raises(InvalidInputError):
@@ -123,6 +124,21 @@ def test_expressions_that_are_refused(text, problem):
     column = "price" if "/" in text else "id"
     with pytest.raises(InvalidInputError, match=problem):
         resolved(partition.expression(text, [column]))
+
+
+@pytest.mark.parametrize("field_id", ["a.b", "`", "a\0b"])
+def test_ids_that_no_column_can_have_leave_nothing(tmp_path, field_id):
+    schema = pa.schema([("c", pa.string())])
+    by = [partition.identity("c", field_id=field_id)]
+    with pytest.raises(InvalidInputError, match="partition_field_"):
+        lance_df.PartitionedNamespace.create(tmp_path / "n", schema, by)
+    assert not list(tmp_path.iterdir())
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", schema, ["truncate(c, 2)"])
+    with pytest.raises(InvalidInputError, match="partition_field_"):
+        made.update_partition_spec(by)
+    assert lance_df.PartitionedNamespace.open(tmp_path / "n").version == 1
+    made.append(pa.table({"c": ["x"]}))
+    assert lance_df.verify(tmp_path / "n", deep=True).ok
 
 
 def test_declared_types():

@@ -88,7 +88,7 @@ class PartitionBy:
         else:
             result_type = checked_result_type(self.expression or "", types, self.result_type, evaluator())
         return PartitionField(
-            field_id=self.field_id or self._new_id({*known, *taken}),
+            field_id=self._new_id({*known, *taken}) if self.field_id is None else self.field_id,
             source_ids=sources,
             transform=self.transform,
             expression=self.expression,
