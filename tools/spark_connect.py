@@ -132,13 +132,13 @@ def main() -> None:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
         subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         [wheel] = Path(folder).glob("*.whl")
-        package = shutil.copy(wheel, Path(folder) / "lance_df.zip")
+        package = shutil.copy(str(wheel), f"{folder}/lance_df.zip")
         for name in ("batches", "streams"):
             environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_CONNECT_MODE_ENABLED": "1"}
             environment.pop("PYTHONPATH", None)
             if name == "streams":
                 environment["PYTHONPATH"] = str(ROOT)
-            command = [sys.executable, "-W", "ignore", __file__, name, str(package), folder]
+            command = [sys.executable, "-W", "ignore", __file__, name, package, folder]
             subprocess.run(command, cwd=folder, env=environment, check=True)
             print(f"{name}: right", flush=True)
 
