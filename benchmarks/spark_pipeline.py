@@ -1,0 +1,94 @@
+"""Joins of TPC-H lineitem and orders in Spark: by partition, beside Spark's own of Parquet in the same run.
+
+``sums``: Spark adds up what the join gives. ``keys``: it groups by the key of the join, in its tasks.
+Seconds elapsed / of the CPU, as `benchmarks/spark.py` tells them. The namespaces have 8 and 16 buckets of the
+key; the shuffle is Spark's default for tables of this size, no broadcast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.dataset as pads
+from spark import beside, session
+
+import lance_df
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = {"orders": ("o_orderkey", 8), "lineitem": ("l_orderkey", 16)}
+SUMS = ["count(*) AS n", "sum(l_quantity) AS quantity", "sum(o_totalprice) AS price"]
+OF_KEYS = """SELECT o_orderkey, count(*) AS n, sum(l_extendedprice) AS price
+    FROM {} JOIN {} ON o_orderkey = l_orderkey GROUP BY o_orderkey"""
+
+
+def write(data: Path, folder: Path) -> None:
+    """Write the namespaces."""
+    for name, (key, buckets) in KEYS.items():
+        rows = pads.dataset(str(data / f"{name}.parquet")).scanner().to_reader()
+        spec = [lance_df.partition.bucket(key, buckets)]
+        lance_df.PartitionedNamespace.create(folder / name, rows.schema, spec).append(rows)
+
+
+def sums(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> None:
+    """Join, and add up two columns."""
+    own = lance_df.spark.partitioned_join(
+        spark,
+        folder / "orders",
+        folder / "lineitem",
+        on={"o_orderkey": "l_orderkey"},
+        select=["l_quantity", "o_totalprice"],
+    )
+    theirs = spark.table("orders").join(spark.table("lineitem"), on=_equal(spark))
+    _compare("sums", own.selectExpr(*SUMS), theirs.selectExpr(*SUMS), arguments.rounds)
+
+
+def keys(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> None:
+    """Join, group by the key, and add up what is left."""
+    own = lance_df.spark.partitioned_join(
+        spark, folder / "orders", folder / "lineitem", sql=OF_KEYS.format("l", "r")
+    )
+    theirs = spark.sql(OF_KEYS.format("orders", "lineitem"))
+    total = ["sum(n) AS n", "max(price) AS price"]
+    _compare("keys", own.selectExpr(*total), theirs.selectExpr(*total), arguments.rounds)
+
+
+def _equal(spark: SparkSession) -> object:
+    return spark.table("orders")["o_orderkey"] == spark.table("lineitem")["l_orderkey"]
+
+
+def _compare(name: str, own: DataFrame, theirs: DataFrame, rounds: int) -> None:
+    answers: dict[str, set[object]] = {"parquet": set(), "lance_df": set()}
+    works = {
+        "parquet": lambda: answers["parquet"].add(theirs.first()),
+        "lance_df": lambda: answers["lance_df"].add(own.first()),
+    }
+    beside(name, works, rounds)
+    if answers["parquet"] != answers["lance_df"]:
+        raise RuntimeError(f"the answers differ: {answers}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder with lineitem.parquet and orders.parquet")
+    parser.add_argument("--only", choices=("sums", "keys"), nargs="+", default=["sums", "keys"])
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--memory", default="4g")
+    arguments = parser.parse_args()
+    spark = session(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        write(arguments.data, Path(folder))
+        for name in KEYS:
+            spark.read.parquet(str(arguments.data / f"{name}.parquet")).createOrReplaceTempView(name)
+        for name in arguments.only:
+            {"sums": sums, "keys": keys}[name](spark, Path(folder), arguments)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
