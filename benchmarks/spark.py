@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 
 MONTH = "1995-03-01"
 TICKS = os.sysconf("SC_CLK_TCK")
+# processor seconds of processes, by their id and when they began: those of one that is gone stay
+_seen: dict[tuple[int, str], float] = {}
 
 
 def cpu_seconds() -> float:
-    """Return what this process and all below it have used, those that are gone included."""
-    parents, used = {}, {}
+    """Return what this process and all below it have used, as far as they were there at some call."""
+    parents: dict[int, int] = {}
+    used: dict[int, tuple[str, float]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
@@ -38,11 +41,14 @@ def cpu_seconds() -> float:
             continue
         number = int(folder.name)
         parents[number] = int(fields[1])
-        used[number] = sum(map(int, fields[11:15])) / TICKS
+        used[number] = fields[19], sum(map(int, fields[11:13])) / TICKS
     own = {os.getpid()}
     while more := {number for number, parent in parents.items() if parent in own} - own:
         own |= more
-    return sum(used.get(number, 0) for number in own)
+    for number in own & used.keys():
+        began, spent = used[number]
+        _seen[number, began] = spent
+    return sum(_seen.values())
 
 
 def beside(name: str, works: dict[str, Callable[[], None]], rounds: int) -> None:
