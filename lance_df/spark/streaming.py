@@ -33,6 +33,7 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         self._writer = writer_for(options, schema, overwrite=overwrite)
         self._sink = options.sink_id or query_id(options)
+        self._path = options.path
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into data files."""
@@ -48,7 +49,7 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
         self._writer.abort_attempt(messages, self._attempt(batchId))
 
     def _attempt(self, batch_id: int) -> str:
-        return f"{self._sink} {batch_id}"
+        return f"{self._sink} {batch_id} {self._path}"
 
 
 def query_id(options: SourceOptions) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
 import uuid
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
     from lance_df.table.write import Mode
+
+_ABORTED_WITHIN_SECONDS: Final = 7 * 24 * 3600
 
 
 @dataclass
@@ -81,21 +85,21 @@ class LanceWriter(DataSourceArrowWriter):
         The version that was made, None if it was done already.
         """
         staged = [message.staged for message in messages if isinstance(message, Written)]
-        # should this process die, or not learn what became of the commit, then the files must stay
+        _forget_old_commits()
+        # Once a commit may be there, its files must stay: also when it succeeds, for this process may die
+        # before Spark learns of it.
         begun = _begun(name)
         begun.touch()
-        version = None
         try:
-            version = self._publish(staged, mark)
+            return self._publish(staged, mark)
         except CommitStateUnknownError:
             raise
         except AlreadyCommittedError:
             self._discard(staged)
+            return None
         except Exception:
             begun.unlink(missing_ok=True)
             raise
-        begun.unlink(missing_ok=True)
-        return version
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks wrote, unless it may be visible. Spark calls this after a failed commit, too."""
@@ -103,19 +107,20 @@ class LanceWriter(DataSourceArrowWriter):
 
     def abort_attempt(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
         """Remove what tasks wrote, unless it may be visible."""
-        try:
-            _begun(name).unlink()
-        except FileNotFoundError:
+        if not _begun(name).exists():
             self._discard([message.staged for message in messages if isinstance(message, Written)])
 
+    @abstractmethod
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows | StagedPartitions:
-        raise NotImplementedError
+        """Write rows into data files that nobody sees yet."""
 
+    @abstractmethod
     def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
-        raise NotImplementedError
+        """Commit, and return the version."""
 
+    @abstractmethod
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
-        raise NotImplementedError
+        """Remove data files."""
 
     @property
     def _location(self) -> Location:
@@ -244,6 +249,15 @@ def run_mark(run_id: str) -> Mark:
 def _begun(name: str) -> Path:
     """Return the file that says that a commit has begun: Spark commits and aborts on one machine."""
     return Path(tempfile.gettempdir()) / f"lance_df-{hashlib.sha256(name.encode()).hexdigest()[:32]}.commit"
+
+
+def _forget_old_commits() -> None:
+    """Remove what is left of commits that Spark can no longer abort."""
+    oldest = time.time() - _ABORTED_WITHIN_SECONDS
+    for path in Path(tempfile.gettempdir()).glob("lance_df-*.commit"):
+        with suppress(OSError):  # gone meanwhile, or another user's
+            if path.stat().st_mtime < oldest:
+                path.unlink()
 
 
 def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import pickle
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -137,6 +139,30 @@ def test_files_stay_when_it_is_not_known_whether_they_are_needed(target, monkeyp
         writer.commit(messages)
     pickle.loads(pickle.dumps(writer)).abort(messages)
     assert opened(target).to_table().num_rows == 150
+
+
+def test_files_stay_when_the_process_dies_before_spark_learns_of_its_commit(target):
+    writer = job(target)
+    messages = [task(writer)]
+    writer.commit(messages)
+    pickle.loads(pickle.dumps(writer)).abort(messages)
+    stream(target).commit(batch := [task(stream(target), first=150)], 0)
+    stream(target).abort(batch, 0)
+    assert opened(target).to_table().num_rows == 200
+
+
+def test_signs_of_commits_go_after_a_week(target, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old = [job(target) for _ in range(2)]
+    for writer in old:
+        writer.commit([task(writer)])
+    signs = list(tmp_path.glob("*.commit"))
+    assert len(signs) == 2
+    os.utime(signs[0], (0, 0))
+    writer = job(target)
+    writer.commit([task(writer)])
+    assert not signs[0].exists()
+    assert len(list(tmp_path.glob("*.commit"))) == 2
 
 
 def test_files_stay_when_the_process_dies_while_it_commits(target, monkeypatch):

@@ -224,13 +224,7 @@ class IngestWriter(DataSourceArrowWriter):
             return replace(report, error=(type(err).__name__, str(err)))
 
     def _committed(self, writer: LanceWriter, messages: Sequence[WriterCommitMessage | None]) -> int | None:
-        name = f"{self._folder}/{writer is self._target}"
-        try:
-            return writer.commit_once(messages, self._mark, name)
-        except CommitStateUnknownError:
-            # the sign that a commit has begun is kept in the folder
-            writer.abort_attempt([], name)
-            raise
+        return writer.commit_once(messages, self._mark, f"{self._folder}/{writer is self._target}")
 
     def _abort(self, done: Sequence[Ingested]) -> None:
         if self._target is not None:
