@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 import lance_df
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, VersionNotFoundError
@@ -129,16 +129,17 @@ def test_columns_go_by_name_and_may_be_left_out(spark, table):
 def test_rows_that_do_not_fit_are_refused(spark, table):
     for name in "more", "ID":
         with pytest.raises(InvalidInputError, match=f"no column '{name}'"):
-            LanceSource({"path": table}).writer(StructType().add(name, "int"), overwrite=False)
+            LanceSource({"path": table}).writer(StructType().add(name, LongType()), overwrite=False)
     with pytest.raises(InvalidInputError, match="'id'"), typed_errors():
         write(spark.sql("SELECT 'x' AS id"), table)
     assert lance_df.dataset(table).version == 1
 
 
 def test_options_for_reading_are_refused_in_writes(table):
+    columns = StructType().add("id", LongType())
     for name in ("version", "startingVersion"):
         with pytest.raises(InvalidInputError, match=name):
-            LanceSource({"path": table, name: "1"}).writer(StructType().add("id", "int"), overwrite=False)
+            LanceSource({"path": table, name: "1"}).writer(columns, overwrite=False)
 
 
 def test_what_spark_reports_keeps_the_error_as_its_cause(spark, table):
