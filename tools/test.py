@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,9 @@ OTHER_DATAFUSIONS = ("51", "53")  # beside the newest, which the main environmen
 def run(*command: str | Path) -> None:
     """Run a command in the project's folder; end with its exit code when it fails."""
     print("+", *command, flush=True)
-    code = subprocess.run([str(part) for part in command], cwd=ROOT, check=False).returncode
+    # tests start many processes, which should not compile all that they import
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    code = subprocess.run([str(part) for part in command], cwd=ROOT, env=env, check=False).returncode
     if code:
         sys.exit(f"tools/test.py: failed with exit code {code}: {' '.join(map(str, command))}")
 

@@ -39,19 +39,16 @@ def dying_once(folder):
     return arrow_udf(die, "bigint")
 
 
-@pytest.mark.parametrize("kind", ["table", "namespace"])
-def test_a_worker_that_dies_is_replaced(spark, tmp_path, kind):
+def test_a_worker_that_dies_is_replaced(spark, tmp_path):
     target = str(tmp_path / "target")
-    if kind == "namespace":
-        schema = pa.schema([("k", pa.int64())])
-        lance_df.PartitionedNamespace.create(target, schema, ["bucket(k, 2)"])
+    schema = pa.schema([("k", pa.int64())])
+    lance_df.PartitionedNamespace.create(target, schema, ["bucket(k, 2)"])
     rows = spark.range(0, 1000, 1, 2).select(dying_once(tmp_path)(col("id")).alias("k"))
     rows.write.format("lance_df").mode("append").option("maxRowsPerFile", 100).save(target)
     assert (tmp_path / "died").exists()
     found = spark.read.format("lance_df").load(target).toArrow()
     assert sorted(found["k"].to_pylist()) == list(range(1000))
-    opened = lance_df.PartitionedNamespace.open if kind == "namespace" else lance_df.dataset
-    opened(target).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    lance_df.PartitionedNamespace.open(target).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
     assert spark.read.format("lance_df").load(target).count() == 1000
 
 

@@ -72,19 +72,14 @@ def follow(spark, source, target, checkpoint, **options):
         assert query.awaitTermination(300)
 
 
-@pytest.mark.parametrize("kind", ["table", "namespace"])
-def test_new_rows_of_a_source_reach_a_sink_once(spark, tmp_path, kind):
+def test_new_rows_of_a_source_reach_a_sink_once(spark, tmp_path):
     source, target, checkpoint = (tmp_path / name for name in ("source", "target", "checkpoint"))
     schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
-    if kind == "namespace":
-        lance_df.PartitionedNamespace.create(source, schema, ["identity(s)"])
+    namespace = lance_df.PartitionedNamespace.create(source, schema, ["identity(s)"])
 
     def add(first):
         rows = pa.table({"k": range(first, first + 10), "s": ["a", "b"] * 5}, schema=schema)
-        if kind == "namespace":
-            lance_df.PartitionedNamespace.open(source).append(rows)
-        else:
-            lance_df.write_dataset(rows, source, mode="append")
+        namespace.append(rows)
 
     add(0)
     follow(spark, source, target, checkpoint, maxVersionsPerTrigger=1)
@@ -99,8 +94,7 @@ def test_new_rows_of_a_source_reach_a_sink_once(spark, tmp_path, kind):
     copy = lance_df.dataset(target)
     assert sorted(copy.to_table()["k"].to_pylist()) == list(range(40))
     assert copy.version == 4
-    opened = (lance_df.PartitionedNamespace.open if kind == "namespace" else lance_df.dataset)(source)
-    opened.delete("k = 3")
+    namespace.delete("k = 3")
     with pytest.raises(UnsupportedFeatureError, match="skipChangeCommits"):
         follow(spark, source, target, checkpoint)
     assert lance_df.dataset(target).version == 4
