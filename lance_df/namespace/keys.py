@@ -29,19 +29,22 @@ def value_keys(columns: Sequence[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*parts, empty)
 
 
-def group_rows(columns: Sequence[pa.Array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def group_rows(columns: Sequence[pa.Array]) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
     """Group rows by their values.
 
     Returns
     -------
-    The order that brings rows of a group together, otherwise as they came; where each group begins in it; and
-    the first row of each group.
+    The order that brings rows of a group together, otherwise as they came, or None where they are together;
+    where each group begins in it; and the first row of each group.
     """
     codes = _codes(columns[0])
     for column in columns[1:]:
         further = _codes(column)
         codes = codes * (int(further.max(initial=0)) + 1) + further
         _, codes = np.unique(codes, return_inverse=True)
+    runs = np.flatnonzero(np.diff(codes, prepend=-1))
+    if len(runs) == int(codes.max(initial=-1)) + 1:
+        return None, runs, runs
     if codes.max(initial=0) < _MAX_SHORT:
         codes = codes.astype(np.int16)  # which are sorted in a time that grows with their number only
     order = np.argsort(codes, kind="stable")

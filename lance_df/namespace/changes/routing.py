@@ -190,7 +190,7 @@ class PartitionWriter:
         values = values_of_rows(self._spec, self._schema, rows)
         order, starts, firsts = group_rows(values.columns)
         distinct = values.take(pa.array(firsts))
-        ordered = rows if len(starts) == 1 else rows.take(pa.array(order))
+        ordered = rows if order is None else rows.take(pa.array(order))
         stops = [*starts[1:].tolist(), rows.num_rows]
         partitions = self._found(distinct)
         for partition, start, stop in zip(partitions, starts.tolist(), stops, strict=True):
