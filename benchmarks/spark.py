@@ -105,7 +105,7 @@ def months(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> 
 
     def write_namespace() -> None:
         shutil.rmtree(namespace, ignore_errors=True)
-        lance_df.spark.append(rows, namespace, partition_by=["month(l_shipdate)"])
+        lance_df.spark.append(rows, namespace, partition_by=["year(l_shipdate)", "month(l_shipdate)"])
 
     def write_parquet() -> None:
         shutil.rmtree(parquet, ignore_errors=True)

@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-from pyspark.sql.functions import col, lit
-from pyspark.sql.pandas.functions import arrow_udf
-
 from lance_df.api.namespaces import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError
-from lance_df.hashing import murmur3
-from lance_df.namespace.changes.routing import values_of_rows
-from lance_df.namespace.keys import value_keys
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.failures import typed_errors
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.routes import route
 from lance_df.spark.sessions import register
 from lance_df.spark.source import LanceSource
-from lance_df.spark.types import arrow_schema, to_stored
+from lance_df.spark.types import arrow_schema
 from lance_df.spark.writing import run_mark
 from lance_df.storage import open_location
 
@@ -27,7 +21,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from lance_df.namespace.spec.partition_by import PartitionBy
 
@@ -99,7 +93,7 @@ def routed(
     df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot, sort_by: Sequence[str] = ()
 ) -> DataFrame:
     """Return the rows of a DataFrame brought together by partition, in each task one after the other."""
-    rows = df.withColumn(_ROUTE, _route(df, ref, snapshot)).hint("rebalance", _ROUTE)
+    rows = df.withColumn(_ROUTE, route(df, ref, snapshot)).hint("rebalance", _ROUTE)
     return rows.sortWithinPartitions(_ROUTE, *sort_by).drop(_ROUTE)
 
 
@@ -107,26 +101,3 @@ def write_options(storage_options: Mapping[str, Any] | None, **options: object) 
     """Return the options of a write as Spark takes them; None is left out."""
     found = {name: str(value) for name, value in options.items() if value is not None}
     return found | {f"storage.{name}": json.dumps(value) for name, value in (storage_options or {}).items()}
-
-
-def _route(df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot) -> Column:
-    """Return a number for each row: equal for the rows of a partition, computed as writers compute values."""
-    schema = snapshot.manifest.schema
-    fields = snapshot.manifest.specs.current.fields
-    paths = [schema.path(field_id) for field in fields for field_id in field.source_ids]
-    names = [name for name in dict.fromkeys(path[0] for path in paths if path) if name in df.columns]
-    # what must not be null is checked where rows are written
-    sources = pa.schema([schema.arrow.field(name).with_nullable(True) for name in names])
-
-    def route(*columns: pa.Array) -> pa.Array:
-        source = ref.open()
-        if not isinstance(source, NamespaceSnapshot):
-            raise TypeError("rows are routed to the partitions of a namespace")
-        batch = to_stored(pa.RecordBatch.from_arrays(list(columns), names), sources)
-        values = values_of_rows(source.manifest.specs.current, source.manifest.schema, batch)
-        return murmur3(value_keys(values.columns))
-
-    if not names:
-        return lit(0)
-    udf = arrow_udf(route, "int")  # type: ignore[call-overload] # Any may be an iterator
-    return udf(*(col(f"`{name.replace('`', '``')}`") for name in names))
