@@ -43,7 +43,7 @@ def group_rows(columns: Sequence[pa.Array]) -> tuple[np.ndarray | None, np.ndarr
         codes = codes * (int(further.max(initial=0)) + 1) + further
         _, codes = np.unique(codes, return_inverse=True)
     runs = np.flatnonzero(np.diff(codes, prepend=-1))
-    if len(runs) == int(codes.max(initial=-1)) + 1:
+    if len(runs) == np.count_nonzero(np.bincount(codes)):
         return None, runs, runs
     if codes.max(initial=0) < _MAX_SHORT:
         codes = codes.astype(np.int16)  # which are sorted in a time that grows with their number only

@@ -36,3 +36,9 @@ def test_rows_that_lie_together_stay_where_they_are(values):
     order, starts, firsts = group_rows([pa.array(values, pa.int64())])
     assert order is None
     assert np.array_equal(starts, firsts)
+
+
+def test_values_of_a_dictionary_that_do_not_occur_are_no_groups():
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 2, 0], pa.int8()), ["a", "unused", "c"])
+    order, starts, firsts = group_rows([values])
+    assert (order.tolist(), starts.tolist(), firsts.tolist()) == ([0, 2, 1], [0, 2], [0, 1])
