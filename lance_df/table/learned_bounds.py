@@ -7,87 +7,176 @@ kept in memory, as long as the table is open.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.expr.bounds import Match, ZoneBounds, classify
+from lance_df.expr.nodes import And
+from lance_df.expr.walk import by_column, columns
 from lance_df.table.scan_columns import StoredColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lance_df.encodings.plan import RowRange
     from lance_df.expr.nodes import Predicate
     from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.scan_columns import Column
 
+    _ColumnKey: TypeAlias = tuple[int, pa.DataType]
+    _FileKey: TypeAlias = tuple[str, int]
+    _Edges: TypeAlias = npt.NDArray[np.int64]
+
 _MAX_WINDOWS = 1 << 16
-
-
-class _Bounds(NamedTuple):
-    min: pa.Scalar
-    max: pa.Scalar
-    null_count: int
 
 
 class LearnedBounds:
     """Smallest and largest values of columns over windows of rows. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, _Bounds] = {}
+        self._known: dict[_ColumnKey, _Windows] = {}
+        self._num_windows = 0
         self._lock = threading.Lock()
 
     def learn(self, reader: FragmentReader, rows: RowRange, values: Mapping[Column, pa.Array]) -> None:
         """Remember the bounds of columns, of which ``values`` are those of all the rows."""
         for column, array in values.items():
-            if (key := _key(reader, column, rows)) is None or key in self._known:
+            if not _is_bounded(column) or (file := _file_of(reader, column)) is None:
                 continue
             bounds = pc.min_max(array)
             with self._lock:
-                if len(self._known) >= _MAX_WINDOWS:
+                if self._num_windows >= _MAX_WINDOWS:
                     self._known.clear()
-                self._known[key] = _Bounds(bounds["min"], bounds["max"], array.null_count)
+                    self._num_windows = 0
+                windows = self._known.setdefault(_key_of(column), _Windows())
+                self._num_windows += windows.add(file, rows, bounds["min"], bounds["max"], array.null_count)
 
-    def rules_out(
-        self, reader: FragmentReader, rows: RowRange, predicate: Predicate, columns: Sequence[Column]
+    def rule_out(self, predicate: Predicate, wanted: Sequence[Column]) -> RuledOut | None:
+        """Return where no row can match, as far as is known; None if that is nowhere."""
+        with self._lock:
+            known = {
+                column: zones
+                for column in wanted
+                if _is_bounded(column) and (windows := self._known.get(_key_of(column))) is not None
+                for zones in [windows.zones(column.output.type)]
+            }
+        found = {}
+        for part in by_column(And, predicate.operands) if isinstance(predicate, And) else (predicate,):
+            paths = columns(part)
+            column = next((each for each in known if {each.path} == paths), None)
+            if column is not None and (stretches := known[column].without_match(part, column)):
+                found[column] = stretches
+        return RuledOut(found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """Stretches of rows, of the files of each column, in which a predicate is TRUE nowhere."""
+
+    _stretches: Mapping[StoredColumn, Mapping[_FileKey, tuple[_Edges, _Edges]]]
+
+    def covers(self, reader: FragmentReader, rows: RowRange) -> bool:
+        """Return whether none of the rows can match."""
+        for column, by_file in self._stretches.items():
+            file = _file_of(reader, column)
+            if file is None or (edges := by_file.get(file)) is None:
+                continue
+            starts, stops = edges
+            number = int(np.searchsorted(starts, rows.start, side="right")) - 1
+            if number >= 0 and rows.stop <= int(stops[number]):
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class _Windows:
+    """What is known of one column, window by window."""
+
+    _seen: dict[tuple[_FileKey, int, int], None] = field(default_factory=dict)
+    _mins: list[pa.Scalar] = field(default_factory=list)
+    _maxs: list[pa.Scalar] = field(default_factory=list)
+    _null_counts: list[int] = field(default_factory=list)
+    _zones: _Zones | None = None
+
+    def add(
+        self, file: _FileKey, rows: RowRange, smallest: pa.Scalar, largest: pa.Scalar, null_count: int
     ) -> bool:
-        """Return whether no row can match, as far as is known."""
-        if not self._known:
+        """Return whether it was unknown."""
+        if (key := (file, rows.start, rows.stop)) in self._seen:
             return False
-        zones = {}
-        for column in columns:
-            key = _key(reader, column, rows)
-            if key is not None and (known := self._known.get(key)) is not None:
-                zones[column.path] = ZoneBounds(
-                    min=pa.array([known.min]),
-                    max=pa.array([known.max]),
-                    null_count=np.array([known.null_count], np.int64),
-                    num_rows=np.array([len(rows)], np.int64),
-                )
-        return bool(zones) and bool(classify(predicate, zones, 1)[0] == Match.CANNOT)
+        self._seen[key] = None
+        self._mins.append(smallest)
+        self._maxs.append(largest)
+        self._null_counts.append(null_count)
+        self._zones = None
+        return True
+
+    def zones(self, data_type: pa.DataType) -> _Zones:
+        if self._zones is None:
+            files, starts, stops = zip(*self._seen, strict=True)
+            edges = np.array([starts, stops], np.int64)
+            bounds = ZoneBounds(
+                min=pa.array(self._mins, data_type),
+                max=pa.array(self._maxs, data_type),
+                null_count=np.array(self._null_counts, np.int64),
+                num_rows=edges[1] - edges[0],
+            )
+            self._zones = _Zones(files, edges[0], edges[1], bounds)
+        return self._zones
 
 
-def _key(reader: FragmentReader, column: Column, rows: RowRange) -> Hashable | None:
-    """Return what tells the values apart from all others; None for columns that are not bounded here."""
-    if not isinstance(column, StoredColumn) or len(column.path) > 1 or not _is_ordered(column.output.type):
-        return None
-    parts = reader.parts(column.field)
-    if len(parts) != 1:
-        return None
-    ((number, _),) = parts
-    file = reader.open(number)
-    return file.path, file.num_rows, column.field.id, column.output.type, rows.start, rows.stop
+@dataclass(frozen=True, slots=True)
+class _Zones:
+    files: tuple[_FileKey, ...]
+    starts: _Edges
+    stops: _Edges
+    bounds: ZoneBounds
+
+    def without_match(
+        self, predicate: Predicate, column: StoredColumn
+    ) -> dict[_FileKey, tuple[_Edges, _Edges]]:
+        """Return the stretches of each file in which nothing matches: starts and stops, ascending."""
+        outcome = classify(predicate, {column.path: self.bounds}, len(self.files))
+        by_file: dict[_FileKey, list[int]] = {}
+        for number in np.flatnonzero(outcome == Match.CANNOT).tolist():
+            by_file.setdefault(self.files[number], []).append(number)
+        return {file: _merged(self.starts[each], self.stops[each]) for file, each in by_file.items()}
 
 
-def _is_ordered(data_type: pa.DataType) -> bool:
+def _merged(starts: _Edges, stops: _Edges) -> tuple[_Edges, _Edges]:
+    """Return the same rows as ascending stretches that do not touch."""
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(stops[order])
+    begins = np.append(True, starts[1:] > reach[:-1])
+    return starts[begins], reach[np.append(begins[1:], True)]
+
+
+def _is_bounded(column: Column) -> TypeGuard[StoredColumn]:
     """Whether values are small and have an order without exceptions such as NaN."""
-    types = pa.types
+    if not isinstance(column, StoredColumn) or len(column.path) > 1:
+        return False
+    types, data_type = pa.types, column.output.type
     return bool(
         types.is_integer(data_type)
         or types.is_decimal128(data_type)
         or types.is_date(data_type)
         or types.is_timestamp(data_type)
     )
+
+
+def _key_of(column: StoredColumn) -> _ColumnKey:
+    return column.field.id, column.output.type
+
+
+def _file_of(reader: FragmentReader, column: StoredColumn) -> _FileKey | None:
+    """Return what tells the values apart from those of other files; None where they lie in several."""
+    parts = reader.parts(column.field)
+    if len(parts) != 1:
+        return None
+    file = reader.open(parts[0][0])
+    return file.path, file.num_rows

@@ -81,6 +81,9 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     else:
         scan = _pruned(scan, request, places)
         kept = places[scan.pruning.keeps(table.fragments.ids[places])]
+    if scan.predicate is not None and scan.learns_bounds:
+        ruled_out = table.shared.bounds.rule_out(scan.predicate, scan.filter_columns)
+        scan = dataclasses.replace(scan, ruled_out=ruled_out)
     tasks = _Tasks.cut(scan, kept)
     if scan.predicate is None and not scan.pruning.conditions and request.limit is not None:
         tasks = tasks.first(request.limit)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import Rows
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
+    from lance_df.table.learned_bounds import RuledOut
     from lance_df.table.scan_columns import Column
     from lance_df.table.scan_prune import Pruning
     from lance_df.table.table import Table
@@ -61,7 +62,9 @@ class Scan:
     window_rows
         See `ScanRequest`.
     learns_bounds
-        Whether windows without matches are remembered, and passed over from then on.
+        Whether windows without matches are remembered.
+    ruled_out
+        The windows that earlier scans remembered, and that cannot match.
     """
 
     table: Table
@@ -75,6 +78,7 @@ class Scan:
     window_rows: int | None
     include_deleted_rows: bool
     learns_bounds: bool
+    ruled_out: RuledOut | None = None
 
     def rows_at_once(self) -> int | None:
         """Return how many rows to read at once: few of blobs, whose sizes only their descriptions tell."""
@@ -258,11 +262,8 @@ class Stretch:
         return self._finish(match)
 
     def _is_ruled_out(self, rows: Rows) -> bool:
-        scan = self._scan
-        if scan.predicate is None or not scan.learns_bounds or not isinstance(rows, RowRange):
-            return False
-        bounds = scan.table.shared.bounds
-        return bounds.rules_out(self._reader, rows, scan.predicate, scan.filter_columns)
+        ruled_out = self._scan.ruled_out
+        return ruled_out is not None and isinstance(rows, RowRange) and ruled_out.covers(self._reader, rows)
 
     def _match(self, rows: Rows) -> _Match | None:
         scan = self._scan

@@ -88,7 +88,9 @@ class SmallFragmentsTask:
             return None
         rows = JoinedRows(scan.table, self.places, files)
         # what is learned is kept by data file
-        return Stretch(dataclasses.replace(scan, learns_bounds=False), rows).read_whole(num_rows)
+        return Stretch(dataclasses.replace(scan, learns_bounds=False, ruled_out=None), rows).read_whole(
+            num_rows
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,96 @@
+"""What scans remember of windows without matches never hides a row that matches."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+import lance_df
+from lance_df.encodings.plan import RowRange
+from lance_df.expr.evaluate import evaluate
+from lance_df.expr.nodes import And, Column, Comparison, IsNull, Operator, Or
+from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.learned_bounds import LearnedBounds
+from lance_df.table.open import open_table
+from lance_df.table.scan_columns import resolve_columns
+
+_ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    root = tmp_path_factory.mktemp("learned") / "t.lance"
+    rng = np.random.default_rng(5)
+    rows = pa.table(
+        {
+            "a": pa.array(np.sort(rng.integers(0, 20, _ROWS)), pa.int64(), mask=rng.random(_ROWS) < 0.2),
+            "b": pa.array(rng.integers(0, 9, _ROWS), pa.int32()),
+            "s": pa.array([f"{value}" for value in rng.integers(0, 9, _ROWS)]),
+        }
+    )
+    lance_df.write_dataset(rows, str(root))
+    return open_table(str(root)), rows
+
+
+_comparisons = st.builds(
+    lambda name, operator, value: Comparison(
+        Column((name,)), operator, pa.scalar(value, pa.int64() if name == "a" else pa.int32())
+    ),
+    st.sampled_from("ab"),
+    st.sampled_from(list(Operator)),
+    st.integers(-1, 21),
+)
+_leaves = _comparisons | st.builds(lambda name: IsNull(Column((name,))), st.sampled_from("ab"))
+_predicates = st.recursive(
+    _leaves,
+    lambda inner: st.builds(
+        lambda kind, parts: kind(tuple(parts)),
+        st.sampled_from([And, Or]),
+        st.lists(inner, min_size=2, max_size=3),
+    ),
+    max_leaves=5,
+)
+_windows = st.tuples(st.integers(0, _ROWS - 1), st.integers(1, 25)).map(
+    lambda pair: RowRange(pair[0], min(_ROWS, sum(pair)))
+)
+
+
+@given(data=st.data())
+def test_only_rows_without_match_are_ruled_out(data, opened):
+    table, rows = opened
+    reader = FragmentReader(table, table.fragments[0])
+    columns = resolve_columns(table.schema, ["a", "b", "s"])
+    learned = LearnedBounds()
+    for window in data.draw(st.lists(_windows, max_size=8)):
+        values = {
+            column: rows[column.output.name].combine_chunks()[window.start : window.stop]
+            for column in columns
+        }
+        learned.learn(reader, window, values)
+    predicate = data.draw(_predicates)
+    ruled_out = learned.rule_out(predicate, columns)
+    truth = evaluate(predicate, {(name,): rows[name].combine_chunks() for name in "ab"}, _ROWS)
+    matches = truth.fill_null(False).to_numpy(zero_copy_only=False)
+    for window in data.draw(st.lists(_windows, max_size=6)):
+        if ruled_out is not None and ruled_out.covers(reader, window):
+            assert not matches[window.start : window.stop].any()
+
+
+def test_neighbouring_windows_are_ruled_out_as_one(opened):
+    table, rows = opened
+    reader = FragmentReader(table, table.fragments[0])
+    (column,) = resolve_columns(table.schema, ["b"])
+    learned = LearnedBounds()
+    for start in (20, 0, 10, 40):
+        values = rows["b"].combine_chunks()[start : start + 10]
+        learned.learn(reader, RowRange(start, start + 10), {column: values})
+    predicate = Comparison(Column(("b",)), Operator.GT, pa.scalar(100, pa.int32()))
+    ruled_out = learned.rule_out(predicate, [column])
+    assert ruled_out.covers(reader, RowRange(3, 28))
+    assert ruled_out.covers(reader, RowRange(40, 50))
+    assert not ruled_out.covers(reader, RowRange(25, 45))
+    possible = Comparison(Column(("b",)), Operator.GE, pa.scalar(0, pa.int32()))
+    assert learned.rule_out(possible, [column]) is None
