@@ -7,26 +7,47 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from queries import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LANCE_VERSIONS = ("2.0", "2.1", "2.2")
 
 
-def ensure_data(folder: Path, scale: float) -> Path:
+def ensure_data(
+    folder: Path,
+    scale: float,
+    *,
+    tables: Iterable[str] = TABLES,
+    versions: Iterable[str] = LANCE_VERSIONS,
+) -> Path:
     """Return the folder of one scale factor; generate what is missing.
 
     tpchgen-cli writes Parquet, pylance writes Lance: we read what others wrote.
     """
     home = folder / f"sf{scale:g}"
     parquet = home / "parquet"
-    if not all((parquet / f"{table}.parquet").exists() for table in TABLES):
+    tables = tuple(tables)
+    missing = [table for table in tables if not (parquet / f"{table}.parquet").exists()]
+    if missing:
         parquet.mkdir(parents=True, exist_ok=True)
         generator = Path(sys.executable).with_name("tpchgen-cli")
-        arguments = ["parquet", "-s", f"{scale:g}", "-T", ",".join(TABLES), "-o", str(parquet), "--overwrite"]
+        arguments = [
+            "parquet",
+            "-s",
+            f"{scale:g}",
+            "-T",
+            ",".join(missing),
+            "-o",
+            str(parquet),
+            "--overwrite",
+        ]
         subprocess.run([str(generator), *arguments], check=True, stdout=subprocess.DEVNULL)
-    for version in LANCE_VERSIONS:
-        for table in TABLES:
+    for version in versions:
+        for table in tables:
             target = home / version / f"{table}.lance"
             if not (target / "_versions").exists():
                 _write_lance(parquet / f"{table}.parquet", target, version)

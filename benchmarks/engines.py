@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from queries import TABLES
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -18,13 +16,13 @@ if TYPE_CHECKING:
 NUM_THREADS = os.cpu_count() or 1
 
 
-def open_engine(name: str, home: Path) -> Engine:
+def open_engine(name: str, home: Path, tables: Sequence[str]) -> Engine:
     """Open an engine: ``"ours-2.2"``, ``"pylance-2.0"``, ``"parquet"``, ``"duckdb"``, ``"memory"`` …"""
     kind, _, version = name.partition("-")
-    return _OPEN[kind](home / (version or "parquet"))
+    return _OPEN[kind](home / (version or "parquet"), tables)
 
 
-def _ours(home: Path) -> Engine:
+def _ours(home: Path, _: Sequence[str]) -> Engine:
     from datafusion import SessionConfig
 
     import lance_df
@@ -34,11 +32,11 @@ def _ours(home: Path) -> Engine:
     return lambda sql: ctx.sql(sql).to_arrow_table()
 
 
-def _pylance(home: Path) -> Engine:
+def _pylance(home: Path, tables: Sequence[str]) -> Engine:
     import lance
 
     ctx = _context()
-    for table in TABLES:
+    for table in tables:
         dataset = lance.dataset(str(home / f"{table}.lance"))
         ctx.register_table(
             table, lance.FFILanceTableProvider(dataset, with_row_id=False, with_row_addr=False)
@@ -46,31 +44,31 @@ def _pylance(home: Path) -> Engine:
     return lambda sql: ctx.sql(sql).to_arrow_table()
 
 
-def _parquet(home: Path) -> Engine:
+def _parquet(home: Path, tables: Sequence[str]) -> Engine:
     ctx = _context()
-    for table in TABLES:
+    for table in tables:
         ctx.register_parquet(table, str(home / f"{table}.parquet"))
     return lambda sql: ctx.sql(sql).to_arrow_table()
 
 
-def _memory(home: Path) -> Engine:
+def _memory(home: Path, tables: Sequence[str]) -> Engine:
     import pyarrow.parquet as pq
 
     ctx = _context()
-    for table in TABLES:
+    for table in tables:
         batches = pq.read_table(home / f"{table}.parquet").to_batches(max_chunksize=65_536)
         ctx.register_record_batches(table, [batches[part::NUM_THREADS] for part in range(NUM_THREADS)])
     return lambda sql: ctx.sql(sql).to_arrow_table()
 
 
-def _duckdb(home: Path) -> Engine:
+def _duckdb(home: Path, tables: Sequence[str]) -> Engine:
     import duckdb
 
     connection = duckdb.connect(config={"threads": NUM_THREADS})
-    for table in TABLES:
+    for table in tables:
         path = home / f"{table}.parquet"
         connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{path}')")
-    return lambda sql: connection.execute(sql).to_arrow_table()
+    return lambda sql: connection.sql(sql).to_arrow_table()
 
 
 def _context() -> Any:
@@ -79,7 +77,7 @@ def _context() -> Any:
     return SessionContext(SessionConfig().with_target_partitions(NUM_THREADS))
 
 
-_OPEN: dict[str, Callable[[Path], Engine]] = {
+_OPEN: dict[str, Callable[[Path, Sequence[str]], Engine]] = {
     "ours": _ours,
     "pylance": _pylance,
     "parquet": _parquet,

@@ -13,20 +13,22 @@ import argparse
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
-import time
 import venv
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # also when a test imports this
 
 from data import LANCE_VERSIONS, ensure_data  # noqa: E402
-from queries import QUERIES  # noqa: E402
+from measures import machine  # noqa: E402
+from queries import QUERIES, TABLES  # noqa: E402
 
 ENGINES = (
     "memory",
@@ -41,9 +43,9 @@ PEER_REQUIREMENTS = ("datafusion==54.*", "pylance>=14,<15")
 class Worker:
     """An engine in its process."""
 
-    def __init__(self, engine: str, home: Path, interpreter: Path) -> None:
+    def __init__(self, engine: str, home: Path, interpreter: Path, tables: Iterable[str] = TABLES) -> None:
         self._process = subprocess.Popen(
-            [str(interpreter), str(HERE / "worker.py"), engine, str(home)],
+            [str(interpreter), str(HERE / "worker.py"), engine, str(home), ",".join(tables)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -74,11 +76,12 @@ class Worker:
 
 @dataclass
 class Results:
-    """What was measured; ``seconds[engine][query]`` is the best run."""
+    """What was measured; ``seconds[engine][query]`` is the best run, ``all_seconds`` has every run."""
 
     machine: dict[str, Any]
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
+    all_seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     peak_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
     import_seconds: float | None = None
 
@@ -120,22 +123,27 @@ def measure(
     *,
     rounds: int,
     runs: int,
-    interpreter: dict[str, Path],
+    interpreter: Mapping[str, Path],
+    texts: Mapping[str, str] = QUERIES,
+    tables: Iterable[str] = TABLES,
 ) -> Results:
     """Run every query on every engine, interleaved, and check that the answers are equal."""
     results = Results(machine=machine())
     workers = [
-        Worker(name, home, interpreter.get(name.split("-")[0], Path(sys.executable))) for name in engines
+        Worker(name, home, interpreter.get(name.split("-")[0], Path(sys.executable)), tables)
+        for name in engines
     ]
     try:
         for worker in workers:
             results.versions[worker.engine] = worker.opened["versions"]
             results.seconds[worker.engine] = dict.fromkeys(queries, float("inf"))
+            results.all_seconds[worker.engine] = {query: [] for query in queries}
         for _ in range(rounds):
             for query in queries:
                 answers = {}
                 for worker in workers:
-                    reply = worker.run(QUERIES[query], runs)
+                    reply = worker.run(texts[query], runs)
+                    results.all_seconds[worker.engine][query] += reply["seconds"]
                     best = results.seconds[worker.engine]
                     best[query] = min(best[query], *reply["seconds"])
                     answers[worker.engine] = reply["rows"]
@@ -180,27 +188,6 @@ def measure_import(runs: int = 5) -> float:
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     return min(
         float(subprocess.check_output([sys.executable, "-c", code], env=environment)) for _ in range(runs)
-    )
-
-
-def machine() -> dict[str, Any]:
-    """Return what the numbers depend on."""
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "cores": os.cpu_count(),
-        "processor": _processor(),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"
     )
 
 

@@ -1,6 +1,6 @@
 """One engine in a process of its own: queries in, times and answers out, as JSON lines.
 
-Usage: python worker.py ENGINE DATA_FOLDER
+Usage: python worker.py ENGINE DATA_FOLDER TABLE,TABLE…
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 from engines import open_engine
 
-LIBRARIES = ("datafusion", "pylance", "duckdb", "pyarrow", "numba", "numpy")
+LIBRARIES = ("datafusion", "pylance", "duckdb", "pyarrow", "numba", "numpy", "fsspec")
 
 
 def main() -> None:
-    name, home = sys.argv[1:]
+    name, home, tables = sys.argv[1:]
     replies = sys.stdout
     sys.stdout = sys.stderr
     began = time.perf_counter()
-    engine = open_engine(name, Path(home))
+    engine = open_engine(name, Path(home), tables.split(","))
     opened = {"seconds": time.perf_counter() - began, "versions": _versions()}
     print(json.dumps(opened), file=replies, flush=True)
     for line in sys.stdin:

@@ -1,11 +1,19 @@
 """The benchmarks run, on little data and without a look at the clock; their engines must agree."""
 
+import dataclasses
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Return the folder of generated tables, which the benchmarks share."""
+    return tmp_path_factory.mktemp("benchmarks")
 
 
 @pytest.fixture
@@ -16,9 +24,9 @@ def tpch(monkeypatch):
     return tpch
 
 
-def test_tpch(tpch, tmp_path, monkeypatch, capsys):
+def test_tpch(tpch, data, tmp_path, monkeypatch, capsys):
     engines = ["memory", "duckdb", "ours-2.0", "ours-2.2"]
-    arguments = ["--data", str(tmp_path), "--scale", "0.01", "--rounds", "1", "--runs", "1"]
+    arguments = ["--data", str(data), "--scale", "0.01", "--rounds", "1", "--runs", "1"]
     arguments += ["--json", str(tmp_path / "results.json"), "--no-memory"]
     monkeypatch.setattr(sys, "argv", ["tpch.py", *arguments, *(f"--engine={engine}" for engine in engines)])
     tpch.main()
@@ -41,3 +49,74 @@ def test_opening(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["opening.py", *arguments])
     opening.main()
     assert capsys.readouterr().out.count(" ms, pylance ") == 4
+
+
+def test_run(data, tmp_path, monkeypatch, capsys):
+    """All suites but the one that the test above runs, and those that look at new processes."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import run
+
+    suites = ["joins", "take", "full_scan", "overhead", "fragments", "murmur", "page_statistics", "remote"]
+    arguments = ["--quick", "--data", str(data), "--version", "2.2", *(f"--suite={name}" for name in suites)]
+    arguments += ["--json", str(tmp_path / "new" / "results.json"), "--svg", str(tmp_path / "chart.svg")]
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    run.main()
+    shown = capsys.readouterr().out
+    assert "## Geometric means" in shown
+    assert "| take | ours-2.2 | pylance-2.2 |" in shown
+    results = run.Results.load(tmp_path / "new" / "results.json")
+    titles = {run.importlib.import_module(f"suites.{name}").TITLE for name in suites}
+    assert set(results.suites()) == titles
+    assert results.machine["cores"]
+    assert results.versions["pyarrow"]
+    assert any("provider" in reason for reason in results.missing)
+    chart = ET.parse(tmp_path / "chart.svg").getroot()
+    assert len(chart.findall("{http://www.w3.org/2000/svg}rect")) > len(list(results.ratios()))
+
+
+@pytest.fixture
+def two_runs(monkeypatch):
+    """Two runs, the second on a machine of half the speed: one thing got slower besides, one faster."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from measures import Measure, Results
+
+    took = {"same": 1.0, "slower": 1.0, "faster": 1.0, "noisy": 1.0}
+    old = [Measure("s", case, "ours-2.2", "s", (seconds, seconds)) for case, seconds in took.items()]
+    old += [Measure("s", case, "pylance-2.2", "s", (4.0, 4.0)) for case in took]
+    old.append(Measure("s", "count", "ours", "requests", (10,)))
+    changed = {"same": (2.0, 2.02), "slower": (2.6, 2.6), "faster": (1.0, 1.0), "noisy": (2.6, 4.6)}
+    new = [
+        dataclasses.replace(each, values=changed.get(each.case, (11,)))
+        if each.engine.startswith("ours")
+        else dataclasses.replace(each, values=(8.0, 8.0))
+        for each in old
+    ]
+    return Results({"processor": "a"}, {"x": "1"}, old), Results({"processor": "b"}, {"x": "2"}, new)
+
+
+def test_comparing_two_runs(two_runs, tmp_path, monkeypatch, capsys):
+    import compare
+
+    found = {each.new.case: each for each in compare.changes(*two_runs)}
+    assert [case for case, each in found.items() if each.is_worse] == ["slower"]
+    assert [case for case, each in found.items() if each.is_better] == ["faster"]
+    assert found["slower"].beside_peers == pytest.approx(1.3)
+    assert found["count"].ratio == pytest.approx(1.1)
+    paths = [tmp_path / name for name in ("old.json", "new.json")]
+    for path, results in zip(paths, two_runs, strict=True):
+        results.save(path)
+    monkeypatch.setattr(sys, "argv", ["compare.py", *map(str, paths)])
+    assert compare.main() == 1
+    shown = capsys.readouterr().out
+    assert "x: 1 -> 2" in shown
+    assert "| s: slower, ours-2.2 | 1.00 s | 2.60 | 2.60 | 1.30 | 0% | **worse** |" in shown
+    assert "noisy" not in shown
+    monkeypatch.setattr(sys, "argv", ["compare.py", str(paths[0]), str(paths[0])])
+    assert compare.main() == 0
+
+
+def test_ratios_are_those_of_the_same_version(two_runs):
+    old, _ = two_runs
+    assert [(each.engine, each.peer, each.times) for each in old.ratios()] == [
+        ("ours-2.2", "pylance-2.2", pytest.approx(4))
+    ]
