@@ -82,8 +82,9 @@ class LegacyFileReader:
         sizes: npt.NDArray[np.int64] = np.diff(self._metadata.batch_starts)
         return sizes
 
-    def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
         """Return one array for each field. See `FileReader`."""
+        del keep_dictionaries
         rows = checked_rows(rows, self.num_rows)
         parts = parts_of(rows, self._metadata.batch_starts)
         columns = self._open(fields)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lance_df.encodings.rows import checked_rows
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.file.io import named_errors, run_plans
+from lance_df.file.resident_column import read_resident
 from lance_df.file.v2_0_blobs import DESCRIPTION_TYPE, BlobColumn
 from lance_df.file.v2_0_columns import LeafColumn, ListColumn, PackedColumn, StructColumn
 from lance_df.file.v2_0_pages import ColumnPages
@@ -63,11 +64,15 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
     def column_of(self) -> Mapping[int, int]:
         return self._column_of
 
-    def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
         """Return one array for each field. See `FileReader`."""
         rows = checked_rows(rows, self.num_rows)
         columns = self._open(fields)
-        return run_plans(self._container.source, [column.read(rows) for column in columns])
+        resident = [column.resident if isinstance(column, LeafColumn) else None for column in columns]
+        found = read_resident(resident, rows, keep_dictionaries=keep_dictionaries)
+        planned = [column for column, array in zip(columns, found, strict=True) if array is None]
+        rest = iter(run_plans(self._container.source, [column.read(rows) for column in planned]))
+        return [next(rest) if array is None else array for array in found]
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the rows at which pages start. See `FileReader`."""

@@ -22,13 +22,16 @@ from lance_df.encodings.v2_0.build import build_decoder, build_end_positions
 from lance_df.encodings.v2_0.ends import Spans
 from lance_df.encodings.v2_0.flat import select
 from lance_df.encodings.v2_0.page_run import StoredPage, kind_of, read_run
+from lance_df.encodings.v2_0.resident import open_resident
 from lance_df.errors import CorruptDataError
-from lance_df.file.io import named, named_errors
+from lance_df.file.io import named, named_errors, run_plan
 from lance_df.file.page_groups import SMALL_BYTES, grouped, in_order, rows_of_run
+from lance_df.file.resident_column import ResidentColumn
 from lance_df.format.encodings_v2_0 import AllNulls, ListOffsets
 
 if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.resident import ResidentPage
     from lance_df.encodings.v2_0.decoder import Decoder
     from lance_df.encodings.v2_0.ends import EndPositions
     from lance_df.file.page_groups import Part
@@ -60,7 +63,15 @@ class LeafColumn:
 
     pages: ColumnPages
     data_type: pa.DataType
+    resident: ResidentColumn | None = field(init=False)
     _decoders: dict[int, Decoder] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.resident = (
+            ResidentColumn(self.pages.starts.tolist(), self._open_resident, self.pages.page_place)
+            if self.pages.source.is_memory_mapped
+            else None
+        )
 
     @property
     def num_rows(self) -> int:
@@ -101,6 +112,9 @@ class LeafColumn:
             return select(values, rows_of_run(parts, [page.num_values for page in pages]))
 
     def _read_page(self, number: int, rows: Rows) -> IoPlan[pa.Array]:
+        return (yield from self._decoder(number).read(rows))
+
+    def _decoder(self, number: int) -> Decoder:
         if number not in self._decoders:
             self._decoders[number] = build_decoder(
                 self.pages.encoding(number),
@@ -108,7 +122,10 @@ class LeafColumn:
                 self.pages.page(number).num_rows,
                 self.pages.buffers(number),
             )
-        return (yield from self._decoders[number].read(rows))
+        return self._decoders[number]
+
+    def _open_resident(self, number: int) -> ResidentPage | None:
+        return open_resident(self._decoder(number), lambda plan: run_plan(self.pages.source, plan))
 
 
 @dataclass(slots=True)

@@ -31,11 +31,14 @@ class ColumnPages:
     ----------
     place
         The file and the column, for error messages.
+    source
+        The bytes of the file.
     """
 
     def __init__(self, container: Container | JoinedContainer, index: int, name: str) -> None:
         self.place = f"{container.path}: column {index} ({name})"
         self._container = container
+        self.source = container.source
         self._info = container.column(index)
         self._encodings: dict[tuple[str, bytes], Encoding] = {}
         total = sum(page.num_rows for page in self._info.pages)

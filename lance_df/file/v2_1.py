@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.v2_1.merge import merge
-from lance_df.encodings.v2_1.shape import leaves, shape_of
+from lance_df.encodings.v2_1.shape import Leaf, leaves, shape_of
 from lance_df.errors import InvalidInputError
 from lance_df.file.blobs import fetch_blobs
 from lance_df.file.io import named, named_errors, run_plans
+from lance_df.file.resident_column import read_resident
 from lance_df.file.v2_1_columns import Column
 
 if TYPE_CHECKING:
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.plan import Rows
-    from lance_df.encodings.v2_1.shape import Leaf, Shape
+    from lance_df.encodings.v2_1.shape import Shape
     from lance_df.file.container import Container
     from lance_df.file.joined import JoinedContainer
+    from lance_df.file.resident_column import ResidentColumn
     from lance_df.format.schema import Field, Schema
 
 
@@ -52,6 +54,7 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         )
         self._stored_fields: dict[int, Field] | None = None
         self._shapes: dict[Field, Shape] = {}
+        self._resident: dict[Field, ResidentColumn | None] = {}
         self._columns: dict[tuple[int, pa.DataType], Column] = {}
 
     @property
@@ -64,9 +67,29 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         """Field id to column number; fields without a column of their own are left out."""
         return self._column_of
 
-    def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
         """Return one array for each field. See `FileReader.read`."""
         self._check_rows(rows)
+        columns = self._resident_columns(fields)
+        found = read_resident(columns, rows, keep_dictionaries=keep_dictionaries)
+        planned = [field for field, array in zip(fields, found, strict=True) if array is None]
+        rest = iter(self._read_planned(planned, rows) if planned else ())
+        return [next(rest) if array is None else array for array in found]
+
+    def _resident_columns(self, fields: Sequence[Field]) -> list[ResidentColumn | None]:
+        """Return the columns of leaves that may be read without a plan."""
+        missing = [field for field in fields if field not in self._resident]
+        if missing:
+            shapes = {field: self._shape(field) for field in missing}
+            tops = [shape for shape in shapes.values() if isinstance(shape, Leaf)]
+            columns = iter(self._open_columns(tops))
+            for field, shape in shapes.items():
+                is_plain = isinstance(shape, Leaf) and not field.is_blob
+                column = next(columns) if isinstance(shape, Leaf) else None
+                self._resident[field] = column.resident if column is not None and is_plain else None
+        return [self._resident[field] for field in fields]
+
+    def _read_planned(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
         shapes = [self._shape(field) for field in fields]
         needed = [leaf for shape in shapes for leaf in leaves(shape)]
         columns = self._open_columns(needed)

@@ -13,9 +13,11 @@ from lance_df.encodings.rows import item_rows, split_rows
 from lance_df.encodings.v2_1.nested import empty_path_array, path_array
 from lance_df.encodings.v2_1.page import open_page
 from lance_df.encodings.v2_1.page_run import CommonLayout, StoredPage, common_layout, decode_run
+from lance_df.encodings.v2_1.resident import open_resident
 from lance_df.errors import CorruptDataError
-from lance_df.file.io import named_errors
+from lance_df.file.io import named_errors, run_plan
 from lance_df.file.page_groups import MANY_PAGES, SMALL_BYTES, grouped, in_order, rows_of_run
+from lance_df.file.resident_column import ResidentColumn
 from lance_df.format.page_layout_messages import parse_page_layout
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.resident import ResidentPage
     from lance_df.encodings.v2_1.page import PageDecoder
     from lance_df.encodings.v2_1.shape import Leaf
     from lance_df.file.container import Container
@@ -42,12 +45,15 @@ class Column:
         here.
     page_bytes
         Stored bytes of each page.
+    resident
+        The same pages, if the file is in memory and nothing lies above the leaf.
     """
 
     def __init__(self, container: Container | JoinedContainer, leaf: Leaf) -> None:
         self._info = container.column(leaf.column)
         self._place = f"{container.path}: column {leaf.name!r}"
         self._stored_type = leaf.stored_type
+        self._source = container.source
         self._mapped = container.source.is_memory_mapped
         self._pages: dict[int, PageDecoder] = {}
         self._common: dict[tuple[bytes, int, int], CommonLayout | None] = {}
@@ -58,6 +64,11 @@ class Column:
         if sum(counts) != expected and not leaf.is_empty_struct:
             raise CorruptDataError(f"{self._place}: {sum(counts)} rows, the file has {expected}")
         self.row_starts: npt.NDArray[np.int64] = np.cumsum(np.array(counts, np.int64))
+        self.resident = (
+            ResidentColumn(self.row_starts.tolist(), self._open_resident, self._page_place)
+            if self._mapped and not leaf.ancestors and leaf.kept_children is None
+            else None
+        )
         self.page_bytes = [sum(buffer.num_bytes for buffer in page.buffers) for page in self._info.pages]
 
     def read(self, leaf: Leaf, rows: Rows) -> IoPlan[pa.Array]:
@@ -125,6 +136,12 @@ class Column:
     def _stored_page(self, number: int) -> StoredPage:
         info, common = self._info.pages[number], self._common_layout(number)
         return StoredPage(info.buffers, info.num_rows, None if common is None else common.value)
+
+    def _open_resident(self, number: int) -> ResidentPage | None:
+        return open_resident(self._open(number), self._stored_type, lambda plan: run_plan(self._source, plan))
+
+    def _page_place(self, number: int) -> str:
+        return f"{self._place}, page {number}"
 
     def _open(self, number: int) -> PageDecoder:
         page = self._pages.get(number)

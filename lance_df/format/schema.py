@@ -63,6 +63,10 @@ class Field:
     encoding: int = 0
     primary_key_position: int | None = None
 
+    def __hash__(self) -> int:
+        # fields are looked up for every window of a scan
+        return hash((self.id, self.name))
+
     @property
     def is_leaf(self) -> bool:
         """Whether the field has no children. (A packed struct or a blob is a leaf of a file all the same.)"""

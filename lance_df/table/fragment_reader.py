@@ -48,7 +48,7 @@ class FragmentReader:
         self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
         self._readers: dict[int, FileReader] = {}
 
-    def read(self, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
         """Return one array of Arrow storage type for each field, with a value for each of ``rows``.
 
         Parameters
@@ -57,6 +57,8 @@ class FragmentReader:
             Top-level fields of the table's schema, which may be cut down to some of their children.
         rows
             Physical rows of the fragment, deleted ones included.
+        keep_dictionaries
+            Columns that are stored as a dictionary may come as dictionary arrays; see `FileReader.read`.
 
         Raises
         ------
@@ -69,7 +71,7 @@ class FragmentReader:
                 wanted.setdefault(number, []).append(part)
         found: dict[tuple[int, Field], pa.Array] = {}
         for number, parts in wanted.items():
-            arrays = self.open(number).read(parts, rows)
+            arrays = self.open(number).read(parts, rows, keep_dictionaries=keep_dictionaries)
             found.update(zip(((number, part) for part in parts), arrays, strict=True))
         merged = [
             _merge(

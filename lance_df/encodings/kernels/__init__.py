@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "unpack_blocks": "bitpacking",
     "expand_runs": "runs",
+    "chunk_buffers": "chunks",
     "copy_spans": "spans",
     "gather_variable": "variable",
     "gather_padded": "gather",

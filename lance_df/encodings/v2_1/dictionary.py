@@ -26,10 +26,10 @@ class Dictionary:
         values are kept apart.
     """
 
-    __slots__ = ("_data_type", "_lookup", "_values")
+    __slots__ = ("_data_type", "_lookup", "values")
 
     def __init__(self, values: pa.Array, data_type: pa.DataType) -> None:
-        self._values = values
+        self.values = values
         self._data_type = data_type
         self._lookup = Lookup(values)
 
@@ -49,12 +49,12 @@ class Dictionary:
         numbers = np.asarray(indices)
         if is_null is not None and is_null.any():
             numbers = np.where(is_null, numbers.dtype.type(0), numbers)
-            if not len(self._values) and is_null.all():
+            if not len(self.values) and is_null.all():
                 return pa.nulls(len(numbers), self._data_type)
         if not pa.types.is_dictionary(self._data_type):
             return self._lookup.look_up(numbers)
-        if len(numbers) and int(numbers.max()) >= len(self._values):
-            raise CorruptDataError(f"dictionary index {numbers.max()}, there are {len(self._values)} values")
+        if len(numbers) and int(numbers.max()) >= len(self.values):
+            raise CorruptDataError(f"dictionary index {numbers.max()}, there are {len(self.values)} values")
         return self._keep_apart(numbers)
 
     def _keep_apart(self, numbers: npt.NDArray[np.unsignedinteger]) -> pa.Array:
@@ -64,5 +64,5 @@ class Dictionary:
                 f"indices of {numbers.itemsize * 8} bits in a column of type {self._data_type}"
             )
         return pa.DictionaryArray.from_arrays(
-            pa.array(numbers).view(index_type), self._values, ordered=self._data_type.ordered, safe=False
+            pa.array(numbers).view(index_type), self.values, ordered=self._data_type.ordered, safe=False
         )

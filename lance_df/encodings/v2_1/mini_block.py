@@ -43,18 +43,24 @@ _DENSE = 16
 
 
 class MiniBlockPage:
-    """Decodes the chunks that rows lie in. Keeps the chunk table and the dictionary."""
+    """Decodes the chunks that rows lie in. Keeps the chunk table and the dictionary.
+
+    Attributes
+    ----------
+    layout, buffers
+        As given.
+    """
 
     __slots__ = (
-        "_buffers",
         "_data_type",
         "_dictionary",
-        "_layout",
         "_mapped",
         "_num_rows",
         "_scheme",
         "_table",
         "_value_type",
+        "buffers",
+        "layout",
     )
 
     def __init__(
@@ -66,8 +72,8 @@ class MiniBlockPage:
         *,
         mapped: bool,
     ) -> None:
-        self._layout = layout
-        self._buffers = buffers
+        self.layout = layout
+        self.buffers = buffers
         self._num_rows = num_rows
         self._data_type = data_type
         self._value_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
@@ -85,10 +91,10 @@ class MiniBlockPage:
 
     def decode(self, rows: Rows) -> IoPlan[Slots]:
         """Plan the slots of ``rows``."""
-        table = yield from self._read_state()
+        table, _ = yield from self.read_state()
         chunks = self._chunks_of(table, rows)
         starts, stops = table.bytes[chunks], table.bytes[chunks + 1]
-        data, positions = yield from read_spans(self._buffers[1], starts, stops, mapped=self._mapped)
+        data, positions = yield from read_spans(self.buffers[1], starts, stops, mapped=self._mapped)
         counts = table.items[chunks + 1] - table.items[chunks]
         slots, num_slots = self.decode_chunks(Chunked(data, positions, stops - starts), counts)
         if not self._scheme.max_repetition:
@@ -107,11 +113,12 @@ class MiniBlockPage:
                 return table.chunks_of(RowRange(first, last + 1))
         return table.chunks_of(rows)
 
-    def _read_state(self) -> IoPlan[ChunkTable]:
+    def read_state(self) -> IoPlan[tuple[ChunkTable, Dictionary | None]]:
+        """Plan what is kept of the page."""
         if self._table is not None:
-            return self._table
-        layout = self._layout
-        words, *others = [as_bytes(buffer) for buffer in (yield [self._buffers[0], *self._buffers[2:]])]
+            return self._table, self._dictionary
+        layout = self.layout
+        words, *others = [as_bytes(buffer) for buffer in (yield [self.buffers[0], *self.buffers[2:]])]
         if layout.dictionary is not None:
             values = decode_dictionary(
                 layout.dictionary, others[0], layout.num_dictionary_items, self._value_type
@@ -124,11 +131,11 @@ class MiniBlockPage:
         self._table = ChunkTable.parse(
             words.view(f"<u{width}"), index, num_items=layout.num_items, num_rows=self._num_rows
         )
-        return self._table
+        return self._table, self._dictionary
 
     def decode_chunks(self, chunks: Chunked, counts: Counts) -> tuple[Slots, Counts]:
         """Return all slots of the chunks, with values as they are stored, and how many there are in each."""
-        layout = self._layout
+        layout = self.layout
         num_slots, repetition, definition, values = self._split(chunks)
         if repetition is None and definition is None:
             num_slots = counts
@@ -138,13 +145,13 @@ class MiniBlockPage:
             self._scheme,
             _levels(layout.repetition, repetition, num_slots),
             _levels(layout.definition, definition, num_slots),
-            self._decode_stored(values, counts),
+            self.decode_stored(values, counts),
         )
         return decoded.checked(), num_slots
 
-    def _decode_stored(self, buffers: tuple[Chunked, ...], counts: Counts) -> pa.Array:
+    def decode_stored(self, buffers: tuple[Chunked, ...], counts: Counts) -> pa.Array:
         """Decode as far as values depend on each other: the rest is left until rows have been selected."""
-        encoding = self._layout.values
+        encoding = self.layout.values
         if self._dictionary is not None:
             return decode_indices(encoding, buffers, counts)
         if isinstance(encoding, Fsst):
@@ -155,13 +162,19 @@ class MiniBlockPage:
         """Decode the values that are left of the slots of :meth:`decode_chunks`."""
         if self._dictionary is not None:
             return replace(slots, values=self._dictionary.look_up(slots.values, slots.nulls()))
-        if isinstance(self._layout.values, Fsst):
-            return replace(slots, values=expand_codes(self._layout.values, slots.values, self._data_type))
+        if isinstance(self.layout.values, Fsst):
+            return replace(slots, values=self.finish_values(slots.values))
         return slots
+
+    def finish_values(self, stored: pa.Array) -> pa.Array:
+        """Decode what is left of values of :meth:`decode_stored` that are no indices."""
+        if isinstance(self.layout.values, Fsst):
+            return expand_codes(self.layout.values, stored, self._data_type)
+        return stored
 
     def _split(self, chunks: Chunked) -> tuple[Counts, Chunked | None, Chunked | None, tuple[Chunked, ...]]:
         """Return the number of slots, the level blocks and the value buffers of chunks."""
-        layout = self._layout
+        layout = self.layout
         num_levels = (layout.repetition is not None) + (layout.definition is not None)
         words_per_size = 2 if layout.has_large_chunk else 1
         num_words = 1 + num_levels + words_per_size * layout.num_buffers

@@ -1,0 +1,101 @@
+"""Pages of files in memory: their rows are read without a plan, and what a page tells once is kept.
+
+Most pages of most tables are plain: no nulls, no lists, an encoding that every writer uses. Such pages of a
+memory-mapped file are read by one call for a range of rows. Any other page is read by its general decoder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.gather import Lookup
+from lance_df.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+class ResidentPage(Protocol):
+    """Reads ranges of rows of one page."""
+
+    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
+        """Return rows ``start`` to ``stop`` (exclusive), which exist.
+
+        Parameters
+        ----------
+        keep_dictionary
+            Values that are stored as a dictionary may come as a `pa.DictionaryArray`; see `FileReader.read`.
+
+        Raises
+        ------
+        CorruptDataError
+            What is stored is impossible. Names neither file nor column.
+        """
+        ...
+
+
+def is_plain_type(data_type: pa.DataType) -> bool:
+    """Return whether values are words or strings, as resident pages have them."""
+    types = pa.types
+    return (
+        types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+        or types.is_decimal(data_type)
+        or types.is_fixed_size_binary(data_type)
+        or (types.is_primitive(data_type) and data_type.bit_width >= 8)
+    )
+
+
+class CodedValues:
+    """The values that a page stores once, and arrays of indices into them.
+
+    Parameters
+    ----------
+    values
+        Without nulls, unless the first of them stands for null.
+    null_first
+        Whether it does.
+    """
+
+    __slots__ = ("_lookup", "_null_first", "_types", "values")
+
+    def __init__(self, values: pa.Array, *, null_first: bool) -> None:
+        self.values = values
+        self._null_first = null_first
+        filled = pa.Array.from_buffers(values.type, len(values), [None, *values.buffers()[1:]], null_count=0)
+        self._lookup = Lookup(filled if null_first else values)
+        self._types = {width: pa.dictionary(f"uint{8 * width}", values.type) for width in (1, 2, 4, 8)}
+
+    def read(
+        self, indices: npt.NDArray[np.unsignedinteger[Any]], data: pa.Buffer, *, keep_dictionary: bool
+    ) -> pa.Array:
+        """Return the values that indices mean.
+
+        Parameters
+        ----------
+        data
+            The memory of ``indices``.
+        """
+        count = len(indices)
+        if count and (highest := int(indices.max())) >= len(self.values):
+            first = int(self._null_first)
+            raise CorruptDataError(
+                f"dictionary index {highest - first}, there are {len(self.values) - first} values"
+            )
+        valid, num_nulls = None, 0
+        if self._null_first and count and not indices.min():
+            bits = indices != 0
+            valid, num_nulls = pa.py_buffer(np.packbits(bits, bitorder="little")), int(count - bits.sum())
+        if keep_dictionary:
+            return pa.DictionaryArray.from_buffers(
+                self._types[indices.itemsize], count, [valid, data], self.values, num_nulls
+            )
+        found = self._lookup.look_up(indices)
+        if not num_nulls:
+            return found
+        return pa.Array.from_buffers(found.type, count, [valid, *found.buffers()[1:]], num_nulls)

@@ -1,0 +1,95 @@
+"""A column of a file in memory, read page by page without plans. See `encodings.resident`."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import LanceError
+from lance_df.file.io import named_errors
+from lance_df.file.page_groups import MANY_PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.encodings.resident import ResidentPage
+
+
+def read_resident(
+    columns: Sequence[ResidentColumn | None], rows: Rows, *, keep_dictionaries: bool
+) -> list[pa.Array | None]:
+    """Return the rows of each column, or None where plans have to read them."""
+    if not isinstance(rows, RowRange):
+        return [None] * len(columns)
+    start, stop = rows.start, rows.stop
+    return [
+        None if column is None else column.read(start, stop, keep_dictionary=keep_dictionaries)
+        for column in columns
+    ]
+
+
+class ResidentColumn:
+    """The pages of one leaf, each opened when a row of it is first asked for.
+
+    Parameters
+    ----------
+    starts
+        The first row of each page, and the number of all rows.
+    open_page
+        Returns the page of a number, or None for one that only plans read.
+    place
+        Returns what messages call a page.
+    """
+
+    __slots__ = ("_open_page", "_pages", "_place", "_starts")
+
+    def __init__(
+        self,
+        starts: Sequence[int],
+        open_page: Callable[[int], ResidentPage | None],
+        place: Callable[[int], str],
+    ) -> None:
+        self._starts = starts
+        self._open_page = open_page
+        self._place = place
+        self._pages: dict[int, ResidentPage | None] = {}
+
+    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array | None:
+        """Return rows ``start`` to ``stop`` (exclusive) of the file, or None where plans have to do it."""
+        starts = self._starts
+        number = bisect_right(starts, start) - 1
+        if start >= stop or starts[number + 1] < stop:
+            return self._read_pages(number, start, stop) if start < stop else None
+        try:
+            page = self._pages[number] if number in self._pages else self._open(number)
+            if page is None:
+                return None
+            first = starts[number]
+            return page.read(start - first, stop - first, keep_dictionary=keep_dictionary)
+        except (LanceError, pa.ArrowException, MemoryError):
+            with named_errors(self._place(number)):
+                raise
+
+    def _read_pages(self, number: int, start: int, stop: int) -> pa.Array | None:
+        starts = self._starts
+        last = bisect_right(starts, stop - 1)
+        if last - number >= MANY_PAGES:
+            return None
+        parts = []
+        for low, high in zip(starts[number:last], starts[number + 1 : last + 1], strict=True):
+            if low == high:
+                continue
+            part = self.read(max(start, low), min(stop, high), keep_dictionary=False)
+            if part is None:
+                return None
+            parts.append(part)
+        return concat_arrays(parts, parts[0].type)
+
+    def _open(self, number: int) -> ResidentPage | None:
+        page = self._pages[number] = self._open_page(number)
+        return page
