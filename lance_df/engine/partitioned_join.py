@@ -37,11 +37,16 @@ _ONE_BY_ONE: Final = (
     # computed from the first table of a join for the second, whose scan takes none
     "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
 )
+_BATCH_ROWS: Final = 32 * 1024
+# each batch is handed from thread to thread
 _STREAMED_BATCH_ROWS: Final = 64 * 1024
-# Buckets leave gaps between keys, so DataFusion's own bound (0.15) lets it look up none of them in an array.
-# At this density an array takes four times as much as a hash table, which does no harm to small groups.
+# Buckets leave gaps between keys, so DataFusion's own bound lets it look up none of them in an array. At this
+# density an array takes four times as much as a hash table, so there is a bound for what all take together.
 _MIN_KEY_DENSITY: Final = 0.025
-_SMALL_BYTES: Final = 16 * 1024 * 1024
+_DEFAULT_KEY_DENSITY: Final = 0.15
+_KEY_PLACE_BYTES: Final = 4
+_KEY_ARRAY_BYTES: Final = 256 * 1024 * 1024
+_STREAMED_KEY_ARRAY_BYTES: Final = 64 * 1024 * 1024
 _REPARTITIONED: Final = (
     "datafusion.optimizer.repartition_aggregations",
     "datafusion.optimizer.repartition_windows",
@@ -127,14 +132,10 @@ class _Rewriting:
         settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
         if any("Aggr" in part.plan.display_indent() for part, _ in chosen):
             settings = (*settings, *_REPARTITIONED)
-        changes = dict.fromkeys(settings, "false")
-        if any(units.at_once is not None for _, units in chosen):
-            # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
-            changes["datafusion.execution.target_partitions"] = "1"
-            # each batch is handed from thread to thread
-            changes["datafusion.execution.batch_size"] = str(_STREAMED_BATCH_ROWS)
-            if sum(units.bytes_at_once for _, units in chosen) <= _SMALL_BYTES:
-                changes |= key_array_settings(_MIN_KEY_DENSITY)
+        changes = dict.fromkeys(settings, "false") | _execution(
+            sum(units.kept_rows for _, units in chosen),
+            streamed=any(units.at_once is not None for _, units in chosen),
+        )
         own = _with_settings(self._ctx, changes)
         replacements = {part.path: self._union(own, part, units) for part, units in chosen}
         found = rebuilt(own, self._plan, (), replacements)
@@ -183,6 +184,19 @@ class _Rewriting:
         if _shape(plan) != _shape(part.plan):
             raise NotRebuiltError("the statement is planned otherwise for some partitions")
         return plan
+
+
+def _execution(kept_rows: int, *, streamed: bool) -> dict[str, str]:
+    """Return settings for joins that keep so many rows in memory at a time."""
+    changes = {"datafusion.execution.batch_size": str(_STREAMED_BATCH_ROWS if streamed else _BATCH_ROWS)}
+    if streamed:
+        # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
+        changes["datafusion.execution.target_partitions"] = "1"
+    arrays = _STREAMED_KEY_ARRAY_BYTES if streamed else _KEY_ARRAY_BYTES
+    density = max(_MIN_KEY_DENSITY, kept_rows * _KEY_PLACE_BYTES / arrays)
+    if density < _DEFAULT_KEY_DENSITY:
+        changes |= key_array_settings(density)
+    return changes
 
 
 def _with_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> PlainSessionContext:

@@ -31,6 +31,9 @@ _MAX_SUCCESSIVE_UNITS: Final = 1024
 # Of a hash table, for each row; and what is assumed of values of variable length.
 _ROW_OVERHEAD_BYTES: Final = 32
 _VARIABLE_BYTES: Final = 32
+# Each window costs calls, so narrow rows are read in larger ones than usual: each unit has one in memory.
+_WINDOW_ROWS: Final = 256 * 1024
+_WINDOW_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class Unit:
                 subset,
                 num_partitions=min(num_cores, max(1, share)),
                 in_turn=not ahead,
+                window_rows=None if ahead else _window_rows(scan),
                 schema=scan.table.provider.schema,
             )
             provider.hint = scan.table.provider.hint
@@ -96,15 +100,15 @@ class Units:
     ----------
     at_once
         How many may be computed at a time; None for all.
-    bytes_at_once
-        Estimate of what joins keep in memory at a time; 0 where all are computed at once.
+    kept_rows
+        How many rows joins keep in memory at a time.
     """
 
     units: tuple[Unit, ...]
     num_groups: int
     num_rows: int
     at_once: int | None = None
-    bytes_at_once: int = 0
+    kept_rows: int = 0
 
 
 def first_scans(part: Part) -> dict[int, JoinedScan]:
@@ -123,24 +127,24 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
     groups = np.array(list(needed_groups(part)), np.int64)
     if grouping.num_groups < 2:
         return f"all rows are in one group by {', '.join(grouping.functions)}"
-    rows, build_bytes = _sizes(part, grouping.num_groups)
-    num_rows = int(rows[groups].sum())
+    rows, kept, kept_bytes = (each[groups] for each in _sizes(part, grouping.num_groups))
+    num_rows = int(rows.sum())
     if options.join_memory_limit is None:
         wanted = _wanted(num_rows, len(groups), options)
         if isinstance(wanted, str):
             return wanted
-        numbers, at_once, num_bytes = _evenly(rows[groups], wanted), None, 0
+        numbers, at_once, kept_rows = _evenly(rows, wanted), None, int(kept.sum())
     else:
-        numbers, at_once = _bounded(build_bytes[groups], options.join_memory_limit)
-        num_bytes = at_once * int(np.bincount(numbers, weights=build_bytes[groups]).max(initial=0))
+        numbers, at_once = _bounded(kept_bytes, options.join_memory_limit)
+        kept_rows = at_once * int(np.bincount(numbers, weights=kept).max(initial=0))
     count = int(numbers.max(initial=0)) + 1
     units = []
     for number in range(count):
         own = np.zeros(grouping.num_groups, bool)
         own[groups[numbers == number]] = True
         members = tuple((codes >= 0) & own[codes] for codes in grouping.codes)
-        units.append(Unit(members, int(rows[own].sum())))
-    return Units(tuple(units), len(groups), num_rows, at_once, num_bytes)
+        units.append(Unit(members, int(rows[numbers == number].sum())))
+    return Units(tuple(units), len(groups), num_rows, at_once, kept_rows)
 
 
 def num_cores() -> int:
@@ -158,10 +162,10 @@ def _wanted(num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
     return max(1, min(num_groups, most, worth))
 
 
-def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers]:
-    """Return rows of each group, and bytes of the rows that joins keep in memory: all but the last scan's."""
+def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return rows of each group; of those what joins keep in memory, all but the last scan; and its bytes."""
     grouping = part.grouping
-    rows, kept = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
+    rows, kept, kept_bytes = (np.zeros(num_groups, np.int64) for _ in range(3))
     for number, (scan, side) in enumerate(zip(part.scans, part.sides, strict=True)):
         if grouping is None:
             break
@@ -171,13 +175,19 @@ def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers]:
         ).astype(np.int64)
         rows += own
         if number < len(part.scans) - 1:
-            kept += own * (_row_bytes(scan) + _ROW_OVERHEAD_BYTES)
-    return rows, kept
+            kept += own
+            kept_bytes += own * (_row_bytes(scan) + _ROW_OVERHEAD_BYTES)
+    return rows, kept, kept_bytes
+
+
+def _window_rows(scan: JoinedScan) -> int | None:
+    """Return how many rows to read at once, None for as many as scans do otherwise."""
+    return _WINDOW_ROWS if _WINDOW_ROWS * _row_bytes(scan) <= _WINDOW_BYTES else None
 
 
 def _row_bytes(scan: JoinedScan) -> int:
     schema = scan.snapshot.arrow_schema
-    return sum(_value_bytes(schema.field(name).type) for name in scan.columns)
+    return sum(_value_bytes(schema.field(name).type) for name in scan.columns) or 1
 
 
 def _value_bytes(data_type: pa.DataType) -> int:
