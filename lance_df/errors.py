@@ -16,6 +16,8 @@
     ├── CorruptDataError                       restore the file
     ├── UnsupportedFeatureError                valid data, newer than this reader
     ├── StorageError (OSError)                 credentials, network, permissions
+    ├── JobFailedError                         look at the cause, and run the job again
+    │   └── JobCancelledError                  run it again if it was not meant
     └── MissingDependencyError (ImportError)   install the extra that is named
 
 Messages say what happened, to which file, column or version, what was found and what was expected.
@@ -77,6 +79,14 @@ class UnsupportedFeatureError(LanceError):
 
 class StorageError(LanceError, OSError):
     """The store refused or failed."""
+
+
+class JobFailedError(LanceError):
+    """An engine could not run a job to its end: its workers died, or a function of the query failed."""
+
+
+class JobCancelledError(JobFailedError):
+    """Somebody stopped a job of an engine."""
 
 
 class MissingDependencyError(LanceError, ImportError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.api.namespaces import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
-from lance_df.spark.failures import typed_errors
+from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.routes import route
 from lance_df.spark.sessions import register
@@ -84,7 +84,7 @@ def append(
     if run_id is not None and run_mark(run_id).is_in(snapshot.manifest.table.manifest.config):
         return
     ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
-    with typed_errors():
+    with errors_of_spark():
         rows = routed(df, ref, snapshot, sort_by)
         rows.write.format(LanceSource.name()).options(**options).mode("append").save(str(root))
 

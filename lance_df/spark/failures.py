@@ -1,4 +1,4 @@
-"""What Spark reports of a task or a commit that failed, as the error that was raised there."""
+"""What Spark reports of a query, a task or a commit that failed, as errors of this package."""
 
 from __future__ import annotations
 
@@ -6,28 +6,98 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
 from lance_df import errors
-from lance_df.errors import LanceError
+from lance_df.errors import (
+    ColumnNotFoundError,
+    CorruptDataError,
+    InvalidInputError,
+    JobCancelledError,
+    JobFailedError,
+    LanceError,
+    NotFoundError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+OF_SPARK: tuple[type[Exception], ...]
+"""The errors that Spark raises."""
+
+try:
+    from py4j.protocol import Py4JError
+except ImportError:  # of a client of Spark Connect
+    OF_SPARK = (PySparkException,)
+else:
+    OF_SPARK = (PySparkException, Py4JError)
+
 # The last line of a Python traceback, as it stands in the messages of Spark.
 _RAISED: Final = re.compile(r"^\s*lance_df\.errors\.(\w+): (.*)$", re.MULTILINE)
+# "[CONDITION] message SQLSTATE: 12345"
+_TOLD: Final = re.compile(r"\[([A-Z][A-Z_]+(?:\.[A-Z0-9_]+)*)\] (.+?) SQLSTATE: (\w{5})", re.DOTALL)
+_KINDS: Final[tuple[tuple[str, type[LanceError]], ...]] = (
+    ("PATH_NOT_FOUND", NotFoundError),
+    ("TABLE_OR_VIEW_NOT_FOUND", NotFoundError),
+    ("SCHEMA_NOT_FOUND", NotFoundError),
+    ("FAILED_READ_FILE.FILE_NOT_EXIST", NotFoundError),
+    ("FAILED_READ_FILE", CorruptDataError),
+    ("UNRESOLVED_COLUMN", ColumnNotFoundError),
+    ("DATA_SOURCE_NOT_FOUND", InvalidInputError),
+    ("SPARK_JOB_CANCELLED", JobCancelledError),
+    ("OPERATION_CANCELED", JobCancelledError),
+)
+# classes of SQLSTATE: values that an expression does not take, and what is no query
+_OF_VALUES, _OF_QUERIES = "22", "42"
+# a task that died or failed each time: which one, and what it said last
+_LOST: Final = re.compile(
+    r"stage failure: (Task \S+ in stage \S+ failed \d+ times), most recent failure: "
+    r"Lost task \S+ in stage \S+ \(TID \d+\) \(.*?\): (?:[\w.$]+(?:Exception|Error): )?(.*)$",
+    re.MULTILINE,
+)
+_IN_PYTHON: Final = "Traceback (most recent call last):"
+_ADVICE: Final = " Consider setting 'spark."
 
 
 @contextmanager
 def typed_errors() -> Iterator[None]:
-    """Raise errors of this package as what they were in a task, with Spark's report as the cause."""
+    """Raise errors of this package as what they were in a task, with Spark's report as the cause.
+
+    Other errors of Spark stay what they are, but for jobs that were stopped or could not go on.
+
+    Raises
+    ------
+    JobCancelledError
+        A job was cancelled.
+    JobFailedError
+        The processes of a task died, or a Python function of the query failed.
+    LanceError
+        What went wrong in a task or a commit.
+    """
     try:
         yield
-    except PySparkException as err:
+    except OF_SPARK as err:
         cause = cause_of(err)
         if cause is None:
-            raise
+            cause = translated(err)
+            if not isinstance(cause, JobFailedError):
+                raise
         raise cause from err
+
+
+@contextmanager
+def errors_of_spark() -> Iterator[None]:
+    """Raise all errors of Spark as those of this package, with Spark's report as the cause.
+
+    Raises
+    ------
+    LanceError
+        Of the class that says what to do, where Spark's report tells.
+    """
+    try:
+        yield
+    except OF_SPARK as err:
+        raise cause_of(err) or translated(err) from err
 
 
 def cause_of(error: BaseException) -> LanceError | None:
@@ -40,3 +110,36 @@ def cause_of(error: BaseException) -> LanceError | None:
     if not (isinstance(kind, type) and issubclass(kind, LanceError)):
         return None
     return kind(message)
+
+
+def translated(error: Exception) -> LanceError:
+    """Return an error of Spark as one of this package."""
+    text = str(error)
+    is_wrong_use = isinstance(error, AnalysisException | IllegalArgumentException)
+    found = _TOLD.search(text)
+    if found is not None:
+        condition, message, state = found.groups()
+        kind = _kind(condition, state) or (InvalidInputError if is_wrong_use else JobFailedError)
+        return kind(f"Spark: {message.splitlines()[0].rstrip('.')} [{condition}]")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if is_wrong_use:
+        return InvalidInputError(f"Spark: {lines[0] if lines else type(error).__name__}")
+    lost = _LOST.search(text)
+    if lost is not None:
+        return JobFailedError(f"Spark: {lost[1]}: {lost[2].partition(_ADVICE)[0]}")
+    if _IN_PYTHON in lines:
+        return JobFailedError(f"Spark: a Python function failed: {lines[-1]}")
+    return JobFailedError(f"Spark: {_first(lines) or type(error).__name__}")
+
+
+def _first(lines: list[str]) -> str:
+    """Return the first line that says more than which call of the JVM failed."""
+    told = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return next(iter(told or lines), "").removeprefix(": ")
+
+
+def _kind(condition: str, state: str) -> type[LanceError] | None:
+    for name, kind in _KINDS:
+        if condition == name or condition.startswith(f"{name}."):
+            return kind
+    return InvalidInputError if state[:2] in (_OF_VALUES, _OF_QUERIES) else None

@@ -21,6 +21,8 @@ TREE = {
     "CorruptDataError": ("LanceError", Exception),
     "UnsupportedFeatureError": ("LanceError", Exception),
     "StorageError": ("LanceError", OSError),
+    "JobFailedError": ("LanceError", Exception),
+    "JobCancelledError": ("JobFailedError", Exception),
     "MissingDependencyError": ("LanceError", ImportError),
 }
 CLASSES = {

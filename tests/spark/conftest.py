@@ -33,6 +33,7 @@ def spark_conf() -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.log.level": "OFF",
+        "spark.python.task.killTimeout": "100ms",
     }
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 import lance_df
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, JobFailedError
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.pipeline import tasks
 from lance_df.spark.pipeline.tasks import cut_in_order, evenly, map_in_tasks, run_in_tasks, shared_out
@@ -61,7 +60,7 @@ def test_tasks_that_fail_and_die(spark):
     with pytest.raises(InvalidInputError, match="version is a number of 1 or more") as caught:
         run_in_tasks(spark, parse, [{"path": "x"}, {"path": "x", "version": "-1"}])
     assert isinstance(caught.value.__cause__, PySparkException)
-    with pytest.raises(Py4JError, match="crashed"):
+    with pytest.raises(JobFailedError, match=r"failed 2 times: .*crashed"):
         run_in_tasks(spark, os._exit, [1])
 
 

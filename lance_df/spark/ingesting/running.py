@@ -22,11 +22,11 @@ from pyspark.sql.types import StructType
 from lance_df import errors
 from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.spark.appending import routed, write_options
+from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.ingesting.checked_rows import BAD, CORRUPT, checked, named, unreadable
 from lance_df.spark.ingesting.progress import watched
 from lance_df.spark.ingesting.sink import IngestSink, Report, sink_options
 from lance_df.spark.ingesting.sources import read_source, readable
-from lance_df.spark.ingesting.spark_errors import errors_of_spark
 from lance_df.spark.ingesting.target import Target, rejects_have, struct_of
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.pipeline.statistics import build_statistics

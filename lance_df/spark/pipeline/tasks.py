@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from lance_df.errors import InvalidInputError
-from lance_df.spark.failures import typed_errors
+from lance_df.spark.failures import errors_of_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -118,7 +118,7 @@ def run_in_tasks(spark: SparkSession, function: Callable[[T], R], work: Sequence
         return []
     payload = [pickle.dumps((function, piece)) for piece in work]
     rows = pa.table([pa.array(range(len(work)), pa.int32()), pa.array(payload, pa.binary())], schema=_WORK)
-    with typed_errors():
+    with errors_of_spark():
         tasks = spark.createDataFrame(rows).repartitionById(len(work), "number")
         with warnings.catch_warnings():
             # of pandas, which is not used here
