@@ -98,6 +98,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ----------
     hint
         A condition that every row a statement can need fulfils; it prunes and is not applied.
+    views
+        Names of columns of strings that are string views in the schema, and in what scans return.
     errors
         The `LanceError` objects that scans have raised; DataFusion keeps only their text.
     scans
@@ -123,6 +125,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
         self.table = table
         self.hint: Predicate | None = None
+        self.views: frozenset[str] = frozenset()
         self.errors: list[LanceError] = []
         self.scans: list[ScanPlan] = []
         self.counters = ScanCounters()
@@ -143,7 +146,14 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> pa.Schema:
-        return self._schema
+        return with_views(self._schema, self.views) if self.views else self._schema
+
+    @property
+    def strings(self) -> frozenset[str]:
+        """The columns that could be views."""
+        if not isinstance(self.table, Table):
+            return frozenset()
+        return frozenset(field.name for field in self._schema if field.type == pa.string())
 
     def hint_of(self, scans: list[LogicalScan]) -> Predicate | None:
         """Return what the plan of a statement says about the rows that its scans of this table need."""
@@ -157,7 +167,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ) -> _Scan:
         """Answer the planner, which reads only the schema."""
         self._planning.columns = None if columns is None else tuple(columns)
-        return _Scan(_projected(self._schema, columns), iter)
+        return _Scan(_projected(self.schema, columns), iter)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[_Partition]:  # noqa: A002
         """Plan the scan and return its partitions, never none: DataFusion cannot sort zero partitions."""
@@ -171,7 +181,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return [_Partition(self, number, work) for number in range(num_partitions)]
 
     def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
-        key = (columns, _fingerprint(expression), id(self.hint))
+        key = (columns, _fingerprint(expression), id(self.hint), self.views)
         with self._lock:
             if (planned := self._planned.get(key)) is not None:
                 return planned
@@ -198,7 +208,14 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             wanted = (*output, *sorted(residual.columns.difference(output)))
         elif isinstance(condition, Literal):
             predicate = None if condition.value is True else Literal(False)
-        request = dataclasses.replace(self._template, columns=wanted, predicate=predicate, hint=hint)
+        request = dataclasses.replace(
+            self._template,
+            columns=wanted,
+            predicate=predicate,
+            hint=hint,
+            # what is left to filter is compared as plain strings
+            views=self.views if residual is None else frozenset(),
+        )
         plan = _planned(self.table, request)
         counts_only = not output and residual is None and predicate is None
         return PlannedScan(plan, residual, output, counts_only)
@@ -292,6 +309,12 @@ class _Scan:
 
 def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def with_views(schema: pa.Schema, names: frozenset[str]) -> pa.Schema:
+    """Return the schema with string views for some columns."""
+    fields = [field.with_type(pa.string_view()) if field.name in names else field for field in schema]
+    return pa.schema(fields, schema.metadata)
 
 
 def _projected(schema: pa.Schema, columns: list[str] | None) -> pa.Schema:

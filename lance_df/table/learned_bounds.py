@@ -48,7 +48,9 @@ class LearnedBounds:
         for column, array in values.items():
             if not _is_bounded(column) or (file := _file_of(reader, column)) is None:
                 continue
-            bounds = pc.min_max(array)
+            # the values of a whole page bound those of a part of it
+            kept = isinstance(array, pa.DictionaryArray)
+            bounds = pc.min_max(array.dictionary if kept else array)
             with self._lock:
                 if self._num_windows >= _MAX_WINDOWS:
                     self._known.clear()

@@ -14,7 +14,7 @@ from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
 from lance_df.table.row_counts import live_rows, physical_rows
-from lance_df.table.scan_columns import resolve_columns, resolve_path, row_columns
+from lance_df.table.scan_columns import as_view, resolve_columns, resolve_path, row_columns
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_prune import Pruning, plan_pruning
 from lance_df.table.scan_report import make_report
@@ -120,6 +120,10 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
     output = resolve_columns(
         table.schema, request.columns, appended=appended, blobs_as_bytes=request.blobs_as_bytes
     )
+    if request.views:
+        output = tuple(
+            as_view(column) if column.output.name in request.views else column for column in output
+        )
     paths = set() if predicate is None else columns(predicate)
     return Scan(
         table=table,

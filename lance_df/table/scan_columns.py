@@ -148,6 +148,13 @@ def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool 
     return StoredColumn(path, kept, output, is_located)
 
 
+def as_view(column: Column) -> Column:
+    """Return a column of strings as one of string views; others as they are."""
+    if not isinstance(column, StoredColumn) or column.output.type != pa.string():
+        return column
+    return dataclasses.replace(column, output=column.output.with_type(pa.string_view()))
+
+
 def row_columns(*, with_row_id: bool, with_row_address: bool) -> tuple[str, ...]:
     """Return the system columns that these flags ask for, in the order in which they are appended."""
     return (ROW_ID,) * with_row_id + (ROW_ADDRESS,) * with_row_address

@@ -98,6 +98,8 @@ class ScanRequest:
         Return deleted rows too, with a null ``_rowid``.
     blobs_as_bytes
         Return blobs as their bytes, not as descriptions of where these are.
+    views
+        Columns of type string, of those that are returned, to return as string_view.
     """
 
     columns: tuple[str, ...] | None = None
@@ -112,6 +114,7 @@ class ScanRequest:
     use_statistics: bool = True
     include_deleted_rows: bool = False
     blobs_as_bytes: bool = False
+    views: frozenset[str] = frozenset()
 
 
 class ScanTask(Protocol):

@@ -14,7 +14,7 @@ from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.gather import true_positions
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
-from lance_df.expr.evaluate import evaluate
+from lance_df.expr.matching import matching_rows
 from lance_df.table.blobs import values_of
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
@@ -274,7 +274,7 @@ class Stretch:
         if scan.predicate is not None:
             known = self._values(scan.filter_columns, rows)
             by_path = {column.path: values for column, values in known.items()}
-            truth = true_rows(evaluate(scan.predicate, by_path, len(rows)))
+            truth = matching_rows(scan.predicate, by_path, len(rows))
             mask = truth if mask is None else truth & mask
         if mask is None:
             return _Match(rows, None, len(rows), known)
@@ -299,17 +299,17 @@ class Stretch:
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
         """Read single rows."""
         rows = np.concatenate([match.positions() for match in matches])
-        known = {
-            column: concat_arrays([match.known[column] for match in matches], values.type)
-            for column, values in matches[0].known.items()
-        }
+        known = {}
+        for column in matches[0].known:
+            arrays = [self._plain(column, match.known[column]) for match in matches]
+            known[column] = concat_arrays(arrays, arrays[0].type)
         missing = [column for column in self._scan.columns if column not in known]
         return self._batch({**known, **self._values(missing, rows)}, len(rows))
 
     def _values(self, columns: Sequence[Column], rows: Rows) -> dict[Column, pa.Array]:
         """Return the values of columns at all the rows."""
         stored = [column for column in columns if isinstance(column, StoredColumn)]
-        arrays = self._reader.read([column.field for column in stored], rows)
+        arrays = self._reader.read([column.field for column in stored], rows, keep_dictionaries=True)
         values: dict[Column, pa.Array] = {
             column: values_of(self._scan.table, self._reader.fragment, column, array)
             for column, array in zip(stored, arrays, strict=True)
@@ -338,28 +338,23 @@ class Stretch:
             return None
         return ~np.isin(rows, self._deleted, assume_unique=True)
 
+    def _plain(self, column: Column, values: pa.Array) -> pa.Array:
+        return self._scan.table.shared.dictionaries.expand(values, column.output.type)
+
     def _batch(self, values: Mapping[Column, pa.Array], num_rows: int) -> pa.RecordBatch:
         scan = self._scan
         if not scan.columns:
             return count_batch(num_rows)
-        arrays = [conform(values[column], column.output.type, self._reader.name) for column in scan.columns]
+        arrays = [
+            conform(self._plain(column, values[column]), column.output.type, self._reader.name)
+            for column in scan.columns
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
 
 
 def positions(rows: Rows) -> npt.NDArray[np.int64]:
     """Return rows one by one."""
     return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, RowRange) else rows
-
-
-def true_rows(values: pa.BooleanArray) -> _Mask:
-    """Return which values are TRUE, neither FALSE nor NULL."""
-    if values.null_count:
-        values = values.fill_null(False)
-    # several times as fast as pyarrow's own conversion
-    packed = np.frombuffer(values.buffers()[1] or b"", np.uint8)
-    stop = values.offset + len(values)
-    bits = np.unpackbits(packed[: -(-stop // 8)], count=stop, bitorder="little")
-    return bits[values.offset :].view(np.bool_)
 
 
 def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:

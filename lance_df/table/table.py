@@ -29,6 +29,7 @@ from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
 from lance_df.table.deletions import read_deletion_vector
 from lance_df.table.history import History
+from lance_df.table.kept_dictionaries import KeptDictionaries
 from lance_df.table.learned_bounds import LearnedBounds
 from lance_df.table.manifest_cache import LATEST
 from lance_df.table.parallel import map_reads
@@ -81,6 +82,7 @@ class Shared:
         default_factory=lambda: LruCache(_MAX_JOINED_BYTES), repr=False
     )
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
+    dictionaries: KeptDictionaries = field(default_factory=KeptDictionaries, repr=False)
     deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
 
     def history(self, branch: str | None) -> History:
@@ -274,6 +276,16 @@ class Table:
         total = int(live.sum())
         unknown = [fragments[position] for position in np.flatnonzero(~known).tolist()]
         return total + sum(map_reads(self.live_rows, unknown, where=self.location))
+
+    def told_rows(self) -> int | None:
+        """Return the number of rows that the manifest tells without more ado; None if it does not.
+
+        Where it does not say how many rows are deleted, these count.
+        """
+        fragments = self.fragments
+        if (fragments.physical_rows == 0).any():  # old tables
+            return None
+        return max(0, int(fragments.physical_rows.sum()) - int(fragments.num_deleted.sum()))
 
     def fragment(self, fragment_id: int) -> Fragment:
         """Return a fragment by its id.
