@@ -53,10 +53,31 @@ def rebuilt(
     inputs = [
         rebuilt(ctx, child, (*path, number), replacements) for number, child in enumerate(plan.inputs())
     ]
+    return rebuilt_node(ctx, plan, inputs)
+
+
+def rebuilt_node(ctx: PlainSessionContext, plan: Any, inputs: Sequence[DataFrame]) -> DataFrame:
+    """Return a frame of the topmost node of ``plan`` over other inputs, with the same columns.
+
+    Raises
+    ------
+    NotRebuiltError
+        It cannot be built.
+    """
     detail = variant(plan)
-    frame = _node(ctx, type(detail).__name__, detail, plan, inputs)
+    return checked(_node(ctx, type(detail).__name__, detail, plan, inputs), plan)
+
+
+def checked(frame: DataFrame, plan: Any) -> DataFrame:
+    """Return ``frame`` if its columns are those of ``plan``.
+
+    Raises
+    ------
+    NotRebuiltError
+        They are not.
+    """
     found = plan_schema(variant(frame.logical_plan()))
-    if found != plan_schema(detail):
+    if found != plan_schema(variant(plan)):
         raise NotRebuiltError(f"its columns would be {found}")
     return frame
 

@@ -24,6 +24,7 @@ from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.decided_filters import without_decided_filters
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
+from lance_df.engine.join_sides import with_small_sides_built
 from lance_df.engine.names import names_of
 from lance_df.engine.partitioned_join import join_by_partition
 from lance_df.engine.partitioned_join_units import JoinOptions, PartitionedJoins
@@ -32,6 +33,7 @@ from lance_df.engine.report import ScanReport, merged
 from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source
 from lance_df.engine.statement import Statement, planning
+from lance_df.engine.string_views import with_string_views
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.sql.splice import quote_identifier
 from lance_df.sql.statements import (
@@ -177,12 +179,18 @@ class LanceSession:
             self._stand_in(statement, scans)
             frame = plan()
         elif can_prove:
+            viewed = with_string_views(statement, scans, frame, optimized, plan)
+            if viewed is not None:
+                frame, optimized = viewed, viewed.optimized_logical_plan()
             how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
-            frame = (
-                join_by_partition(self, statement, (frame, optimized), plan, how)
-                or without_decided_filters(self, frame, optimized, statement.lone_scans(scans))
-                or frame
-            )
+            joined = join_by_partition(self, statement, (frame, optimized), plan, how)
+            if joined is not None:
+                return LanceDataFrame(joined.df, (statement,))
+            filtered = without_decided_filters(self, frame, optimized, statement.lone_scans(scans))
+            if filtered is not None:
+                frame, optimized = filtered, filtered.optimized_logical_plan()
+            if len(scans) > 1:
+                frame = with_small_sides_built(self, statement, frame, optimized) or frame
         return LanceDataFrame(frame.df, (statement,))
 
     def _stand_in(self, statement: Statement, scans: list[LogicalScan]) -> None:

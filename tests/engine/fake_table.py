@@ -45,6 +45,9 @@ class FakeTable(Table):
     fail: LanceError | None = None
     requests: list[ScanRequest] = field(default_factory=list)
 
+    def told_rows(self) -> int:
+        return self.past[self.version - 1].num_rows
+
     def __post_init__(self) -> None:
         self.version = self.version or len(self.past)
 

@@ -1,0 +1,112 @@
+"""How many rows the nodes of a logical plan may have: enough to tell the smaller side of a join.
+
+DataFusion gets no statistics of a table through Python. The manifest has the rows of each table; what
+filters, joins and groups leave of them is guessed as textbooks do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_df.compute.compat import limit_of
+from lance_df.table.table import Table
+
+if TYPE_CHECKING:
+    from lance_df.engine.statement import ResolvedTable
+
+_KEPT: Final = {"=": 0.1, "!=": 0.9, "<": 0.4, "<=": 0.4, ">": 0.4, ">=": 0.4}
+_KEPT_BY_OTHERS: Final = 0.2
+_IN_GROUPS: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Rows, and those of the tables that they are made of, by the names that columns are qualified with."""
+
+    rows: float
+    tables: Mapping[str, float]
+
+    def among(self, column: Any) -> float:
+        """Return how many rows the table of a join's key has, filters left out."""
+        if column.variant_name() == "Column":
+            relation = str(column.canonical_name()).rpartition(".")[0].replace('"', "")
+            if relation in self.tables:
+                return self.tables[relation]
+        return max(self.tables.values(), default=self.rows)
+
+
+def scanned_size(detail: Any, tables: Sequence[ResolvedTable]) -> Size | None:
+    """Return the size of a scan; None if the rows of its table are not known."""
+    _, schema, name = detail.fqn()
+    found = [table for table in tables if table.is_called((schema, name))]
+    table = found[0].provider.table if len(found) == 1 else None
+    rows = table.told_rows() if isinstance(table, Table) else None
+    if rows is None:
+        return None
+    kept = _kept_of_all(detail.filters())
+    qualified = ".".join(part for part in detail.fqn() if part)
+    return Size(max(1.0, rows * kept), {qualified: float(rows)})
+
+
+def size_above(kind: str, detail: Any, plan: Any, inputs: Sequence[Size]) -> Size | None:
+    """Return the size of a node over inputs of known sizes; None for a node that may have any."""
+    match kind, inputs:
+        case (("Projection" | "Sort" | "Window" | "WindowExpr"), [one]):
+            return one
+        case "SubqueryAlias", [one]:
+            return Size(one.rows, {str(detail.alias()): max(one.tables.values(), default=one.rows)})
+        case "Filter", [one]:
+            return replace(one, rows=max(1.0, one.rows * _kept(detail.predicate())))
+        case "Aggregate", [one]:
+            rows = max(1.0, one.rows * _IN_GROUPS) if detail.group_by_exprs() else 1.0
+            return replace(one, rows=rows)
+        case "Distinct", [one]:
+            return replace(one, rows=max(1.0, one.rows * _IN_GROUPS))
+        case "Limit", [one]:
+            count = limit_of(plan)[0]
+            return one if count is None else replace(one, rows=min(one.rows, float(count)))
+        case "Join", [left, right]:
+            return _joined(str(detail.join_type()), detail.on(), left, right)
+        case _:
+            return None
+
+
+def semi_joined(on: Sequence[tuple[Any, Any]], left: Size, right: Size) -> Size:
+    """Return what a semi join leaves of its left side."""
+    among = max((left.among(one) for one, _ in on), default=left.rows)
+    return replace(left, rows=max(1.0, left.rows * min(1.0, right.rows / among)))
+
+
+def _joined(how: str, on: Sequence[tuple[Any, Any]], left: Size, right: Size) -> Size | None:
+    if how == "LeftSemi":
+        return semi_joined(on, left, right)
+    if how == "LeftAnti":
+        return left
+    # one of both keys is unique, and all values of the other are among its values
+    among = max((min(left.among(one), right.among(other)) for one, other in on), default=1.0)
+    rows = max(1.0, left.rows * right.rows / max(1.0, among))
+    least = {"Inner": 1.0, "Left": left.rows, "Right": right.rows, "Full": left.rows + right.rows}.get(how)
+    return None if least is None else Size(max(rows, least), {**left.tables, **right.tables})
+
+
+def _kept_of_all(conditions: Sequence[Any]) -> float:
+    kept = 1.0
+    for condition in conditions:
+        kept *= _kept(condition)
+    return kept
+
+
+def _kept(condition: Any) -> float:
+    """Return which part of rows a condition may keep."""
+    kind = condition.variant_name()
+    if kind == "IsNotNull":
+        return 1.0
+    if kind != "BinaryExpr":
+        return _KEPT_BY_OTHERS
+    operator = condition.rex_call_operator()
+    if operator not in ("AND", "OR"):
+        return _KEPT.get(operator, _KEPT_BY_OTHERS)
+    one, other = (_kept(operand) for operand in condition.rex_call_operands())
+    return one * other if operator == "AND" else min(1.0, one + other)
