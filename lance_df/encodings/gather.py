@@ -12,7 +12,7 @@ from lance_df.encodings import kernels
 from lance_df.errors import CorruptDataError, InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 Positions: TypeAlias = npt.NDArray[np.integer[Any]]
 
@@ -84,9 +84,15 @@ class Lookup:
         InvalidInputError
             The strings are too long for one array.
         """
+        if len(indices):
+            highest, lowest = int(indices.max()), 0 if indices.dtype.kind == "u" else int(indices.min())
+            if highest >= len(self.values) or lowest < 0:
+                raise CorruptDataError(f"dictionary index {highest}, there are {len(self.values)} values")
+        return self.pick(indices)
+
+    def pick(self, indices: Positions) -> pa.Array:
+        """Do the same for indices that the caller has checked."""
         if self._table is None or len(indices) < FEW:
-            if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self.values):
-                _raise_outside(int(indices.max()), len(self.values))
             return self.values.take(pa.array(indices))
         return self._table.look_up(indices)
 
@@ -117,18 +123,16 @@ def _gather_words(words: npt.NDArray[Any], positions: Positions) -> pa.Buffer:
     buffer = pa.allocate_buffer(len(positions) * words.strides[0])
     out = np.frombuffer(buffer, words.dtype)
     if words.ndim == 1:
-        outside = kernels.gather_words(words, positions, out)
+        kernels.gather_words(words, positions, out)
     else:
-        outside = kernels.gather_pairs(words, positions, out.reshape(-1, 2))
-    if outside >= 0:
-        _raise_outside(int(positions[outside]), len(words))
+        kernels.gather_pairs(words, positions, out.reshape(-1, 2))
     return buffer
 
 
 class _Variable:
     """Strings and binaries of any length, or short ones as padded rows of words."""
 
-    __slots__ = ("_data", "_lengths", "_offsets", "_padded", "_type")
+    __slots__ = ("_data", "_lengths", "_offsets", "_padded", "_type", "longest")
 
     def __init__(self, values: pa.Array, *, padded: int | None = None) -> None:
         self._type = values.type
@@ -141,29 +145,31 @@ class _Variable:
         )
         self._data = _frozen(np.frombuffer(values.buffers()[2] or b"", np.uint8))
         self._lengths = np.diff(self._offsets)
+        self.longest = int(self._lengths.max(initial=0))
         self._padded = None if padded is None else self._pad(padded)
 
-    @property
-    def longest(self) -> int:
-        return int(self._lengths.max(initial=0))
-
     def look_up(self, positions: Positions) -> pa.Array:
-        total = kernels.sum_lengths(self._lengths, positions)
-        if total < 0:
-            _raise_outside(int(positions[-1 - total]), len(self._lengths))
-        width = self._offsets.itemsize
-        if width == 4 and total > _INT32_MAX:
-            raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
-        offsets = pa.allocate_buffer((len(positions) + 1) * width)
-        slack = 0 if self._padded is None else self._padded[:1].nbytes
-        data = pa.allocate_buffer(total + slack)
-        ends, out = np.frombuffer(offsets, f"<i{width}"), np.frombuffer(data, np.uint8)
+        count, width = len(positions), self._offsets.itemsize
         if self._padded is None:
+            total = self._checked_total(kernels.sum_lengths(self._lengths, positions))
+            offsets, data = pa.allocate_buffer((count + 1) * width), pa.allocate_buffer(total)
+            ends = np.frombuffer(offsets, f"<i{width}")
+            out = np.frombuffer(data, np.uint8) if total else np.empty(0, np.uint8)
             kernels.gather_spans(self._offsets, self._data, positions, ends, out)
         else:
-            kernels.gather_padded(self._padded, self._lengths, positions, ends, out)
-        buffers: Sequence[pa.Buffer | None] = [None, offsets, data.slice(0, total)]
-        return pa.Array.from_buffers(self._type, len(positions), buffers, null_count=0)
+            room = count * self.longest
+            if width == 4 and room > _INT32_MAX:
+                self._checked_total(kernels.sum_lengths(self._lengths, positions))
+            offsets = pa.allocate_buffer((count + 1) * width)
+            data = pa.allocate_buffer(room + self._padded[:1].nbytes)
+            ends, out = np.frombuffer(offsets, f"<i{width}"), np.frombuffer(data, np.uint8)
+            data = data.slice(0, kernels.gather_padded(self._padded, self._lengths, positions, ends, out))
+        return pa.Array.from_buffers(self._type, count, [None, offsets, data], null_count=0)
+
+    def _checked_total(self, total: int) -> int:
+        if self._offsets.itemsize == 4 and total > _INT32_MAX:
+            raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
+        return total
 
     def _pad(self, num_bytes: int) -> npt.NDArray[np.uint64]:
         rows = np.zeros((len(self._lengths), num_bytes), np.uint8)
@@ -209,7 +215,3 @@ def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def _raise_outside(index: int, count: int) -> None:
-    raise CorruptDataError(f"dictionary index {index}, there are {count} values")

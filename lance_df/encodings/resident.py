@@ -41,14 +41,27 @@ def is_plain_type(data_type: pa.DataType) -> bool:
     """Return whether values are words or strings, as resident pages have them."""
     types = pa.types
     return (
-        types.is_string(data_type)
-        or types.is_large_string(data_type)
-        or types.is_binary(data_type)
-        or types.is_large_binary(data_type)
+        is_text(data_type)
+        or is_bytes(data_type)
         or types.is_decimal(data_type)
         or types.is_fixed_size_binary(data_type)
         or (types.is_primitive(data_type) and data_type.bit_width >= 8)
     )
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Return whether values are strings."""
+    return pa.types.is_string(data_type) or pa.types.is_large_string(data_type)
+
+
+def is_bytes(data_type: pa.DataType) -> bool:
+    """Return whether values are binaries of any width."""
+    return pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type)
+
+
+def is_large(data_type: pa.DataType) -> bool:
+    """Return whether offsets of strings or binaries have 64 bits."""
+    return pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type)
 
 
 class CodedValues:
@@ -95,7 +108,7 @@ class CodedValues:
             return pa.DictionaryArray.from_buffers(
                 self._types[indices.itemsize], count, [valid, data], self.values, num_nulls
             )
-        found = self._lookup.look_up(indices)
+        found = self._lookup.pick(indices)
         if not num_nulls:
             return found
         return pa.Array.from_buffers(found.type, count, [valid, *found.buffers()[1:]], num_nulls)

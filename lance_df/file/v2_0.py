@@ -70,6 +70,8 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         columns = self._open(fields)
         resident = [column.resident if isinstance(column, LeafColumn) else None for column in columns]
         found = read_resident(resident, rows, keep_dictionaries=keep_dictionaries)
+        if not any(array is None for array in found):
+            return found
         planned = [column for column, array in zip(columns, found, strict=True) if array is None]
         rest = iter(run_plans(self._container.source, [column.read(rows) for column in planned]))
         return [next(rest) if array is None else array for array in found]
@@ -91,6 +93,8 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
 
     def _open(self, fields: Sequence[Field]) -> list[Column]:
         missing = [field for field in fields if field not in self._columns]
+        if not missing:
+            return [self._columns[field] for field in fields]
         self._container.load_columns(
             self._column_of[node.id]
             for field in missing

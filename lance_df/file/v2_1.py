@@ -72,8 +72,10 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         self._check_rows(rows)
         columns = self._resident_columns(fields)
         found = read_resident(columns, rows, keep_dictionaries=keep_dictionaries)
+        if not any(array is None for array in found):
+            return found
         planned = [field for field, array in zip(fields, found, strict=True) if array is None]
-        rest = iter(self._read_planned(planned, rows) if planned else ())
+        rest = iter(self._read_planned(planned, rows))
         return [next(rest) if array is None else array for array in found]
 
     def _resident_columns(self, fields: Sequence[Field]) -> list[ResidentColumn | None]:

@@ -46,6 +46,7 @@ class FragmentReader:
         with named_errors(table.name_of(fragment)):
             self._held = [_held_ids(file) for file in fragment.files]
         self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
+        self._files: dict[tuple[Field, ...], int | None] = {}
         self._readers: dict[int, FileReader] = {}
 
     def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
@@ -65,6 +66,30 @@ class FragmentReader:
         CorruptDataError
             A file contradicts the format, or the files of the fragment contradict each other.
         """
+        number = self._file_of(tuple(fields))
+        if number is None:
+            merged = self._read_spread(fields, rows, keep_dictionaries=keep_dictionaries)
+        else:
+            merged = self.open(number).read(fields, rows, keep_dictionaries=keep_dictionaries)
+        for field, array in zip(fields, merged, strict=True):
+            # engines rely on it; deleted rows, which were null when the column still could be, nobody sees
+            if not field.nullable and array.null_count and self._has_live_nulls(array, rows):
+                raise CorruptDataError(
+                    f"{self.name}: column {field.name!r} must not be NULL, but is somewhere"
+                )
+        return merged
+
+    def _file_of(self, fields: tuple[Field, ...]) -> int | None:
+        """Return the number of the data file that holds all of the fields, if there is one."""
+        if fields not in self._files:
+            parts = [self.parts(field) for field in fields]
+            numbers = {own[0][0] if own else None for own in parts}
+            whole = all(own == ((own[0][0], field),) for field, own in zip(fields, parts, strict=True) if own)
+            self._files[fields] = numbers.pop() if whole and len(numbers) == 1 else None
+        return self._files[fields]
+
+    def _read_spread(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool) -> list[pa.Array]:
+        """Read fields that are, or whose parts are, in several files."""
         wanted: dict[int, list[Field]] = {}
         for field in fields:
             for number, part in self.parts(field):
@@ -73,7 +98,7 @@ class FragmentReader:
         for number, parts in wanted.items():
             arrays = self.open(number).read(parts, rows, keep_dictionaries=keep_dictionaries)
             found.update(zip(((number, part) for part in parts), arrays, strict=True))
-        merged = [
+        return [
             _merge(
                 field,
                 [(part, found[number, part]) for number, part in self.parts(field)],
@@ -82,13 +107,6 @@ class FragmentReader:
             )
             for field in fields
         ]
-        for field, array in zip(fields, merged, strict=True):
-            # engines rely on it; deleted rows, which were null when the column still could be, nobody sees
-            if not field.nullable and array.null_count and self._has_live_nulls(array, rows):
-                raise CorruptDataError(
-                    f"{self.name}: column {field.name!r} must not be NULL, but is somewhere"
-                )
-        return merged
 
     def _has_live_nulls(self, array: pa.Array, rows: Rows) -> bool:
         deleted = self._table.deletion_vector(self.fragment)

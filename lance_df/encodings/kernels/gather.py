@@ -1,11 +1,11 @@
 """Pick values out of arrays by position.
 
-Positions are checked here only where they come from a file: dictionary indices are, selected rows are not.
+Callers have checked positions that come from a file, such as dictionary indices.
 """
 
 import numpy as np
 
-from lance_df.encodings.kernels.jit import copy_bytes, kernel, store_8_bytes
+from lance_df.encodings.kernels.jit import copy_bytes, kernel, load_8_bytes, store_8_bytes
 
 # as unsigned numbers positions below 0 are beyond the end too, and need no look at their sign
 _U = np.uintp
@@ -23,45 +23,32 @@ def mask_positions(mask, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def gather_words(words, positions, out):  # type: ignore[no-untyped-def]
-    """Write ``words[positions[i]]`` for each i; return the first i outside of ``words``, or -1."""
-    count = _U(len(words))
+    """Write ``words[positions[i]]`` for each i. The caller has checked that positions lie within."""
     for i in range(len(positions)):
-        position = _U(positions[i])
-        if position >= count:
-            return i
-        out[i] = words[position]
-    return -1
+        out[i] = words[_U(positions[i])]
 
 
 @kernel
 def gather_pairs(words, positions, out):  # type: ignore[no-untyped-def]
     """Do the same with rows of two words."""
-    count = _U(len(words))
     for i in range(len(positions)):
         position = _U(positions[i])
-        if position >= count:
-            return i
         out[i, 0] = words[position, 0]
         out[i, 1] = words[position, 1]
-    return -1
 
 
 @kernel
 def sum_lengths(lengths, positions):  # type: ignore[no-untyped-def]
-    """Return the sum of ``lengths[positions[i]]``, or -1 - i for the first i outside of ``lengths``."""
-    count = _U(len(lengths))
+    """Return the sum of ``lengths[positions[i]]``. The caller has checked that positions lie within."""
     total = 0
     for i in range(len(positions)):
-        position = _U(positions[i])
-        if position >= count:
-            return -1 - i
-        total += int(lengths[position])
+        total += int(lengths[_U(positions[i])])
     return total
 
 
 @kernel
 def gather_padded(words, lengths, positions, out_offsets, out):  # type: ignore[no-untyped-def]
-    """Write short values back to back.
+    """Write short values back to back; return their bytes.
 
     Parameters
     ----------
@@ -72,25 +59,29 @@ def gather_padded(words, lengths, positions, out_offsets, out):  # type: ignore[
     out_offsets, out
         Room for one offset more than positions, and for the bytes of a row more than the values take.
     """
-    target = out.ctypes.data
-    end = 0
+    source = _U(words.ctypes.data)
+    to = _U(out.ctypes.data)
+    begin = to
     out_offsets[0] = 0
     if words.shape[1] == 2:
         for i in range(len(positions)):
-            position = positions[i]
-            store_8_bytes(target + end, words[position, 0])
-            store_8_bytes(target + end + 8, words[position, 1])
-            end += int(lengths[position])
-            out_offsets[i + 1] = end
-        return
+            position = _U(positions[i])
+            row = source + (position << _U(4))
+            store_8_bytes(to, load_8_bytes(row))
+            store_8_bytes(to + _U(8), load_8_bytes(row + _U(8)))
+            to += _U(lengths[position])
+            out_offsets[i + 1] = to - begin
+        return to - begin
     for i in range(len(positions)):
         position = _U(positions[i])
-        store_8_bytes(target + end, words[position, 0])
-        store_8_bytes(target + end + 8, words[position, 1])
-        store_8_bytes(target + end + 16, words[position, 2])
-        store_8_bytes(target + end + 24, words[position, 3])
-        end += int(lengths[position])
-        out_offsets[i + 1] = end
+        row = source + (position << _U(5))
+        store_8_bytes(to, load_8_bytes(row))
+        store_8_bytes(to + _U(8), load_8_bytes(row + _U(8)))
+        store_8_bytes(to + _U(16), load_8_bytes(row + _U(16)))
+        store_8_bytes(to + _U(24), load_8_bytes(row + _U(24)))
+        to += _U(lengths[position])
+        out_offsets[i + 1] = to - begin
+    return to - begin
 
 
 @kernel

@@ -59,3 +59,28 @@ def load_8_bytes(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
         return builder.load(pointer, align=1)
 
     return types.uint64(types.uintp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_4_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+    """Store ``value`` (int32) at any address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        to, word = arguments
+        pointer = builder.inttoptr(to, ir.IntType(32).as_pointer())
+        builder.store(word, pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.uintp, types.int32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_byte(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Load a uint8 from an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        (origin,) = arguments
+        pointer = builder.inttoptr(origin, ir.IntType(8).as_pointer())
+        return builder.load(pointer, align=1)
+
+    return types.uint8(types.uintp), generate

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings import kernels
 from lance_df.encodings.arrays import null_array
+from lance_df.encodings.gather import FEW
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import CodedValues, is_plain_type
+from lance_df.encodings.resident import CodedValues, is_bytes, is_large, is_plain_type, is_text
+from lance_df.encodings.text import check_utf8
+from lance_df.encodings.v2_0.binary import BinaryDecoder
 from lance_df.encodings.v2_0.dictionary import DictionaryCodedDecoder
+from lance_df.encodings.v2_0.ends import EndPositions
 from lance_df.encodings.v2_0.flat import FlatDecoder, bits_of
 from lance_df.errors import CorruptDataError
 
@@ -24,6 +29,10 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteRange
 
     Run = Callable[[IoPlan[Any]], Any]
+
+_INT32_MAX = 2**31 - 1
+_MAX_WORD = 2**64 - 1
+_MOST_CHECKED = 4096
 
 
 def open_resident(decoder: Decoder, run: Run) -> ResidentPage | None:
@@ -46,6 +55,11 @@ def open_resident(decoder: Decoder, run: Run) -> ResidentPage | None:
                 return None
             values = pa.concat_arrays([null_array(decoder.data_type, 1), values])
             return ResidentDictionary(stored, CodedValues(values, null_first=True))
+        case BinaryDecoder(
+            positions=EndPositions(ends=FlatDecoder(data_type=stored_type) as ends), scheme=None
+        ) if stored_type == pa.uint64() and (is_text(decoder.data_type) or is_bytes(decoder.data_type)):
+            stored = _flat(ends, run)
+            return None if stored is None else ResidentBinary(decoder, stored, run)
     return None
 
 
@@ -79,6 +93,46 @@ class ResidentDictionary:
         data = self.indices.bytes(start, stop)
         numbers = np.frombuffer(data, f"<u{self.indices.width}") if stop > start else np.empty(0, np.uint8)
         return self.values.read(numbers, data, keep_dictionary=keep_dictionary)
+
+
+class ResidentBinary:
+    """Ends of values, none of them null, and their bytes, which are viewed."""
+
+    __slots__ = ("_bytes", "_checked", "_data_type", "_decoder", "_ends", "_run", "_width")
+
+    def __init__(self, decoder: BinaryDecoder, ends: ResidentFlat, run: Run) -> None:
+        self._decoder = decoder
+        self._data_type = decoder.data_type
+        self._width = 8 if is_large(decoder.data_type) else 4
+        self._ends = ends
+        self._bytes = run(_whole(decoder.data))
+        self._run = run
+        # ranges of bytes that are UTF-8; what is written stays as it is
+        self._checked: set[tuple[int, int]] = set()
+
+    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
+        """Return rows. See `ResidentPage`."""
+        del keep_dictionary
+        count, width = stop - start, self._width
+        if count < FEW:
+            return self._run(self._decoder.read(RowRange(start, stop)))
+        first = int.from_bytes(self._ends.bytes(start - 1, start).to_pybytes(), "little") if start else 0
+        offsets = pa.allocate_buffer((count + 1) * width)
+        ends = np.frombuffer(offsets, f"<i{width}")
+        adjustment = min(self._decoder.positions.adjustment, _MAX_WORD)
+        stored = np.frombuffer(self._ends.bytes(start, stop), np.uint64)
+        limit = self._bytes.size
+        if first >= adjustment or first > limit or (width == 4 and int(stored[-1]) - first > _INT32_MAX):
+            return self._run(self._decoder.read(RowRange(start, stop)))
+        broken = kernels.rebase_ends(stored, np.uint64(first), np.uint64(limit), np.uint64(adjustment), ends)
+        if broken != -1:  # or some are null
+            return self._run(self._decoder.read(RowRange(start, stop)))
+        data = self._bytes.slice(first, int(ends[-1]))
+        if is_text(self._data_type) and (start, stop) not in self._checked:
+            check_utf8(data, ends)
+            if len(self._checked) < _MOST_CHECKED:
+                self._checked.add((start, stop))
+        return pa.Array.from_buffers(self._data_type, count, [None, offsets, data], 0)
 
 
 def _flat(decoder: FlatDecoder, run: Run) -> ResidentFlat | None:

@@ -63,6 +63,9 @@ class Dictionary:
             raise CorruptDataError(
                 f"indices of {numbers.itemsize * 8} bits in a column of type {self._data_type}"
             )
+        signed = pa.types.is_signed_integer(index_type)
+        if signed and len(numbers) and int(numbers.max()) >> (index_type.bit_width - 1):
+            raise CorruptDataError(f"dictionary index {numbers.max()} in a column of type {self._data_type}")
         return pa.DictionaryArray.from_arrays(
             pa.array(numbers).view(index_type), self.values, ordered=self._data_type.ordered, safe=False
         )

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.encodings.resident import CodedValues, is_plain_type
-from lance_df.encodings.v2_1.buffers import Chunked, as_bytes
+from lance_df.encodings.fsst import SymbolTable
+from lance_df.encodings.resident import CodedValues, is_plain_type, is_text
+from lance_df.encodings.text import check_utf8
+from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts, as_bytes
+from lance_df.encodings.v2_1.fixed_width import stored_bits
 from lance_df.encodings.v2_1.mini_block import MiniBlockPage
-from lance_df.errors import CorruptDataError
-from lance_df.format.encodings_v2_1 import RepDefLayer
+from lance_df.encodings.v2_1.values import bits_per_offset, bits_per_value, checked_text
+from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.format.encodings_v2_1 import Flat, Fsst, InlineBitpacking, RepDefLayer, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pyarrow as pa
 
     from lance_df.encodings.plan import IoPlan
     from lance_df.encodings.resident import ResidentPage
@@ -27,6 +31,13 @@ if TYPE_CHECKING:
     Run = Callable[[IoPlan[Any]], Any]
 
 _PLAIN_LAYERS = ((RepDefLayer.ALL_VALID_ITEM,), (RepDefLayer.NULLABLE_ITEM,))
+_BLOCK = 1024
+_WORD_BITS = (8, 16, 32, 64)
+_INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
+_MAX_SYMBOL_BYTES = 8
+# what the positions of expanded codes within a chunk are counted with has 32 bits
+_MAX_CODED_CHUNK = 1 << 27
+_SLACK_BYTES = 64
 
 
 def open_resident(decoder: PageDecoder, data_type: pa.DataType, run: Run) -> ResidentPage | None:
@@ -39,7 +50,7 @@ def open_resident(decoder: PageDecoder, data_type: pa.DataType, run: Run) -> Res
     """
     if not isinstance(decoder, MiniBlockPage) or not _is_plain(decoder.layout, data_type):
         return None
-    return ResidentMiniBlock(decoder, run)
+    return ResidentMiniBlock(decoder, data_type, run)
 
 
 def _is_plain(layout: MiniBlockLayout, data_type: pa.DataType) -> bool:
@@ -55,45 +66,267 @@ def _is_plain(layout: MiniBlockLayout, data_type: pa.DataType) -> bool:
 class ResidentMiniBlock:
     """Decodes the chunks that rows lie in."""
 
-    __slots__ = ("_bounds", "_counts", "_data", "_decoder", "_dictionary", "_items", "_layout")
+    __slots__ = ("_chunks", "_decode", "_dictionary", "_items")
 
-    def __init__(self, decoder: MiniBlockPage, run: Run) -> None:
+    def __init__(self, decoder: MiniBlockPage, data_type: pa.DataType, run: Run) -> None:
         table, dictionary = run(decoder.read_state())
-        self._decoder = decoder
-        self._layout = decoder.layout
-        self._data = as_bytes(run(_whole(decoder.buffers[1])))
-        self._bounds = table.bytes
+        data = as_bytes(run(_whole(decoder.buffers[1])))
+        if int(table.bytes[-1]) > len(data):
+            raise CorruptDataError(f"chunks take {table.bytes[-1]} bytes, the buffer has {len(data)}")
         self._items = table.items
-        self._counts = np.diff(table.items)
+        self._chunks = _Chunks(data, table.bytes, table.items, decoder.layout)
+        self._decode = _decode_of(self._chunks, decoder, data_type, is_coded=dictionary is not None)
         self._dictionary = None if dictionary is None else CodedValues(dictionary.values, null_first=False)
-        if int(self._bounds[-1]) > len(self._data):
-            raise CorruptDataError(f"chunks take {self._bounds[-1]} bytes, the buffer has {len(self._data)}")
 
     def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
         """Return rows. See `ResidentPage`."""
         first = int(self._items.searchsorted(start, "right")) - 1
         last = int(self._items.searchsorted(stop, "left"))
-        low, high = start - int(self._items[first]), stop - int(self._items[first])
-        buffers, counts = self._buffers(first, last), self._counts[first:last]
-        stored = self._decoder.decode_stored(buffers, counts)[low:high]
+        stored = self._decode(first, last).slice(start - int(self._items[first]), stop - start)
         if self._dictionary is None:
-            return self._decoder.finish_values(stored)
-        data = stored.buffers()[1]
+            return stored
         width = stored.type.bit_width // 8
-        numbers = np.frombuffer(data, f"<u{width}", high - low, low * width)
-        part = data.slice(low * width, (high - low) * width)
-        return self._dictionary.read(numbers, part, keep_dictionary=keep_dictionary)
+        data = stored.buffers()[1].slice(stored.offset * width, (stop - start) * width)
+        return self._dictionary.read(np.frombuffer(data, f"<u{width}"), data, keep_dictionary=keep_dictionary)
 
-    def _buffers(self, first: int, last: int) -> tuple[Chunked, ...]:
-        """Return the value buffers of chunks."""
-        count = last - first
-        starts, sizes = np.empty((2, self._layout.num_buffers, count), np.int64)
-        broken = kernels.chunk_buffers(
-            self._data, self._bounds, first, count, self._layout.has_large_chunk, starts, sizes
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """The chunks of a page: where they start, and the first value of each, and where the last ends."""
+
+    data: Bytes
+    positions: Counts
+    items: Counts
+    layout: MiniBlockLayout
+
+    def buffers(self, first: int, last: int) -> tuple[Counts, Counts]:
+        """Return a row for each value buffer: where it starts in each chunk, and how many bytes it has."""
+        layout = self.layout
+        starts, sizes = np.empty((2, layout.num_buffers, last - first), np.int64)
+        _check(
+            kernels.chunk_buffers(
+                self.data, self.positions, first, last - first, layout.has_large_chunk, starts, sizes
+            )
+        )
+        return starts, sizes
+
+    def count(self, first: int, last: int) -> int:
+        return int(self.items[last] - self.items[first])
+
+
+def _decode_of(
+    chunks: _Chunks, decoder: MiniBlockPage, data_type: pa.DataType, *, is_coded: bool
+) -> Callable[[int, int], pa.Array]:
+    """Return what decodes all values of chunks ``first`` to ``last`` (exclusive)."""
+    encoding = chunks.layout.values
+    offset_bits = None if is_coded else bits_per_offset(data_type)
+    if chunks.layout.num_buffers == 1:
+        match encoding:
+            case Variable(bits) if bits == offset_bits:
+                return _Variable(chunks, data_type, bits // 8)
+            case Fsst(table, Variable(bits)) if bits == offset_bits:
+                symbols = SymbolTable.parse(table)
+                if symbols.is_compressed and int(np.diff(chunks.positions).max(initial=0)) < _MAX_CODED_CHUNK:
+                    return _Coded(chunks, data_type, bits // 8, symbols)
+            case Flat(bits) | InlineBitpacking(bits) if offset_bits is None:
+                stored_type = _INDEX_TYPES.get(stored_bits(encoding)) if is_coded else data_type
+                if stored_type is not None and bits == bits_per_value(stored_type):
+                    if isinstance(encoding, Flat) and bits % 8 == 0:
+                        return _Flat(chunks, stored_type, bits // 8)
+                    if isinstance(encoding, InlineBitpacking) and bits in _WORD_BITS:
+                        return _Packed(chunks, stored_type, bits // 8)
+    return _General(chunks, decoder, is_coded=is_coded)
+
+
+@dataclass(frozen=True, slots=True)
+class _General:
+    """Whatever the decoder of the page can do."""
+
+    chunks: _Chunks
+    decoder: MiniBlockPage
+    is_coded: bool
+
+    def __call__(self, first: int, last: int) -> pa.Array:
+        chunks = self.chunks
+        buffers = zip(*chunks.buffers(first, last), strict=True)
+        counts = np.diff(chunks.items[first : last + 1])
+        stored = self.decoder.decode_stored(
+            tuple(Chunked(chunks.data, starts, sizes) for starts, sizes in buffers), counts
+        )
+        return stored if self.is_coded else self.decoder.finish_values(stored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """Values back to back in each chunk."""
+
+    chunks: _Chunks
+    data_type: pa.DataType
+    width: int
+
+    def __call__(self, first: int, last: int) -> pa.Array:
+        chunks = self.chunks
+        count = chunks.count(first, last)
+        data = pa.allocate_buffer(count * self.width)
+        _check(
+            kernels.copy_flat(
+                chunks.data,
+                chunks.positions,
+                first,
+                last - first,
+                chunks.layout.has_large_chunk,
+                chunks.items,
+                self.width,
+                np.frombuffer(data, np.uint8),
+            )
+        )
+        return pa.Array.from_buffers(self.data_type, count, [None, data], 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A bit-packed block in each chunk."""
+
+    chunks: _Chunks
+    data_type: pa.DataType
+    width: int
+
+    def __call__(self, first: int, last: int) -> pa.Array:
+        chunks = self.chunks
+        starts, widths = np.empty((2, last - first), np.int64)
+        _check(
+            kernels.packed_blocks(
+                chunks.data,
+                chunks.positions,
+                first,
+                last - first,
+                chunks.layout.has_large_chunk,
+                chunks.items,
+                self.width,
+                starts,
+                widths,
+            )
+        )
+        count = chunks.count(first, last)
+        data = pa.allocate_buffer((count + _BLOCK) * self.width)
+        kernels.unpack_blocks(
+            _words(chunks.data, f"<u{self.width}"),
+            starts,
+            widths,
+            np.diff(chunks.items[first : last + 1]),
+            np.frombuffer(data, f"<u{self.width}"),
+        )
+        return pa.Array.from_buffers(self.data_type, count, [None, data], 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """Offsets and bytes in each chunk."""
+
+    chunks: _Chunks
+    data_type: pa.DataType
+    width: int
+
+    def __call__(self, first: int, last: int) -> pa.Array:
+        chunks = self.chunks
+        (starts,), (sizes,) = chunks.buffers(first, last)
+        count = chunks.count(first, last)
+        room = int(sizes.sum()) - (count + last - first) * self.width
+        if room < 0:
+            raise CorruptDataError(f"chunks {first} to {last - 1} have no room for their offsets")
+        _check_total(room, self.width)
+        offsets = pa.allocate_buffer((count + 1) * self.width)
+        data = pa.allocate_buffer(room)
+        ends = np.frombuffer(offsets, f"<i{self.width}")
+        broken = kernels.gather_variable(
+            chunks.data,
+            _words(chunks.data, f"<i{self.width}"),
+            starts,
+            sizes,
+            np.diff(chunks.items[first : last + 1]),
+            ends,
+            np.frombuffer(data, np.uint8) if room else np.empty(0, np.uint8),
         )
         if broken >= 0:
-            raise CorruptDataError(f"the buffers of chunk {first + broken} do not fit into it")
-        return tuple(Chunked(self._data, at, size) for at, size in zip(starts, sizes, strict=True))
+            raise CorruptDataError(f"offsets of chunk {first + broken} do not ascend, or lie outside of it")
+        used = data.slice(0, int(ends[-1]))
+        return checked_text(pa.Array.from_buffers(self.data_type, count, [None, offsets, used], 0))
+
+
+class _Coded:
+    """Offsets and FSST codes in each chunk."""
+
+    __slots__ = ("_bytes_per_code", "_chunks", "_data_type", "_is_ascii", "_longest", "_table", "_width")
+
+    def __init__(self, chunks: _Chunks, data_type: pa.DataType, width: int, symbols: SymbolTable) -> None:
+        self._chunks = chunks
+        self._data_type = data_type
+        self._width = width
+        self._table = np.concatenate((symbols.symbols, symbols.lengths.astype(np.uint64)))
+        self._longest = int(np.diff(chunks.positions).max(initial=0))
+        symbol_bytes = symbols.symbols.view(np.uint8).reshape(-1, _MAX_SYMBOL_BYTES)
+        counted = np.arange(_MAX_SYMBOL_BYTES) < symbols.lengths[:, None]
+        self._is_ascii = not (symbol_bytes[counted] >= 0x80).any()
+        self._bytes_per_code = 3.0  # learned while reading
+
+    def __call__(self, first: int, last: int) -> pa.Array:
+        chunks, width = self._chunks, self._width
+        (starts,), (sizes,) = chunks.buffers(first, last)
+        count = chunks.count(first, last)
+        num_codes = int(sizes.sum()) - (count + last - first) * width
+        reserve = _MAX_SYMBOL_BYTES * self._longest + _SLACK_BYTES
+        offsets = pa.allocate_buffer((count + 1) * width)
+        ends = np.frombuffer(offsets, f"<i{width}")
+        ends[0] = 0
+        state, places = np.zeros(3, np.int64), np.empty(self._longest + 1, np.int32)
+        capacity = int(max(num_codes, 0) * self._bytes_per_code * 1.05) + reserve
+        data = pa.allocate_buffer(capacity, resizable=True)
+        while True:
+            broken = kernels.expand_fsst_chunks(
+                chunks.data,
+                _words(chunks.data, f"<i{width}"),
+                starts,
+                sizes,
+                chunks.items,
+                first,
+                state,
+                self._table,
+                places,
+                ends,
+                np.frombuffer(data, np.uint8),
+            )
+            if broken >= 0:
+                raise CorruptDataError(
+                    f"offsets of chunk {first + broken} do not ascend, lie outside of it or within an escape"
+                )
+            done, total, has_other_bytes = state.tolist()
+            if done == last - first:
+                break
+            capacity = int(1.3 * total * len(starts) / max(done, 1)) + 2 * reserve
+            data.resize(max(capacity, total + reserve))
+        _check_total(total, width)
+        if num_codes > 0:
+            self._bytes_per_code = max(self._bytes_per_code * 0.99, total / num_codes)
+        values = pa.Array.from_buffers(self._data_type, count, [None, offsets, data.slice(0, total)], 0)
+        if is_text(self._data_type) and (has_other_bytes or not self._is_ascii):
+            check_utf8(data, ends)
+        return values
+
+
+def _words(data: Bytes, word: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the whole of ``data`` as words."""
+    width = int(word[-1])
+    return data[: len(data) // width * width].view(word)
+
+
+def _check(broken: int) -> None:
+    if broken >= 0:
+        raise CorruptDataError(f"chunk {broken} does not hold its values")
+
+
+def _check_total(total: int, width: int) -> None:
+    if width == 4 and total >= 1 << 31:
+        raise InvalidInputError(f"{total} bytes do not fit into one array of 32-bit offsets: read fewer rows")
 
 
 def _whole(buffer: ByteRange) -> IoPlan[pa.Buffer]:

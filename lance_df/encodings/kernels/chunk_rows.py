@@ -1,0 +1,189 @@
+"""Pick single values out of mini-block chunks without levels, without decoding the others. Spec: 4.4, 4.7.
+
+All take ``data``, the chunks of a page; ``positions``, where each chunk starts, multiples of 8, and where the
+last one ends, which the caller has checked to ascend and to lie within; ``items``, the first value of each
+chunk and of what follows the last; ``wide``, whether sizes in headers have 32 bits, not 16; and ``rows``,
+ascending. They return the first chunk that does not hold a value that it should, or -1.
+"""
+
+import numpy as np
+
+from lance_df.encodings.kernels.jit import copy_bytes, kernel
+
+_U = np.uintp
+_BLOCK = 1024
+_BLOCK_BYTES_PER_BIT = 128
+# where the eighths of a block of 1024 values lie, which is its own inverse
+_EIGHTHS = np.array([0, 4, 2, 6, 1, 5, 3, 7])
+
+
+@kernel
+def take_flat(data, positions, items, wide, width, rows, out):  # type: ignore[no-untyped-def]
+    """Pick flat values of ``width`` bytes. ``out`` has room for all of them."""
+    source = data.ctypes.data
+    target = out.ctypes.data
+    num_chunks = len(positions) - 1
+    chunk = -1
+    start = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        if chunk < 0 or row >= items[chunk + 1]:
+            chunk += 1
+            while chunk < num_chunks and row >= items[chunk + 1]:
+                chunk += 1
+            if chunk == num_chunks:
+                return chunk
+            start = positions[chunk] + 8
+            room = positions[chunk + 1] - start
+            if room < 0:
+                return chunk
+            size = int(data[start - 6]) | int(data[start - 5]) << 8
+            if wide:
+                size |= int(data[start - 4]) << 16 | int(data[start - 3]) << 24
+            if (items[chunk + 1] - items[chunk]) * width > size or size > room:
+                return chunk
+        place = row - items[chunk]
+        if place < 0:
+            return chunk
+        copy_bytes(target + _U(i * width), source + _U(start + place * width), width)
+    return -1
+
+
+@kernel
+def take_packed(data, positions, items, wide, width, rows, out):  # type: ignore[no-untyped-def]
+    """Pick inline bit-packed values of 1, 2, 4 or 8 bytes. ``out`` has room for all of them."""
+    num_chunks = len(positions) - 1
+    lanes = _BLOCK // (8 * width)
+    chunk = -1
+    start = bits = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        if chunk < 0 or row >= items[chunk + 1]:
+            chunk += 1
+            while chunk < num_chunks and row >= items[chunk + 1]:
+                chunk += 1
+            if chunk == num_chunks:
+                return chunk
+            start = positions[chunk] + 8
+            room = positions[chunk + 1] - start
+            if room < width or items[chunk + 1] - items[chunk] > _BLOCK:
+                return chunk
+            size = int(data[start - 6]) | int(data[start - 5]) << 8
+            if wide:
+                size |= int(data[start - 4]) << 16 | int(data[start - 3]) << 24
+            bits = int(data[start])
+            for byte in range(1, width):
+                bits |= int(data[start + byte]) << 8
+            if bits < 0 or bits > 8 * width or width + bits * _BLOCK_BYTES_PER_BIT > size or size > room:
+                return chunk
+        place = row - items[chunk]
+        if place < 0:
+            return chunk
+        # a value is in one lane of one packed row of words; where, the unpacking of whole blocks says too
+        line = _EIGHTHS[place % 128 // lanes * lanes // 16] * 8 + place // 128
+        lane = place % lanes
+        bit = line * bits
+        stop = bit + bits
+        value = np.uint64(0)
+        done = 0
+        while bit < stop:
+            at = start + width + (bit // (8 * width) * lanes + lane) * width
+            shift = bit % (8 * width)
+            stored = np.uint64(0)
+            for byte in range(width):
+                stored |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+            value |= stored >> np.uint64(shift) << np.uint64(done)
+            done += 8 * width - shift
+            bit += 8 * width - shift
+        if bits < 64:
+            value &= (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+        for byte in range(width):
+            out[i * width + byte] = np.uint8(value >> np.uint64(8 * byte) & np.uint64(255))
+    return -1
+
+
+@kernel
+def take_runs(data, positions, items, wide, width, rows, out):  # type: ignore[no-untyped-def]
+    """Pick run-length encoded values of ``width`` bytes. ``out`` has room for all of them."""
+    source = data.ctypes.data
+    target = out.ctypes.data
+    num_chunks = len(positions) - 1
+    header = 16 if wide else 8
+    chunk = -1
+    start = lengths = run = num_runs = run_stop = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        if chunk < 0 or row >= items[chunk + 1]:
+            chunk += 1
+            while chunk < num_chunks and row >= items[chunk + 1]:
+                chunk += 1
+            if chunk == num_chunks:
+                return chunk
+            start = positions[chunk]
+            stop = positions[chunk + 1]
+            if stop - start < header:
+                return chunk
+            if wide:
+                size = int(data[start + 2]) | int(data[start + 3]) << 8
+                size |= int(data[start + 4]) << 16 | int(data[start + 5]) << 24
+                num_runs = int(data[start + 6]) | int(data[start + 7]) << 8
+                num_runs |= int(data[start + 8]) << 16 | int(data[start + 9]) << 24
+            else:
+                size = int(data[start + 2]) | int(data[start + 3]) << 8
+                num_runs = int(data[start + 4]) | int(data[start + 5]) << 8
+            start += header
+            lengths = start + (size + 7 & ~7)
+            if num_runs > stop - lengths:
+                return chunk
+            num_runs = min(num_runs, size // width)
+            run = -1
+            run_stop = 0
+        place = row - items[chunk]
+        if place < 0:
+            return chunk
+        while run_stop <= place:
+            run += 1
+            if run == num_runs:
+                return chunk
+            run_stop += int(data[lengths + run])
+        copy_bytes(target + _U(i * width), source + _U(start + run * width), width)
+    return -1
+
+
+@kernel
+def find_strings(data, words, positions, items, wide, rows, starts, ends):  # type: ignore[no-untyped-def]
+    """Find values of variable width: ``starts`` and ``ends`` receive where they lie in ``data``.
+
+    ``words`` is the same memory as signed offsets.
+    """
+    width = words.itemsize
+    num_chunks = len(positions) - 1
+    chunk = -1
+    start = size = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        if chunk < 0 or row >= items[chunk + 1]:
+            chunk += 1
+            while chunk < num_chunks and row >= items[chunk + 1]:
+                chunk += 1
+            if chunk == num_chunks:
+                return chunk
+            start = positions[chunk] + 8
+            room = positions[chunk + 1] - start
+            if room < 0:
+                return chunk
+            size = int(data[start - 6]) | int(data[start - 5]) << 8
+            if wide:
+                size |= int(data[start - 4]) << 16 | int(data[start - 3]) << 24
+            if (items[chunk + 1] - items[chunk] + 1) * width > size or size > room:
+                return chunk
+        place = row - items[chunk]
+        if place < 0:
+            return chunk
+        low = int(words[start // width + place])
+        high = int(words[start // width + place + 1])
+        if low < 0 or high < low or high > size:
+            return chunk
+        starts[i] = start + low
+        ends[i] = start + high
+    return -1
