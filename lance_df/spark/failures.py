@@ -55,6 +55,7 @@ _LOST: Final = re.compile(
     r"Lost task \S+ in stage \S+ \(TID \d+\) \(.*?\): (?:[\w.$]+(?:Exception|Error): )?(.*)$",
     re.MULTILINE,
 )
+_UNKNOWN_SOURCE: Final = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: lance_df"
 _IN_PYTHON: Final = "Traceback (most recent call last):"
 _ADVICE: Final = " Consider setting 'spark."
 
@@ -102,7 +103,13 @@ def errors_of_spark() -> Iterator[None]:
 
 def cause_of(error: BaseException) -> LanceError | None:
     """Return the error of this package that an error of Spark tells of, None if it tells of none."""
-    found = _RAISED.findall(str(error))
+    text = str(error)
+    if _UNKNOWN_SOURCE in text:
+        return InvalidInputError(
+            "Spark does not know the data source lance_df in this thread: "
+            "call lance_df.spark.register(spark) here"
+        )
+    found = _RAISED.findall(text)
     if not found:
         return None
     name, message = found[-1]

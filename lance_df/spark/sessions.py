@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource
 
 
 def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -41,7 +42,11 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session read and write with ``format("lance_df")``.
+    """Let a session read and write with ``format("lance_df")``, in the thread that calls this.
+
+    Spark looks for sources of Python in the active session of a thread, which this session becomes, as it is
+    by ``createDataFrame``. Each other thread that reads or writes has to call this, too; the functions of
+    `lance_df.spark` do.
 
     Spark does not tell which rows of a DataFrame a query wants, in a way that is right for every query: see
     `read` and the option ``filter``.
@@ -51,7 +56,22 @@ def register(spark: SparkSession) -> None:
     spark
         The session. Its executors need lance_df, too.
     """
-    spark.dataSource.register(LanceSource)
+    make_known(spark, LanceSource)
+
+
+def make_known(spark: SparkSession, source: type[DataSource]) -> None:
+    """Let a session use a data source, in the thread that calls this."""
+    make_active(spark)
+    spark.dataSource.register(source)
+
+
+def make_active(spark: SparkSession) -> None:
+    """Make a session the active one of this thread: that is where Spark looks for names of data sources."""
+    context = getattr(spark, "_sc", None)
+    if context is None:  # of Spark Connect, which knows the session of a request
+        return
+    sessions = getattr(context._jvm, "org.apache.spark.sql.classic.SparkSession")
+    sessions.setActiveSession(spark._jsparkSession)
 
 
 def read(

@@ -59,6 +59,11 @@ CASES = {
         CorruptDataError,
         "f: no footer",
     ),
+    "thread": (
+        Py4JError(f"{CALL}[DATA_SOURCE_NOT_FOUND] Failed to find the data source: lance_df. Make sure"),
+        InvalidInputError,
+        "call lance_df.spark.register(spark) here",
+    ),
     "jvm": (Py4JError(f"{CALL}java.io.IOException: no space left\n\tat x"), JobFailedError, "no space left"),
     "gone": (
         Py4JNetworkError("Answer from Java side is empty"),

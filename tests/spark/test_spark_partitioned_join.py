@@ -96,15 +96,19 @@ def as_rows(table):
 
 
 @pytest.mark.spark
-def test_answers_are_those_of_spark_and_nothing_is_shuffled(spark, roots):
+def test_answers_are_those_of_spark_and_nothing_is_shuffled(spark, roots, tmp_path):
     left, right = (spark.createDataFrame(rows) for rows in (left_rows(), right_rows().drop(["when"])))
     mine = partitioned_join(spark, *roots, on="k", how="fullouter", task_bytes=1)
     assert mine.columns == ["k", "v", "x", "w", "when"]
     plan = mine._jdf.queryExecution().executedPlan().toString()
     assert "Exchange" not in plan
     assert "BatchScan" in plan
-    wanted = left.join(right, on=["k"], how="fullouter")
-    assert as_rows(mine.toArrow().drop(["when"])) == as_rows(wanted.toArrow())
+    wanted = as_rows(left.join(right, on=["k"], how="fullouter").toArrow())
+    assert as_rows(mine.toArrow().drop(["when"])) == wanted
+    lance_df.spark.append(mine, tmp_path / "joined", partition_by=["bucket(k, 4)"])
+    written = lance_df.PartitionedNamespace.open(tmp_path / "joined")
+    assert as_rows(written.to_table().drop(["when"])) == wanted
+    assert lance_df.verify(tmp_path / "joined", deep=True).ok
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -30,7 +30,7 @@ from lance_df.spark.ingesting.sources import read_source, readable
 from lance_df.spark.ingesting.target import Target, rejects_have, struct_of
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.pipeline.statistics import build_statistics
-from lance_df.spark.sessions import register, session
+from lance_df.spark.sessions import make_active, make_known, register, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -156,7 +156,7 @@ def ingest_session(job: IngestJob, spark: SparkSession | None = None) -> Iterato
         _configure(own, base, job.conf if started is None else {})
         with _active(own, base):
             register(own)
-            own.dataSource.register(IngestSink)
+            make_known(own, IngestSink)
             yield own
     finally:
         if started is not None:
@@ -173,13 +173,12 @@ def _started(job: IngestJob) -> SparkSession:
 
 @contextmanager
 def _active(own: SparkSession, base: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread: that is where Spark looks for names of data sources."""
-    sessions = getattr(own.sparkContext._jvm, "org.apache.spark.sql.classic.SparkSession")
-    sessions.setActiveSession(own._jsparkSession)
+    """Make a session the active one of this thread for a while."""
+    make_active(own)
     try:
         yield
     finally:
-        sessions.setActiveSession(base._jsparkSession)
+        make_active(base)
 
 
 def _configure(own: SparkSession, base: SparkSession, conf: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.pipeline.join_source import JoinSource, SomeMembers
 from lance_df.spark.pipeline.tasks import check_task_bytes, num_workers, shared_out
+from lance_df.spark.sessions import make_known
 from lance_df.spark.types import spark_schema
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.refs import ResolvedRef
@@ -125,7 +126,7 @@ def partitioned_join(
         "sql": sql,
         "splits": json.dumps([b64encode(pickle.dumps(split)).decode() for split in splits]),
     }
-    spark.dataSource.register(JoinSource)
+    make_known(spark, JoinSource)
     reader = spark.read.format(JoinSource.name()).schema(spark_schema(statement.schema))
     return reader.options(**options).load()
 
