@@ -46,7 +46,7 @@ _MIN_KEY_DENSITY: Final = 0.025
 _DEFAULT_KEY_DENSITY: Final = 0.15
 _KEY_PLACE_BYTES: Final = 4
 _KEY_ARRAY_BYTES: Final = 256 * 1024 * 1024
-_STREAMED_KEY_ARRAY_BYTES: Final = 64 * 1024 * 1024
+_STREAMED_KEY_ARRAY_BYTES: Final = 32 * 1024 * 1024
 _REPARTITIONED: Final = (
     "datafusion.optimizer.repartition_aggregations",
     "datafusion.optimizer.repartition_windows",

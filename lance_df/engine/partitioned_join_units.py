@@ -85,7 +85,7 @@ class Unit:
                 subset,
                 num_partitions=min(num_cores, max(1, share)),
                 in_turn=not ahead,
-                window_rows=None if ahead else _window_rows(scan),
+                window_rows=_window_rows(scan),
                 schema=scan.table.provider.schema,
             )
             provider.hint = scan.table.provider.hint
