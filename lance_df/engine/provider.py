@@ -151,8 +151,6 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     @property
     def strings(self) -> frozenset[str]:
         """The columns that could be views."""
-        if not isinstance(self.table, Table):
-            return frozenset()
         return frozenset(field.name for field in self._schema if field.type == pa.string())
 
     def hint_of(self, scans: list[LogicalScan]) -> Predicate | None:

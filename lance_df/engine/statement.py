@@ -18,6 +18,7 @@ from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.report import JoinReport
 from lance_df.engine.source import TableSource
 from lance_df.errors import LanceError
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from lance_df.engine.plan_walk import LogicalScan
@@ -88,6 +89,11 @@ class Statement:
             )
             if not is_shared:
                 yield table, own
+
+    @property
+    def reads_tables_only(self) -> bool:
+        """Whether nothing but tables is read: no namespaces, and no tables about these."""
+        return all(isinstance(table.provider.table, Table) for table in self.tables.values())
 
     def lone_scans(self, scans: list[LogicalScan]) -> Iterator[tuple[LogicalScan, LanceTableProvider]]:
         """Yield the scans of tables that are scanned once, with what they read from."""

@@ -27,7 +27,8 @@ def with_string_views(
     optimized: Any,
     plan: Callable[[], DataFrame],
 ) -> DataFrame | None:
-    """Return a frame with the same rows that aggregates views; None where no strings are aggregated.
+    """Return a frame with the same rows that aggregates views; None where no strings are aggregated,
+    or namespaces are read, whose joins are planned anew, too.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def with_string_views(
     """
     aggregated = _aggregated(optimized)
     schema = frame.schema()
-    if not aggregated or len(set(schema.names)) < len(schema.names):
+    if not aggregated or len(set(schema.names)) < len(schema.names) or not statement.reads_tables_only:
         return None
     providers = [
         (table.provider, frozenset(name for name in table.provider.strings if name in aggregated))
