@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.gather import Lookup
-from lance_df.encodings.view_lookup import ViewLookup
+from lance_df.encodings.string_views import ViewLookup
 from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.gather import true_positions
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.string_views import as_views
 from lance_df.errors import CorruptDataError
 from lance_df.expr.matching import matching_rows
 from lance_df.table.blobs import values_of
@@ -367,6 +368,8 @@ def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
     """
     if array.type == data_type:
         return array
+    if data_type == pa.string_view() and array.type == pa.string():
+        return as_views(array)
     try:
         return array.cast(data_type)
     except pa.ArrowException as err:

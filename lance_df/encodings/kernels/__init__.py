@@ -35,6 +35,7 @@ _MODULES = {
     "mix_words": "keys",
     "near_positions": "keys",
     "pairs_below": "compare",
+    "string_views": "views",
     "sum_lengths": "gather",
     "join_variable": "variable",
     "expand_fsst": "fsst",

@@ -1,4 +1,4 @@
-"""String views out of a dictionary: a view takes two words, and the bytes that it points to are shared."""
+"""String views: two words each, that hold short values and point to the bytes of others, which are shared."""
 
 from __future__ import annotations
 
@@ -9,12 +9,27 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
-from lance_df.errors import CorruptDataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 _VIEW_BYTES = 16
+
+
+def as_views(strings: pa.Array) -> pa.Array:
+    """Return strings (of 32-bit offsets) as views, several times as fast as pyarrow's cast."""
+    if len(strings) < FEW or strings.offset or (data := strings.buffers()[2]) is None:
+        return strings.cast(pa.string_view())
+    valid, offsets, _ = strings.buffers()
+    buffer = pa.allocate_buffer(len(strings) * _VIEW_BYTES)
+    kernels.string_views(
+        np.frombuffer(offsets, "<i4", len(strings) + 1),
+        np.frombuffer(data, np.uint8),
+        np.frombuffer(buffer, "<u8").reshape(-1, 2),
+    )
+    return pa.Array.from_buffers(
+        pa.string_view(), len(strings), [valid, buffer, data], null_count=strings.null_count
+    )
 
 
 class ViewLookup:
@@ -36,19 +51,11 @@ class ViewLookup:
         self._pairs.flags.writeable = False
 
     def look_up(self, indices: npt.NDArray[np.unsignedinteger[Any]]) -> pa.Array:
-        """Return the value of each index.
-
-        Raises
-        ------
-        CorruptDataError
-            An index lies outside the dictionary.
-        """
-        if len(indices) and int(indices.max()) >= len(self.values):
-            raise CorruptDataError(f"dictionary index {indices.max()}, there are {len(self.values)} values")
+        """Return the value of each index, all of which the caller knows to lie within the dictionary."""
         buffer = pa.allocate_buffer(len(indices) * _VIEW_BYTES)
         out = np.frombuffer(buffer, "<u8").reshape(-1, 2)
         if len(indices) < FEW:
-            np.take(self._pairs, indices, axis=0, out=out, mode="clip")
+            np.take(self._pairs, indices.astype(np.intp), axis=0, out=out, mode="clip")
         else:
             kernels.gather_pairs(self._pairs, indices, out)
         buffers = [None, buffer, *self._data]
