@@ -85,7 +85,7 @@ class NamespaceUpkeep:
         ConflictError
             Columns changed meanwhile, or others changed what was to be moved again and again.
         UnsupportedFeatureError
-            There are columns of blobs.
+            Blobs may lie in base paths of a single partition.
         CommitStateUnknownError
             It is not known whether a step was published. To call it again does no harm.
         """

@@ -31,7 +31,7 @@ from lance_df.storage import open_location
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit.marks import AlreadyCommittedError, Mark
 from lance_df.table.commit.options import CommitOptions
-from lance_df.table.fragment_writer import FileLimits
+from lance_df.table.fragment_writer import FileLimits, remove_data_file
 from lance_df.table.open import open_table
 from lance_df.table.write import StagedRows, WriteOptions, publish_staged, stage_rows
 
@@ -234,8 +234,7 @@ def discard_rows(table: Location, staged: Iterable[StagedRows | StagedPartitions
     for each in staged:
         for fragment in each.fragments if isinstance(each, StagedRows) else ():
             for file in fragment.files:
-                with suppress(LanceError):
-                    (table / DATA_DIR / file.path).remove()
+                remove_data_file(table / DATA_DIR / file.path)
     with suppress(LanceError):
         (table / DATA_DIR).remove_empty_folder()
         table.remove_empty_folder()

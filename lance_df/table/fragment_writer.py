@@ -287,9 +287,14 @@ def remove_files_of_job(table: Location, job: uuid.UUID) -> None:
         for name in (table / DATA_DIR).names():
             if name[24:].startswith(wanted):
                 # a file, or the folder of its blobs
-                file = table / DATA_DIR / f"{name.removesuffix('.lance')}.lance"
-                file.remove()
-                remove_sidecars(file)
+                remove_data_file(table / DATA_DIR / f"{name.removesuffix('.lance')}.lance")
+
+
+def remove_data_file(file: Location) -> None:
+    """Remove a data file that will not be committed, with its blobs, as far as the store lets us."""
+    with suppress(LanceError):
+        file.remove()
+    remove_sidecars(file)
 
 
 def data_file(name: str, written: WrittenFile, *, base_id: int | None = None) -> DataFile:

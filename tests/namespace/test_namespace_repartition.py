@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -163,14 +164,59 @@ def test_others_who_never_stop_are_a_conflict(root, monkeypatch):
     assert opened(root).count_rows() == 1300 - 3
 
 
-def test_blobs_are_not_moved(tmp_path):
-    columns = pa.schema([pa.field("k", pa.int64()), blob_field("b")])
-    namespace = lance_df.PartitionedNamespace.create(tmp_path / "ns", columns, [partition.identity("k")])
-    namespace.append(pa.table([[1, 2], blob_array([b"x", None])], schema=columns))
+def blobs_of(root):
+    """Return the bytes of all blobs, by key, and the files beside data files that are needed for them."""
+    members, found, beside = opened(root).partitions(), {}, set()
+    for folder, version in zip(
+        members["location"].to_pylist(), members["read_version"].to_pylist(), strict=True
+    ):
+        member = lance_df.dataset(root / folder, version=version)
+        rows = member.scanner(blob_handling="all_binary").to_table()
+        found |= dict(zip(rows["k"].to_pylist(), rows["b"].to_pylist(), strict=True))
+        if len(rows):
+            beside |= set((root / folder).rglob("*.blob"))
+    return found, beside
+
+
+def test_blobs_move_with_their_rows(tmp_path, monkeypatch):
+    root = tmp_path / "ns"
+    blob = blob_field("b", inline_size_threshold=4, dedicated_size_threshold=64)
+    columns = pa.schema([pa.field("k", pa.int64()), blob])
+    namespace = lance_df.PartitionedNamespace.create(root, columns, [partition.identity("k")])
+    values = [b"in", None, b"", b"packed" * 5, b"by itself" * 20, b"deleted" * 30]
+    namespace.append(pa.table([range(6), blob_array(values)], schema=columns))
+    namespace.delete("k = 5")
     namespace.update_partition_spec([partition.bucket("k", 2)])
-    with pytest.raises(UnsupportedFeatureError, match="'b' has blobs"):
+    wanted = dict(enumerate(values[:5]))
+    assert blobs_of(root)[0] == wanted
+    before = sorted(root.rglob("*"))
+    with monkeypatch.context() as patched:
+        stage = module.stage_partitions
+        patched.setattr(module, "stage_partitions", lambda *args, **kwargs: (stage(*args, **kwargs), 1 / 0))
+        with pytest.raises(ZeroDivisionError):
+            namespace.repartition()
+    assert sorted(root.rglob("*")) == before
+    assert (namespace.repartition().rows, len(specs_with_rows(root))) == (5, 1)
+    assert blobs_of(root)[0] == wanted
+    opened(root).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    found, beside = blobs_of(root)
+    assert found == wanted
+    assert set(root.rglob("*.blob")) == beside
+    assert lance_df.verify(root, deep=True).ok
+
+
+def test_blobs_in_base_paths_of_a_partition_are_not_moved(tmp_path, monkeypatch):
+    root = tmp_path / "ns"
+    columns = pa.schema([pa.field("k", pa.int64()), blob_field("b")])
+    namespace = lance_df.PartitionedNamespace.create(root, columns, [partition.identity("k")])
+    namespace.append(pa.table([[1], blob_array([b"x"])], schema=columns))
+    namespace.update_partition_spec([partition.bucket("k", 2)])
+    # of a table that something else has made
+    member = SimpleNamespace(uri="member", manifest=SimpleNamespace(base_paths=(1,)))
+    monkeypatch.setattr(module, "in_columns_of", lambda *_: member)
+    with pytest.raises(UnsupportedFeatureError, match="member: its blobs may lie in base paths of its own"):
         namespace.repartition()
-    assert namespace.count_rows() == 2
+    assert opened(root).count_rows() == 1
 
 
 def test_a_namespace_of_one_spec_stays_as_it_is(tmp_path):

@@ -146,7 +146,7 @@ def repartition(
     RetryableConflictError
         Others changed what was to be moved, again and again. What was moved by then stays moved.
     UnsupportedFeatureError
-        There are columns of blobs.
+        Blobs may lie in base paths of a single partition.
     CommitStateUnknownError
         It is not known whether a step was published.
     """
@@ -161,11 +161,6 @@ def repartition(
         steps = list(_steps(workers.old_rows(members), step_bytes))
         if not steps:
             return manifest, done
-        if blobs := [field.name for field in manifest.schema.columns.walk() if field.is_blob]:
-            raise UnsupportedFeatureError(
-                f"{root.uri}: column {blobs[0]!r} has blobs, which lie with the rows of a partition: this "
-                "release moves none to another one"
-            )
         try:
             for step in steps:
                 manifest = _moved(root, manifest, workers, step)
@@ -269,6 +264,11 @@ def _steps(rows: Sequence[OldRows], step_bytes: int) -> Iterator[list[OldRows]]:
 
 
 def _batches(manifest: NamespaceManifest, rows: Sequence[OldRows]) -> Iterator[pa.RecordBatch]:
+    has_blobs = any(field.is_blob for field in manifest.schema.columns.walk())
     for each in rows:
         table = in_columns_of(manifest.schema, open_member(each.member.folder, each.member.version))
+        if has_blobs and table.manifest.base_paths:
+            raise UnsupportedFeatureError(
+                f"{table.uri}: its blobs may lie in base paths of its own, which other partitions do not have"
+            )
         yield from rows_to_rewrite(table, each.fragment_ids, num_threads=1)

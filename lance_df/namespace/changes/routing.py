@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
@@ -12,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import LanceError
 from lance_df.file.writer import num_threads
 from lance_df.namespace.keys import group_rows, value_keys
 from lance_df.namespace.member import FILE_VERSION
@@ -20,7 +18,7 @@ from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.conform import conform, schema_to_write
-from lance_df.table.fragment_writer import FileLimits, fragments_written
+from lance_df.table.fragment_writer import FileLimits, fragments_written, remove_data_file
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE
 from lance_df.table.small_fragment import SMALL_BYTES, SmallFragments
 from lance_df.table.zone_map_writer import ZoneMapBuilder, ZoneMaps
@@ -146,15 +144,21 @@ class PartitionWriter:
         """Write all rows and return their partitions, in the order in which they first appeared."""
         for batch in batches:
             if batch.num_rows:
-                self._unrouted.append(
-                    pa.RecordBatch.from_arrays(conform(batch, self._columns), schema=self._arrow)
-                )
+                self._unrouted.append(self._conformed(batch))
                 self._unrouted_bytes += batch.nbytes
             if self._unrouted_bytes >= min(_ROUTED_BYTES, self._buffer_bytes):
                 self._route()
         self._route()
         self._flush(self._partitions.values())
         return list(self._partitions.values())
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = conform(batch, self._columns)
+        if self._has_blobs:
+            # those of rows that are moved tell where they lie: all of one writer do, or none
+            names = [field.name for field in self._columns.fields]
+            self._arrow = pa.schema(zip(names, (array.type for array in arrays), strict=True))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
 
     def _route(self) -> None:
         rows = pa.Table.from_batches(self._unrouted, self._arrow)
@@ -260,8 +264,7 @@ class PartitionWriter:
             folder = partition.place.folder
             for fragment in partition.fragments:
                 for file in fragment.files:
-                    with suppress(LanceError):
-                        (folder / DATA_DIR / file.path).remove()
+                    remove_data_file(folder / DATA_DIR / file.path)
             (folder / DATA_DIR).remove_empty_folder()
             folder.remove_empty_folder()
 

@@ -16,7 +16,7 @@ from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import JobNames
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.fragment_writer import FileLimits
+from lance_df.table.fragment_writer import FileLimits, remove_data_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -164,8 +164,7 @@ def discard_staged_partitions(root: Location, staged: Iterable[StagedPartitions]
             data = root / name / DATA_DIR
             for fragment in fragments:
                 for file in fragment.files:
-                    with suppress(LanceError):
-                        (data / file.path).remove()
+                    remove_data_file(data / file.path)
             with suppress(LanceError):
                 data.remove_empty_folder()
                 (root / name).remove_empty_folder()

@@ -68,7 +68,7 @@ def repartition(
     RetryableConflictError
         Others changed what was to be moved, again and again.
     UnsupportedFeatureError
-        There are columns of blobs.
+        Blobs may lie in base paths of a single partition.
     CommitStateUnknownError
         It is not known whether a step was published. To run again does no harm.
     LanceError
