@@ -113,11 +113,13 @@ def take_spans(
     data: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
     """Do the same with bytes that are in memory."""
-    if len(starts) < FEW:
+    if len(starts) < FEW and not kernels.are_loaded():
         return _pick_spans(data, starts, ends)
     bounds = _ends_of(ends - starts)
+    if not bounds[-1]:
+        return bounds, pa.py_buffer(b"")
     out = pa.allocate_buffer(int(bounds[-1]))
-    source = np.frombuffer(data, np.uint8) if data.size else _NOTHING
+    source = np.frombuffer(data, np.uint8)
     kernels.copy_spans(source, starts, ends - starts, np.frombuffer(out, np.uint8), bounds[:-1])
     return bounds, out
 

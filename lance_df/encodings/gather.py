@@ -92,7 +92,7 @@ class Lookup:
 
     def pick(self, indices: Positions) -> pa.Array:
         """Do the same for indices that the caller has checked."""
-        if self._table is None or len(indices) < FEW:
+        if self._table is None or (len(indices) < FEW and not kernels.are_loaded()):
             return self.values.take(pa.array(indices))
         return self._table.look_up(indices)
 

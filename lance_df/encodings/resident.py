@@ -17,9 +17,11 @@ from lance_df.errors import CorruptDataError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_df.encodings.plan import RowPositions
+
 
 class ResidentPage(Protocol):
-    """Reads ranges of rows of one page."""
+    """Reads rows of one page."""
 
     def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
         """Return rows ``start`` to ``stop`` (exclusive), which exist.
@@ -34,6 +36,10 @@ class ResidentPage(Protocol):
         CorruptDataError
             What is stored is impossible. Names neither file nor column.
         """
+        ...
+
+    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array:
+        """Return single rows, which exist. Raises as :meth:`read`."""
         ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
@@ -16,7 +17,7 @@ from lance_df.file.page_groups import MANY_PAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lance_df.encodings.plan import Rows
+    from lance_df.encodings.plan import RowPositions, Rows
     from lance_df.encodings.resident import ResidentPage
 
 
@@ -25,12 +26,20 @@ def read_resident(
 ) -> list[pa.Array | None]:
     """Return the rows of each column, or None where plans have to read them."""
     if not isinstance(rows, RowRange):
-        return [None] * len(columns)
+        return [
+            None if column is None or not len(rows) else column.take(rows, keep_dictionary=keep_dictionaries)
+            for column in columns
+        ]
     start, stop = rows.start, rows.stop
     return [
         None if column is None else column.read(start, stop, keep_dictionary=keep_dictionaries)
         for column in columns
     ]
+
+
+# many pages of so few rows are read together
+_FEW_ROWS = 4096
+_SAID_OF_PAGES = (LanceError, pa.ArrowException, MemoryError)
 
 
 class ResidentColumn:
@@ -65,13 +74,44 @@ class ResidentColumn:
         number = bisect_right(starts, start) - 1
         if start >= stop or starts[number + 1] < stop:
             return self._read_pages(number, start, stop) if start < stop else None
+        first = starts[number]
         try:
             page = self._pages[number] if number in self._pages else self._open(number)
             if page is None:
                 return None
-            first = starts[number]
             return page.read(start - first, stop - first, keep_dictionary=keep_dictionary)
-        except (LanceError, pa.ArrowException, MemoryError):
+        except _SAID_OF_PAGES:
+            with named_errors(self._place(number)):
+                raise
+
+    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array | None:
+        """Return single rows, of which there are some, or None where plans have to do it."""
+        starts = self._starts
+        first, last = bisect_right(starts, int(rows[0])) - 1, bisect_right(starts, int(rows[-1])) - 1
+        if first == last:
+            return self._take_of(first, rows, keep_dictionary=keep_dictionary)
+        if last - first >= MANY_PAGES and starts[-1] < _FEW_ROWS * len(starts):
+            return None
+        cuts = np.searchsorted(rows, starts[first : last + 2]).tolist()
+        parts = []
+        for number, low, high in zip(range(first, last + 1), cuts, cuts[1:], strict=False):
+            if low == high:
+                continue
+            part = self._take_of(number, rows[low:high], keep_dictionary=False)
+            if part is None:
+                return None
+            parts.append(part)
+        return concat_arrays(parts, parts[0].type)
+
+    def _take_of(self, number: int, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array | None:
+        try:
+            page = self._pages[number] if number in self._pages else self._open(number)
+            return (
+                None
+                if page is None
+                else page.take(rows - self._starts[number], keep_dictionary=keep_dictionary)
+            )
+        except _SAID_OF_PAGES:
             with named_errors(self._place(number)):
                 raise
 

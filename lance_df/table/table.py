@@ -28,6 +28,7 @@ from lance_df.format.transaction import Transaction
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
 from lance_df.table.deletions import read_deletion_vector
+from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.history import History
 from lance_df.table.kept_dictionaries import KeptDictionaries
 from lance_df.table.learned_bounds import LearnedBounds
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 TRANSACTIONS_DIR = "_transactions"
 
 _MAX_OPEN_FILES = 256
+_MAX_FRAGMENT_READERS = 64
 # Of small files that are read as one: their bytes, and what is made of them.
 _MAX_JOINED_BYTES = 128 * 1024 * 1024
 _MAX_DELETION_VECTORS = 4096
@@ -119,6 +121,7 @@ class Table:
         self._file = file
         self._bases = BasePaths(location, file.manifest.base_paths, source=file.path)
         self._lineage = RowLineage(self)
+        self._fragment_readers: LruCache[FragmentReader] = LruCache(_MAX_FRAGMENT_READERS)
 
     def __repr__(self) -> str:
         return f"<Table {self.uri} version {self.version}>"
@@ -346,6 +349,10 @@ class Table:
                 f"{reader.path}: {reader.num_rows} rows, fragment {fragment.id} has {fragment.physical_rows}"
             )
         return reader
+
+    def fragment_reader(self, place: int) -> FragmentReader:
+        """Return a reader of the fragment at a place of the list; those of the last ones are kept."""
+        return self._fragment_readers.get(place, lambda: FragmentReader(self, self.fragments[place]))
 
     def data_file_location(self, file: DataFile) -> Location:
         """Return where a data file is."""

@@ -13,7 +13,6 @@ from lance_df.encodings.arrays import concat_arrays
 from lance_df.errors import InvalidInputError
 from lance_df.table.blobs import values_of
 from lance_df.table.deletions import deleted_offsets
-from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.prefetch import map_ahead
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.row_ids import split_addresses
@@ -70,9 +69,10 @@ def take_offsets(
     index = np.searchsorted(ends, wanted, side="right")
     local = wanted - np.concatenate([[0], ends])[index]
     places = index + first
-    for place in np.unique(places).tolist():
-        chosen = places == place
-        local[chosen] = _physical(table, place, local[chosen])
+    if table.fragments.has_any_deletions:
+        for place in np.unique(places).tolist():
+            chosen = places == place
+            local[chosen] = _physical(table, place, local[chosen])
     return _take(table, places, local, columns, blobs_as_bytes=blobs_as_bytes)
 
 
@@ -171,10 +171,9 @@ def _take(
     columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
     schema = pa.schema([column.output for column in columns], table.schema.arrow_metadata)
     keys, order = np.unique((places.astype(np.int64) << _OFFSET_BITS) | offsets, return_inverse=True)
-    rows_of: list[tuple[int, npt.NDArray[np.int64]]] = [
-        (place, keys[(keys >> _OFFSET_BITS) == place] & ((1 << _OFFSET_BITS) - 1))
-        for place in np.unique(keys >> _OFFSET_BITS).tolist()
-    ]
+    touched, starts = np.unique(keys >> _OFFSET_BITS, return_index=True)
+    offsets_of = np.split(keys & ((1 << _OFFSET_BITS) - 1), starts[1:])
+    rows_of = list(zip(touched.tolist(), offsets_of, strict=False))
 
     def read(group: tuple[int, npt.NDArray[np.int64]]) -> pa.RecordBatch:
         return _read_group(table, group[0], group[1], columns, schema)
@@ -184,16 +183,18 @@ def _take(
         found = _with_joined_dictionaries(pa.Table.from_batches(list(batches), schema))
     if not columns:
         return pa.table({"rows": pa.nulls(len(order))}).select([])
+    joined = found.combine_chunks()
     if np.array_equal(order, np.arange(len(keys))):
-        return found.combine_chunks()
-    return found.take(pa.array(order)).combine_chunks()
+        return joined
+    return joined.take(pa.array(order)).combine_chunks()
 
 
 def _with_joined_dictionaries(found: pa.Table) -> pa.Table:
     """Give dictionary columns one dictionary: Arrow cannot join those that hold a null, as in 2.0 files."""
-    for place, field in enumerate(found.schema):
-        column = found.column(place)
-        if pa.types.is_dictionary(field.type) and column.num_chunks > 1:
+    coded = [place for place, field in enumerate(found.schema) if pa.types.is_dictionary(field.type)]
+    for place in coded:
+        column, field = found.column(place), found.schema.field(place)
+        if column.num_chunks > 1:
             found = found.set_column(place, field, concat_arrays(column.chunks, field.type))
     return found
 
@@ -201,7 +202,7 @@ def _with_joined_dictionaries(found: pa.Table) -> pa.Table:
 def _read_group(
     table: Table, place: int, rows: npt.NDArray[np.int64], columns: Sequence[Column], schema: pa.Schema
 ) -> pa.RecordBatch:
-    reader = FragmentReader(table, table.fragments[place])
+    reader = table.fragment_reader(place)
     stored = [column for column in columns if isinstance(column, StoredColumn)]
     arrays = dict(zip(stored, reader.read([column.field for column in stored], rows), strict=True))
     values = [

@@ -68,6 +68,21 @@ def test_ranges_are_what_plans_read(stored: bytes, table: pa.Table) -> None:
             assert other.null_count == expected.null_count
 
 
+def test_single_rows_are_what_ranges_hold(stored: bytes, table: pa.Table) -> None:
+    reader = open_file(BytesSource("memory", stored))
+    fields = reader.schema.fields
+    choose = np.random.default_rng(3)
+    for count in (1, 2, 60, 1000, 6000, ROWS - 1):
+        rows = np.sort(choose.choice(ROWS, count, replace=False))
+        arrays = reader.read(fields, rows)
+        kept = reader.read(fields, rows, keep_dictionaries=True)
+        for field, array, other in zip(fields, arrays, kept, strict=True):
+            array.validate(full=True)
+            expected = table[field.name].combine_chunks().take(pa.array(rows))
+            assert array.equals(expected), (field.name, count)
+            assert _plain(other).equals(expected), (field.name, count)
+
+
 def test_dictionaries_are_kept_and_shared(stored: bytes) -> None:
     reader = open_file(BytesSource("memory", stored))
     (field,) = (field for field in reader.schema.fields if field.name == "word")

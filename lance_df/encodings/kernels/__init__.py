@@ -7,6 +7,7 @@ number of the first broken chunk, value or row, and -1 when there is none.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,11 @@ _MODULES = {
     "parse_variable_records": "full_zip",
     "parse_packed_rows": "full_zip",
 }
+
+
+def are_loaded() -> bool:
+    """Return whether numba has been imported, so that a kernel costs no more than its work."""
+    return "numba" in sys.modules
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -24,7 +24,7 @@ def take_flat(data, positions, items, wide, width, rows, out):  # type: ignore[n
     target = out.ctypes.data
     num_chunks = len(positions) - 1
     chunk = -1
-    start = 0
+    start = np.int64(0)
     for i in range(len(rows)):
         row = rows[i]
         if chunk < 0 or row >= items[chunk + 1]:
@@ -37,9 +37,9 @@ def take_flat(data, positions, items, wide, width, rows, out):  # type: ignore[n
             room = positions[chunk + 1] - start
             if room < 0:
                 return chunk
-            size = int(data[start - 6]) | int(data[start - 5]) << 8
+            size = np.int64(data[start - 6]) | np.int64(data[start - 5]) << 8
             if wide:
-                size |= int(data[start - 4]) << 16 | int(data[start - 3]) << 24
+                size |= np.int64(data[start - 4]) << 16 | np.int64(data[start - 3]) << 24
             if (items[chunk + 1] - items[chunk]) * width > size or size > room:
                 return chunk
         place = row - items[chunk]
@@ -55,7 +55,7 @@ def take_packed(data, positions, items, wide, width, rows, out):  # type: ignore
     num_chunks = len(positions) - 1
     lanes = _BLOCK // (8 * width)
     chunk = -1
-    start = bits = 0
+    start = bits = np.int64(0)
     for i in range(len(rows)):
         row = rows[i]
         if chunk < 0 or row >= items[chunk + 1]:
@@ -68,12 +68,12 @@ def take_packed(data, positions, items, wide, width, rows, out):  # type: ignore
             room = positions[chunk + 1] - start
             if room < width or items[chunk + 1] - items[chunk] > _BLOCK:
                 return chunk
-            size = int(data[start - 6]) | int(data[start - 5]) << 8
+            size = np.int64(data[start - 6]) | np.int64(data[start - 5]) << 8
             if wide:
-                size |= int(data[start - 4]) << 16 | int(data[start - 3]) << 24
-            bits = int(data[start])
+                size |= np.int64(data[start - 4]) << 16 | np.int64(data[start - 3]) << 24
+            bits = np.int64(data[start])
             for byte in range(1, width):
-                bits |= int(data[start + byte]) << 8
+                bits |= np.int64(data[start + byte]) << 8
             if bits < 0 or bits > 8 * width or width + bits * _BLOCK_BYTES_PER_BIT > size or size > room:
                 return chunk
         place = row - items[chunk]
@@ -110,7 +110,7 @@ def take_runs(data, positions, items, wide, width, rows, out):  # type: ignore[n
     num_chunks = len(positions) - 1
     header = 16 if wide else 8
     chunk = -1
-    start = lengths = run = num_runs = run_stop = 0
+    start = lengths = run = num_runs = run_stop = np.int64(0)
     for i in range(len(rows)):
         row = rows[i]
         if chunk < 0 or row >= items[chunk + 1]:
@@ -124,20 +124,20 @@ def take_runs(data, positions, items, wide, width, rows, out):  # type: ignore[n
             if stop - start < header:
                 return chunk
             if wide:
-                size = int(data[start + 2]) | int(data[start + 3]) << 8
-                size |= int(data[start + 4]) << 16 | int(data[start + 5]) << 24
-                num_runs = int(data[start + 6]) | int(data[start + 7]) << 8
-                num_runs |= int(data[start + 8]) << 16 | int(data[start + 9]) << 24
+                size = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
+                size |= np.int64(data[start + 4]) << 16 | np.int64(data[start + 5]) << 24
+                num_runs = np.int64(data[start + 6]) | np.int64(data[start + 7]) << 8
+                num_runs |= np.int64(data[start + 8]) << 16 | np.int64(data[start + 9]) << 24
             else:
-                size = int(data[start + 2]) | int(data[start + 3]) << 8
-                num_runs = int(data[start + 4]) | int(data[start + 5]) << 8
+                size = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
+                num_runs = np.int64(data[start + 4]) | np.int64(data[start + 5]) << 8
             start += header
             lengths = start + (size + 7 & ~7)
             if num_runs > stop - lengths:
                 return chunk
             num_runs = min(num_runs, size // width)
-            run = -1
-            run_stop = 0
+            run = np.int64(-1)
+            run_stop = np.int64(0)
         place = row - items[chunk]
         if place < 0:
             return chunk
@@ -145,7 +145,7 @@ def take_runs(data, positions, items, wide, width, rows, out):  # type: ignore[n
             run += 1
             if run == num_runs:
                 return chunk
-            run_stop += int(data[lengths + run])
+            run_stop += np.int64(data[lengths + run])
         copy_bytes(target + _U(i * width), source + _U(start + run * width), width)
     return -1
 
@@ -159,7 +159,7 @@ def find_strings(data, words, positions, items, wide, rows, starts, ends):  # ty
     width = words.itemsize
     num_chunks = len(positions) - 1
     chunk = -1
-    start = size = 0
+    start = size = np.int64(0)
     for i in range(len(rows)):
         row = rows[i]
         if chunk < 0 or row >= items[chunk + 1]:
@@ -172,16 +172,16 @@ def find_strings(data, words, positions, items, wide, rows, starts, ends):  # ty
             room = positions[chunk + 1] - start
             if room < 0:
                 return chunk
-            size = int(data[start - 6]) | int(data[start - 5]) << 8
+            size = np.int64(data[start - 6]) | np.int64(data[start - 5]) << 8
             if wide:
-                size |= int(data[start - 4]) << 16 | int(data[start - 3]) << 24
+                size |= np.int64(data[start - 4]) << 16 | np.int64(data[start - 3]) << 24
             if (items[chunk + 1] - items[chunk] + 1) * width > size or size > room:
                 return chunk
         place = row - items[chunk]
         if place < 0:
             return chunk
-        low = int(words[start // width + place])
-        high = int(words[start // width + place + 1])
+        low = np.int64(words[start // width + place])
+        high = np.int64(words[start // width + place + 1])
         if low < 0 or high < low or high > size:
             return chunk
         starts[i] = start + low

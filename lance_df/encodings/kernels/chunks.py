@@ -45,9 +45,9 @@ def chunk_buffers(data, positions, first, count, wide, starts, sizes):  # type: 
             return first + chunk
         for number in range(num_buffers):
             word = start + 2 + size_bytes * number
-            size = int(data[word]) | int(data[word + 1]) << 8
+            size = np.int64(data[word]) | np.int64(data[word + 1]) << 8
             if wide:
-                size |= int(data[word + 2]) << 16 | int(data[word + 3]) << 24
+                size |= np.int64(data[word + 2]) << 16 | np.int64(data[word + 3]) << 24
             if size > stop - at:
                 return first + chunk
             starts[number, chunk] = at
@@ -76,9 +76,9 @@ def copy_flat(data, positions, first, count, wide, items, width, out):  # type: 
         start = positions[chunk]
         if positions[chunk + 1] - start < 8:
             return chunk
-        size = int(data[start + 2]) | int(data[start + 3]) << 8
+        size = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
         if wide:
-            size |= int(data[start + 4]) << 16 | int(data[start + 5]) << 24
+            size |= np.int64(data[start + 4]) << 16 | np.int64(data[start + 5]) << 24
         num_bytes = (items[chunk + 1] - items[chunk]) * width
         if num_bytes > size or size > positions[chunk + 1] - start - 8 or num_bytes > room:
             return chunk
@@ -106,10 +106,10 @@ def packed_blocks(data, positions, first, count, wide, items, word_bytes, starts
         room = positions[first + chunk + 1] - start - 8
         if room < word_bytes or items[first + chunk + 1] - items[first + chunk] > _BLOCK:
             return first + chunk
-        size = int(data[start + 2]) | int(data[start + 3]) << 8
+        size = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
         if wide:
-            size |= int(data[start + 4]) << 16 | int(data[start + 5]) << 24
-        width = int(data[start + 8])
+            size |= np.int64(data[start + 4]) << 16 | np.int64(data[start + 5]) << 24
+        width = np.int64(data[start + 8])
         for place in range(1, word_bytes):
             if data[start + 8 + place] != 0:
                 return first + chunk
@@ -155,8 +155,8 @@ def expand_fsst_chunks(data, words, starts, sizes, items, first, state, table, p
         base = starts[chunk] // width
         if (count + 1) * width > sizes[chunk]:
             return chunk
-        low = int(words[base])
-        high = int(words[base + count])
+        low = np.int64(words[base])
+        high = np.int64(words[base + count])
         if low < 0 or high < low or high > sizes[chunk]:
             return chunk
         if state[1] + 8 * (high - low) + 16 > len(out):
@@ -201,7 +201,7 @@ def expand_fsst_chunks(data, words, starts, sizes, items, first, state, table, p
         value = items[first + chunk] - items[first]
         previous = low
         for number in range(1, count + 1):
-            offset = int(words[base + number])
+            offset = np.int64(words[base + number])
             if offset < previous or offset > high:
                 return chunk
             end = np.int32(places[offset - low] - begin)

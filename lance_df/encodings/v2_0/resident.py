@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.encodings.arrays import null_array
-from lance_df.encodings.gather import FEW
+from lance_df.encodings.arrays import null_array, variable_array
+from lance_df.encodings.fetch import take_spans
+from lance_df.encodings.gather import FEW, take_words
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import CodedValues, is_bytes, is_large, is_plain_type, is_text
 from lance_df.encodings.text import check_utf8
@@ -23,7 +24,7 @@ from lance_df.errors import CorruptDataError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lance_df.encodings.plan import IoPlan
+    from lance_df.encodings.plan import IoPlan, RowPositions
     from lance_df.encodings.resident import ResidentPage
     from lance_df.encodings.v2_0.decoder import Decoder
     from lance_df.storage import ByteRange
@@ -76,6 +77,12 @@ class ResidentFlat:
         del keep_dictionary
         return pa.Array.from_buffers(self.data_type, stop - start, [None, self.bytes(start, stop)], 0)
 
+    def take(self, rows: RowPositions, *, keep_dictionary: bool = False) -> pa.Array:
+        """Return single rows. See `ResidentPage`."""
+        del keep_dictionary
+        data = take_words(self.data, self.width, rows)
+        return pa.Array.from_buffers(self.data_type, len(rows), [None, data], 0)
+
     def bytes(self, start: int, stop: int) -> pa.Buffer:
         """Return the bytes of rows."""
         return self.data.slice(start * self.width, (stop - start) * self.width)
@@ -92,6 +99,12 @@ class ResidentDictionary:
         """Return rows. See `ResidentPage`."""
         data = self.indices.bytes(start, stop)
         numbers = np.frombuffer(data, f"<u{self.indices.width}") if stop > start else np.empty(0, np.uint8)
+        return self.values.read(numbers, data, keep_dictionary=keep_dictionary)
+
+    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array:
+        """Return single rows. See `ResidentPage`."""
+        data = take_words(self.indices.data, self.indices.width, rows)
+        numbers = np.frombuffer(data, f"<u{self.indices.width}") if len(rows) else np.empty(0, np.uint8)
         return self.values.read(numbers, data, keep_dictionary=keep_dictionary)
 
 
@@ -133,6 +146,20 @@ class ResidentBinary:
             if len(self._checked) < _MOST_CHECKED:
                 self._checked.add((start, stop))
         return pa.Array.from_buffers(self._data_type, count, [None, offsets, data], 0)
+
+    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array:
+        """Return single rows. See `ResidentPage`."""
+        del keep_dictionary
+        stored = np.frombuffer(self._ends.data, np.uint64)
+        ends = stored.take(rows)
+        starts = stored.take(rows - 1, mode="clip")
+        if len(rows) and not rows[0]:
+            starts[0] = 0
+        limit = min(self._bytes.size, self._decoder.positions.adjustment - 1)
+        if not len(rows) or int(ends.max()) > limit or (starts > ends).any():
+            return self._run(self._decoder.read(rows))  # some are null, or broken
+        bounds, data = take_spans(self._bytes, starts.view(np.int64), ends.view(np.int64))
+        return variable_array(self._data_type, bounds, data, None)
 
 
 def _flat(decoder: FlatDecoder, run: Run) -> ResidentFlat | None:
