@@ -18,15 +18,13 @@ import pyarrow as pa
 
 from lance_df.compute.compat import PlainSessionContext, SessionConfig, variant
 from lance_df.compute.terms import to_term
-from lance_df.compute.typed_calls import with_typed_calls
 from lance_df.compute.typed_functions import HASHES, TypedFunctions, register_udfs
 from lance_df.errors import InvalidInputError
-from lance_df.sql.calls import find_calls
-from lance_df.sql.row_expression import check_row_expression
 from lance_df.sql.splice import Edit, splice
 
 if TYPE_CHECKING:
     from lance_df.expr.terms import Term
+    from lance_df.sql.calls import Call
 
 _RESULT = "result"
 _NUM_THREADS = 4
@@ -59,6 +57,9 @@ class ExpressionEvaluator:
         InvalidInputError
             See :func:`lance_df.sql.row_expression.check_row_expression`.
         """
+        # the parser takes as long to be imported as a small query takes; most sessions never need it here
+        from lance_df.sql.row_expression import check_row_expression
+
         check_row_expression(expression, self._functions)
 
     def result_type(self, expression: str, types: Sequence[pa.DataType]) -> pa.DataType:
@@ -134,7 +135,7 @@ class ExpressionEvaluator:
         table = f"rows_{next(self._numbers)}"
         self._ctx.register_record_batches(table, [[rows]])
         try:
-            text = self._typed_text(expression, table) if find_calls(expression, HASHES) else expression
+            text = self._typed_text(expression, table) if _hash_calls(expression) else expression
             frame = self._ctx.sql(f"SELECT ({text}\n) AS {_RESULT} FROM {table}")
             node = variant(frame.optimized_logical_plan())
         except InvalidInputError:
@@ -150,7 +151,7 @@ class ExpressionEvaluator:
 
     def _text(self, expression: str, types: tuple[pa.DataType, ...], table: str) -> str:
         """Return the expression with the hash functions for these types."""
-        calls = find_calls(expression, HASHES)
+        calls = _hash_calls(expression)
         if not calls:
             return expression
         key = (expression, types)
@@ -168,6 +169,8 @@ class ExpressionEvaluator:
             return self._texts[key]
 
     def _typed_text(self, expression: str, table: str) -> str:
+        from lance_df.compute.typed_calls import with_typed_calls
+
         before, after = "SELECT (", f"\n) AS {_RESULT} FROM {table}"
         typed = with_typed_calls(
             before + expression + after,
@@ -175,6 +178,12 @@ class ExpressionEvaluator:
             lambda probe: self._ctx.sql(probe).optimized_logical_plan(),
         )
         return typed[len(before) : -len(after)]
+
+
+def _hash_calls(expression: str) -> list[Call]:
+    from lance_df.sql.calls import find_calls
+
+    return find_calls(expression, HASHES)
 
 
 @cache

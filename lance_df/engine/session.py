@@ -6,7 +6,7 @@ import os
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lance_df.compute.compat import (
     DataFrame,
@@ -36,16 +36,12 @@ from lance_df.engine.statement import Statement, planning
 from lance_df.engine.string_views import with_string_views
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.sql.splice import quote_identifier
-from lance_df.sql.statements import (
-    CreateExternalTable,
-    CreateView,
-    parse_create_external_table,
-    parse_create_view,
-    parse_name,
-)
 from lance_df.storage import open_location
 from lance_df.table.refs import VersionRef
 from lance_df.table.scan_plan import TableReport
+
+if TYPE_CHECKING:
+    from lance_df.sql.statements import CreateExternalTable, CreateView
 
 Context = TypeVar("Context", bound=PlainSessionContext)
 
@@ -97,12 +93,12 @@ class LanceSession:
         statement = Statement(query)
         lowered = query.lower()
         with planning_errors(statement):
-            if "external" in lowered and (external := parse_create_external_table(query)) is not None:
+            if "external" in lowered and (external := _create_external_table(query)) is not None:
                 return self._create_external(external, statement, options)
             if "murmur3" in lowered:
                 query = self._with_typed_calls(query, param_values)
             frame = self._plan(query, statement, options, param_values, named_params)
-            if "view" in lowered and (view := parse_create_view(query)) is not None:
+            if "view" in lowered and (view := _create_view(query)) is not None:
                 self._follow_view(view)
             return frame if query == statement.text else _named_as_written(frame)
 
@@ -350,8 +346,29 @@ def register(
     """
     found = as_source(source, version=version, storage_options=storage_options)
     found.current()
-    schema, table = names_of(ctx).place(ctx, parse_name(name))
+    schema, table = names_of(ctx).place(ctx, _name(name))
     schema.add(table, found)
+
+
+def _name(text: str) -> tuple[str, ...]:
+    """Return the parts of a table name; the parser is not imported for a plain one."""
+    if text.isascii() and text.isidentifier() and text.islower():
+        return (text,)
+    from lance_df.sql.statements import parse_name
+
+    return parse_name(text)
+
+
+def _create_external_table(text: str) -> CreateExternalTable | None:
+    from lance_df.sql.statements import parse_create_external_table
+
+    return parse_create_external_table(text)
+
+
+def _create_view(text: str) -> CreateView | None:
+    from lance_df.sql.statements import parse_create_view
+
+    return parse_create_view(text)
 
 
 def _scan_reports(statement: Statement) -> Iterator[TableReport]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from lance_df.file.joined import JoinedContainer
     from lance_df.file.resident_column import ResidentColumn
     from lance_df.format.schema import Field, Schema
+
+
+# to load what is compiled takes longer than to read so many rows without
+_WORTH_COMPILED: Final = 4096
 
 
 class V2_1FileReader:  # noqa: N801 - the version's name
@@ -70,6 +75,8 @@ class V2_1FileReader:  # noqa: N801 - the version's name
     def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
         """Return one array for each field. See `FileReader.read`."""
         self._check_rows(rows)
+        if len(rows) < _WORTH_COMPILED and "numba" not in sys.modules:
+            return self._read_planned(fields, rows)
         columns = self._resident_columns(fields)
         found = read_resident(columns, rows, keep_dictionaries=keep_dictionaries)
         if not any(array is None for array in found):

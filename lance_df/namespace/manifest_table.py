@@ -18,9 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError, DatasetNotFoundError, NotFoundError
-from lance_df.format.operations import Overwrite, Update
 from lance_df.format.schema import Schema, schema_from_arrow
-from lance_df.format.transaction import Transaction
 from lance_df.namespace.manifest_rows import NAMESPACE as NAMESPACE
 from lance_df.namespace.manifest_rows import TABLE as TABLE
 from lance_df.namespace.manifest_rows import ManifestRows
@@ -28,16 +26,9 @@ from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionSpecs
 from lance_df.table.caches import LruCache
-from lance_df.table.changes.removal import rows_removed
-from lance_df.table.changes.row_set import RowSet
-from lance_df.table.changes.writing import rows_written
-from lance_df.table.commit.apply import create
-from lance_df.table.commit.loop import commit_change, publish_first_version
 from lance_df.table.commit.options import CommitOptions
-from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.row_ids import split_addresses
-from lance_df.table.schema_rules import check_schema
 from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.table import Shared, open_ref
 
@@ -143,6 +134,14 @@ class NamespaceManifest:
         InvalidInputError
             A partition field has an id that no column can be called by. Nothing is made.
         """
+        # whoever reads does not need what writes
+        from lance_df.format.operations import Overwrite
+        from lance_df.format.transaction import Transaction
+        from lance_df.table.commit.apply import create
+        from lance_df.table.commit.loop import publish_first_version
+        from lance_df.table.fragment_writer import FileLimits, fragments_written
+        from lance_df.table.schema_rules import check_schema
+
         location = root / MANIFEST_FOLDER
         columns = _schema_of_table(specs)
         check_schema(columns, FILE_VERSION)
@@ -239,6 +238,12 @@ class NamespaceManifest:
         CommitStateUnknownError
             It is not known whether the change was published.
         """
+        from lance_df.format.operations import Update
+        from lance_df.table.changes.removal import rows_removed
+        from lance_df.table.changes.row_set import RowSet
+        from lance_df.table.changes.writing import rows_written
+        from lance_df.table.commit.loop import commit_change
+
         names = self.table.schema.names
         wanted = pa.array(list(moved), pa.string())
         former = self.rows.filter(pc.is_in(self.rows["object_id"], wanted))

@@ -12,10 +12,13 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from lance_df.errors import AlreadyExistsError, CorruptDataError, RetryableConflictError
+from lance_df.errors import AlreadyExistsError, RetryableConflictError
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.operations import Overwrite, Restore
 from lance_df.format.transaction import Transaction
+from lance_df.namespace.member_tables import check_columns as check_columns
+from lance_df.namespace.member_tables import in_columns_of as in_columns_of
+from lance_df.namespace.member_tables import open_member as open_member
 from lance_df.table.commit.apply import create
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.manifest_bytes import make_manifest_file
@@ -23,8 +26,6 @@ from lance_df.table.commit.numbering import highest_id, numbered
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.publish import publish_manifest
 from lance_df.table.commit.state import TableState, library_version
-from lance_df.table.refs import ResolvedRef
-from lance_df.table.table import Shared, Table, open_ref
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
@@ -34,67 +35,15 @@ if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.operations import Operation
     from lance_df.format.schema import Schema
-    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
+    from lance_df.table.table import Table
     from lance_df.table.zone_map_writer import ZoneMaps
 
 FILE_VERSION: Final = "2.2"
 # Nobody else's commit may come between.
 MEMBER_COMMIT: Final = CommitOptions(strict=True, max_retries=0)
 _ATTEMPTS: Final = 20
-
-
-def open_member(location: Location, version: int) -> Table:
-    """Open a member at a version.
-
-    Raises
-    ------
-    NotFoundError
-        There is no such table, or no such version.
-    """
-    return open_ref(Shared(location), ResolvedRef(None, version))
-
-
-def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
-    """Return a member in the columns of its namespace: the table as it is, unless somebody else made it.
-
-    Raises
-    ------
-    CorruptDataError
-        A column has another type or field id than in the namespace, or is missing and must not be null.
-    """
-    columns = schema.columns
-    if table.schema.fields == columns.fields:
-        return table
-    own, wanted = table.schema.by_id(), columns.by_id()
-    strangers = {field.name for field_id, field in own.items() if field_id not in wanted}
-    for field in columns.walk():
-        known = own.get(field.id)
-        # a column of that name under another id may well be meant to be this one
-        is_null = known is None and field.nullable and field.name not in strangers
-        if not is_null and (known is None or known.logical_type != field.logical_type):
-            found = "missing" if known is None else f"of type {known.logical_type}"
-            raise CorruptDataError(
-                f"{table.uri}: field {field.id}, {field.name!r} in the namespace, is {found}; expected "
-                f"{field.logical_type}: repair the namespace"
-            )
-    return table.seen_as(columns)
-
-
-def check_columns(schema: NamespaceSchema, table: Table) -> None:
-    """Check that a member has the columns and field ids of its namespace, before they are relied upon.
-
-    Raises
-    ------
-    CorruptDataError
-        It has others.
-    """
-    if table.schema.fields != schema.columns.fields:
-        raise CorruptDataError(
-            f"{table.uri}: version {table.version} has other columns or field ids than the namespace; "
-            "repair it first"
-        )
 
 
 class NewMembers:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.joined_members import JoinedMembers
 from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
-from lance_df.namespace.member import in_columns_of
+from lance_df.namespace.member_tables import in_columns_of
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.pruning.kept_members import KeptMembers, kept_members
 from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports

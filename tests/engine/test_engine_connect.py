@@ -1,6 +1,10 @@
 """A folder of tables as a database."""
 
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import datafusion
 import lance
@@ -325,3 +329,22 @@ def test_storage_errors_surface(root, monkeypatch):
     monkeypatch.setattr(Location, "list", fail)
     with pytest.raises(StorageError, match="the store is away"):
         ctx.sql("SELECT * FROM trips")
+
+
+def test_a_small_query_loads_neither_numba_nor_the_parser_nor_writers(tmp_path):
+    lance_df.write_dataset(pa.table({"id": [1, 2, 3], "name": ["a", "b", "b"]}), tmp_path / "t.lance")
+    code = """
+import sys, lance_df
+ctx = lance_df.connect(sys.argv[1])
+lance_df.register(ctx, "u", sys.argv[1] + "/t.lance")
+for name in ("t", "u"):
+    rows = ctx.sql(f"SELECT name, count(*) AS n FROM {name} WHERE id > 1 GROUP BY name").to_pylist()
+    assert rows == [{"name": "b", "n": 2}]
+unneeded = ("numba", "sqlglot", "lance_df.file.writer", "lance_df.table.commit.loop")
+print([name for name in unneeded if name in sys.modules])
+"""
+    root = Path(lance_df.__file__).resolve().parents[1]
+    found = subprocess.check_output(
+        [sys.executable, "-c", code, str(tmp_path)], text=True, env={**os.environ, "PYTHONPATH": str(root)}
+    )
+    assert found.strip() == "[]"

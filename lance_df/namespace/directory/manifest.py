@@ -26,8 +26,6 @@ from lance_df.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from lance_df.format.operations import Overwrite, Update
-from lance_df.format.transaction import Transaction
 from lance_df.namespace.manifest_table import (
     FILE_VERSION,
     NAMESPACE,
@@ -39,10 +37,6 @@ from lance_df.namespace.metadata.runtime_properties import spec_properties, valu
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
 from lance_df.namespace.spec.json_text import parse_json
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
-from lance_df.table.changes.removal import rows_removed
-from lance_df.table.changes.row_set import RowSet
-from lance_df.table.changes.writing import rows_written
-from lance_df.table.commit.loop import commit_change, create_table
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
@@ -137,6 +131,11 @@ class DirectoryManifest:
     def open_or_create(cls, root: Location) -> DirectoryManifest:
         """Open the newest version, or make the first one, without rows."""
         if (found := cls.open(root)) is None:
+            # whoever reads does not need what writes
+            from lance_df.format.operations import Overwrite
+            from lance_df.format.transaction import Transaction
+            from lance_df.table.commit.loop import create_table
+
             transaction = Transaction(
                 read_version=0, uuid=str(uuid.uuid4()), operation=Overwrite((), manifest_schema(()))
             )
@@ -246,6 +245,12 @@ class DirectoryManifest:
         UnsupportedFeatureError
             The table needs a writer that knows more.
         """
+        from lance_df.format.operations import Update
+        from lance_df.table.changes.removal import rows_removed
+        from lance_df.table.changes.row_set import RowSet
+        from lance_df.table.changes.writing import rows_written
+        from lance_df.table.commit.loop import commit_change
+
         self.check_changeable()
         going = pc.is_in(self._rows["object_id"], pa.array(edit.removed, pa.string()))
         moving = pc.and_not(self._in_small_fragments(), going)

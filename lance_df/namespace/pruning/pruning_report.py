@@ -35,7 +35,6 @@ from lance_df.namespace.spec.partition_values import expression_of
 from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.sql.literals import literal_sql
 from lance_df.sql.predicate_text import predicate_sql
-from lance_df.sql.substitution import substituted
 from lance_df.table.scan_plan import Count, Reason, SpecReport
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class _Notes:
         expression = expression_of(field.field, field.types)
         try:
             shown = [
-                substituted(expression, [literal_sql(column[row]) for column in sources])
+                _substituted(expression, [literal_sql(column[row]) for column in sources])
                 for row in range(len(sources[0]))
             ]
         except LanceError:
@@ -138,7 +137,7 @@ def described_field(field: PartitionField, manifest: NamespaceManifest) -> str:
         for number, path in zip(field.source_ids, paths, strict=True)
     ]
     if field.transform is None:
-        return substituted(field.expression or "", names)
+        return _substituted(field.expression or "", names)
     if field.transform.kind is TransformKind.IDENTITY:
         return names[0]
     parameter = field.transform.num_buckets or field.transform.width
@@ -213,3 +212,9 @@ def _kind(part: Predicate) -> str:
             return "IS NOT NULL"
         case _:
             return "it"
+
+
+def _substituted(expression: str, literals: list[str]) -> str:
+    from lance_df.sql.substitution import substituted  # imports the parser, which most queries do without
+
+    return substituted(expression, literals)

@@ -1,0 +1,65 @@
+"""Member tables as readers see them: at a version, in the columns of the namespace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.errors import CorruptDataError
+from lance_df.table.refs import ResolvedRef
+from lance_df.table.table import Shared, Table, open_ref
+
+if TYPE_CHECKING:
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.storage import Location
+
+
+def open_member(location: Location, version: int) -> Table:
+    """Open a member at a version.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such table, or no such version.
+    """
+    return open_ref(Shared(location), ResolvedRef(None, version))
+
+
+def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
+    """Return a member in the columns of its namespace: the table as it is, unless somebody else made it.
+
+    Raises
+    ------
+    CorruptDataError
+        A column has another type or field id than in the namespace, or is missing and must not be null.
+    """
+    columns = schema.columns
+    if table.schema.fields == columns.fields:
+        return table
+    own, wanted = table.schema.by_id(), columns.by_id()
+    strangers = {field.name for field_id, field in own.items() if field_id not in wanted}
+    for field in columns.walk():
+        known = own.get(field.id)
+        # a column of that name under another id may well be meant to be this one
+        is_null = known is None and field.nullable and field.name not in strangers
+        if not is_null and (known is None or known.logical_type != field.logical_type):
+            found = "missing" if known is None else f"of type {known.logical_type}"
+            raise CorruptDataError(
+                f"{table.uri}: field {field.id}, {field.name!r} in the namespace, is {found}; expected "
+                f"{field.logical_type}: repair the namespace"
+            )
+    return table.seen_as(columns)
+
+
+def check_columns(schema: NamespaceSchema, table: Table) -> None:
+    """Check that a member has the columns and field ids of its namespace, before they are relied upon.
+
+    Raises
+    ------
+    CorruptDataError
+        It has others.
+    """
+    if table.schema.fields != schema.columns.fields:
+        raise CorruptDataError(
+            f"{table.uri}: version {table.version} has other columns or field ids than the namespace; "
+            "repair it first"
+        )
