@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.engine.partitioned_join_analysis import JoinedScan, Part, needed_groups
+from lance_df.engine.partitioned_join_shares import Share, SharedTableProvider
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.member_subset import MemberSubset
@@ -28,6 +29,9 @@ _MIN_UNIT_ROWS: Final = 64 * 1024
 _UNITS_PER_CORE: Final = 8
 _MAX_UNITS: Final = 64
 _MAX_SUCCESSIVE_UNITS: Final = 1024
+# Smaller shares of a group would cost more to read than they save.
+_MIN_SHARE_BYTES: Final = 64 * 1024 * 1024
+_MAX_SHARES: Final = 64
 # Of a hash table, for each row; and what is assumed of values of variable length.
 _ROW_OVERHEAD_BYTES: Final = 32
 _VARIABLE_BYTES: Final = 32
@@ -61,10 +65,14 @@ class JoinOptions:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Some groups of partitions. ``members`` are those of each namespace, by the number of the side."""
+    """Some groups of partitions. ``members`` are those of each namespace, by the number of the side.
+
+    ``share`` is the part of their rows that is meant, None for all.
+    """
 
     members: tuple[npt.NDArray[np.bool_], ...]
     num_rows: int
+    share: Share | None = None
 
     def providers(
         self, part: Part, num_rows: int, num_cores: int, *, ahead: bool = False
@@ -81,13 +89,17 @@ class Unit:
         share = round(self.num_rows * num_cores / max(1, num_rows))
         for side, scan in first_scans(part).items():
             subset = MemberSubset(scan.snapshot, self.members[side])
-            provider = LanceTableProvider(
-                subset,
-                num_partitions=min(num_cores, max(1, share)),
-                in_turn=not ahead,
-                window_rows=_window_rows(scan),
-                schema=scan.table.provider.schema,
-            )
+            options: dict[str, Any] = {
+                "num_partitions": min(num_cores, max(1, share)),
+                "in_turn": not ahead,
+                "window_rows": _window_rows(scan),
+                "schema": scan.table.provider.schema,
+            }
+            if self.share is None:
+                provider = LanceTableProvider(subset, **options)
+            else:
+                key = _shared_key(part, side)
+                provider = SharedTableProvider(subset, key=key, share=self.share, **options)
             provider.hint = scan.table.provider.hint
             yield scan.table, provider
 
@@ -137,14 +149,30 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
     else:
         numbers, at_once = _bounded(kept_bytes, options.join_memory_limit)
         kept_rows = at_once * int(np.bincount(numbers, weights=kept).max(initial=0))
-    count = int(numbers.max(initial=0)) + 1
-    units = []
-    for number in range(count):
+    units: list[Unit] = []
+    for number in range(int(numbers.max(initial=0)) + 1):
+        is_own = numbers == number
         own = np.zeros(grouping.num_groups, bool)
-        own[groups[numbers == number]] = True
+        own[groups[is_own]] = True
         members = tuple((codes >= 0) & own[codes] for codes in grouping.codes)
-        units.append(Unit(members, int(rows[numbers == number].sum())))
+        shares = _shares(int(kept_bytes[is_own].sum()), options.join_memory_limit)
+        size = -(-int(rows[is_own].sum()) // len(shares))
+        units += [Unit(members, size, share) for share in shares]
     return Units(tuple(units), len(groups), num_rows, at_once, kept_rows)
+
+
+def _shares(num_bytes: int, limit: int | None) -> list[Share | None]:
+    """Return the shares that a unit is cut into, each of which reads all of it."""
+    bound = None if limit is None else max(limit, _MIN_SHARE_BYTES)
+    count = 1 if bound is None else min(_MAX_SHARES, -(-num_bytes // bound))
+    return [None] if count < 2 else [Share(number, count) for number in range(count)]
+
+
+def _shared_key(part: Part, side: int) -> str:
+    """Return the column of a namespace by which shares are made."""
+    place = part.sides.index(side)
+    columns = part.scans[place].snapshot.manifest.schema.columns
+    return columns.by_id()[part.keys[0].columns[place]].name
 
 
 def num_cores() -> int:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -46,12 +46,20 @@ _MAX_CACHED_PLANS = 16
 _COUNT_BATCH_ROWS = 1 << 20
 
 
+class BatchFilter(Protocol):
+    """What is left to filter after a scan."""
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that are wanted."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
     """A scan as it will run: the plan, what is left to filter, and the order of columns to return."""
 
     plan: ScanPlan
-    residual: ResidualFilter | None
+    residual: BatchFilter | None
     output: tuple[str, ...]
     counts_only: bool
 

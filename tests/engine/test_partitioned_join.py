@@ -9,7 +9,10 @@ import pytest
 
 import lance_df
 from lance_df import partition
+from lance_df.engine import partitioned_join_units
+from lance_df.engine.partitioned_join_shares import Share
 from lance_df.errors import InvalidInputError
+from lance_df.hashing.arrays import murmur3
 
 pytestmark = pytest.mark.engine
 
@@ -385,6 +388,45 @@ def test_trap_60_a_heavy_key_and_an_empty_partition(tmp_path):
         for mode, limit in MODES:
             context.partitioned_joins, context.join_memory_limit = mode, limit
             assert rows_of(context.sql(query)) == expected, (query, mode)
+
+
+def test_a_group_that_is_larger_than_the_limit_is_joined_in_shares(tmp_path, monkeypatch):
+    monkeypatch.setattr(partitioned_join_units, "_MIN_SHARE_BYTES", 1)
+    count = 2000
+    keys = [None if number % 50 == 0 else number for number in range(count)]
+    tables = {
+        "wide": pa.table({"k": pa.array(keys, pa.int64()), "n": range(count)}),
+        "thin": pa.table({"k": pa.array(keys[::2], pa.int32()), "m": range(count // 2)}),
+    }
+    context = lance_df.connect(tmp_path, partitioned_joins="always", join_memory_limit=4_000)
+    memory = datafusion.SessionContext()
+    for name, table in tables.items():
+        namespace = lance_df.PartitionedNamespace.create(tmp_path / name, table.schema, ["bucket(k, 2)"])
+        namespace.append(table)
+        memory.from_arrow(table, name=name)
+    for query in (
+        "SELECT n, m FROM thin FULL JOIN wide ON thin.k = wide.k AND n < 900 WHERE n IS NULL OR n <> 4",
+        "SELECT wide.k, count(*), sum(m) FROM wide JOIN thin ON thin.k = wide.k GROUP BY wide.k",
+        "SELECT m FROM thin LEFT ANTI JOIN wide ON thin.k = wide.k",
+        "SELECT count(*) FROM wide JOIN thin ON thin.k IS NOT DISTINCT FROM wide.k",
+    ):
+        found = context.sql(query)
+        assert rows_of(found) == rows_of(memory.sql(query)), query
+        [statement] = found.statements
+        [effect] = [join.effect for join in statement.joins]
+        units = int(effect.split(" in ")[1].split()[0])
+        assert units > 8, effect
+        read = [provider.counters.rows for _, provider in statement.units]
+        assert 0 < max(read) < count / 4
+
+
+def test_shares_hold_each_key_once_and_about_as_many():
+    numbers = pa.array([*range(100_000), None])
+    hashes = murmur3(numbers.slice(0, 100_000)).to_numpy().astype("int64")
+    bucket = numbers.filter(pa.array([*(abs(hashes) % 16 == 3), True]))
+    held = [Share(number, 8).holds(bucket) for number in range(8)]
+    assert (sum(each.astype(int) for each in held) == 1).all()
+    assert all(abs(each.sum() * 8 - len(bucket)) < len(bucket) / 4 for each in held)
 
 
 def test_trap_61_both_sides_are_of_one_version_each(tmp_path):
