@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_df.spark.opened import SourceRef
@@ -13,7 +14,6 @@ from lance_df.spark.splits import plan_splits
 from lance_df.spark.types import arrow_schema, to_spark
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from lance_df.spark.opened import Source
@@ -66,9 +66,20 @@ class LanceReader(DataSourceReader):
 
 
 def read_pieces(pieces: Sequence[Piece], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yield rows in the columns and types of a Spark schema."""
+    """Yield rows in the columns and types of a Spark schema; columns that a version lacks are null."""
     target = arrow_schema(schema)
     for piece in pieces:
-        for batch in piece.read(schema.names):
+        stored = set(piece.source.open().arrow_schema.names)
+        own = pa.schema([field for field in target if field.name in stored])
+        for batch in piece.read(own.names):
             if batch.num_rows:
-                yield to_spark(batch, target)
+                rows = to_spark(batch, own)
+                yield rows if len(own) == len(target) else _with_nulls(rows, target)
+
+
+def _with_nulls(rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
+        for field in target
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=target)

@@ -85,6 +85,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source: Source | None = source
         self._options = options
         self._schema = schema
+        self._schema_version = source.version
         self._last: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -188,11 +189,15 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._source
 
     def _check_columns(self, source: Source) -> None:
-        lacking = [name for name in self._schema.names if name not in source.arrow_schema.names]
-        if lacking:
+        """Check that a version has the columns, or is from before they came and may have nulls in them."""
+        stored = source.arrow_schema.names
+        lacking = [field for field in self._schema if field.name not in stored]
+        is_older = source.version < self._schema_version and len(lacking) < len(self._schema)
+        wrong = [field.name for field in lacking if not (is_older and field.nullable)]
+        if wrong:
             raise ColumnNotFoundError(
                 f"{source.uri}: version {source.version}, which is read as a stream, has no column "
-                f"{lacking[0]!r}; there are {', '.join(source.arrow_schema.names)}: name those to read with "
+                f"{wrong[0]!r}; there are {', '.join(stored)}: name those to read with "
                 "the option columns, or begin at a later version"
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import sys
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ import lance_df
 from lance_df.errors import (
     ColumnNotFoundError,
     InvalidInputError,
+    MissingDependencyError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
@@ -231,12 +233,63 @@ def test_filters_and_columns_are_those_of_reads(target):
     assert query.batch() == [k for k in range(10, 30) if k % 6 == 4]
 
 
-def test_columns_that_a_version_lacks_are_named(target):
+def test_columns_that_go_away_are_named(target):
     query = Query(target.path)
-    target.append(10)
+    assert query.batch() == [*range(10)]
     target.opened.drop_columns(["k"])
-    with pytest.raises(ColumnNotFoundError, match="no column 'k'"):
+    if target.is_table:
+        lance_df.write_dataset(rows(10).select(["s"]), target.path, mode="append")
+    else:
+        target.opened.append(rows(10).select(["s"]))
+    with pytest.raises(ColumnNotFoundError, match=r"no column 'k'; there are s: name those to read"):
         query.batch()
+    remaining = LanceSource({"path": target.path, "columns": "s"})
+    reader = remaining.streamReader(remaining.schema())
+    end = reader.latestOffset(query.start, ReadAllAvailable())
+    splits = reader.partitions(query.start, end)
+    assert sum(batch.num_rows for split in splits for batch in reader.read(split)) == 10
+
+
+def test_columns_that_came_later_are_null_in_older_versions(target):
+    first = target.version
+    target.append(10)
+    if target.is_table:
+        target.opened.add_columns({"twice": "k * 2"})
+        lance_df.write_dataset(
+            rows(20).append_column("twice", pa.array([7] * 10)), target.path, mode="append"
+        )
+    else:
+        target.opened.add_columns(pa.field("twice", pa.int64()))
+        target.opened.append(rows(20).append_column("twice", pa.array([7] * 10)))
+    newest = LanceSource({"path": target.path}).schema()
+    query = Query(target.path, newest, startingVersion=first + 1, maxVersionsPerTrigger=1)
+    start = query.reader.initialOffset()
+    end = query.reader.latestOffset(start, query.reader.getDefaultReadLimit())
+    [batch] = (
+        pa.Table.from_batches(
+            batch for split in query.reader.partitions(start, end) for batch in query.reader.read(split)
+        )
+        .combine_chunks()
+        .to_batches()
+    )
+    assert (batch.schema.names, batch["twice"].null_count) == (["k", "s", "twice"], 10)
+    assert query.batch() == [*range(10, 20)]
+    assert [query.batch() for _ in range(3)] == [[], [*range(20, 30)], []]
+    required = StructType([*COLUMNS, StructField("twice", LongType(), nullable=False)])
+    for schema in (required, StructType(newest.fields[2:])):
+        with pytest.raises(ColumnNotFoundError, match=r"no column 'twice'.*begin at a later version"):
+            Query(target.path, schema, startingVersion=first + 1, maxVersionsPerTrigger=1).batch()
+
+
+def test_older_releases_of_pyspark_read_no_streams(target, monkeypatch):
+    source = LanceSource({"path": target.path})
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    monkeypatch.delitem(sys.modules, "lance_df.spark.stream_source")
+    with pytest.raises(
+        MissingDependencyError, match=r'PySpark 4.2 or later: pip install -U "lance_df\[spark\]"'
+    ):
+        source.streamReader(COLUMNS)
+    assert source.reader(COLUMNS).partitions()
 
 
 def test_mistakes_are_typed(target):
