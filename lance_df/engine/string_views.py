@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Statements that do something else than to return rows are left alone.
 _QUERIES: Final = ("Aggregate", "Distinct", "Filter", "Limit", "Projection", "Sort", "SubqueryAlias", "Union")
+_TELLS_TYPES: Final = "arrow_typeof("
 
 
 def with_string_views(
@@ -48,11 +49,16 @@ def with_string_views(
         for table, own in statement.scans_of_tables(scans)
         if own
     ]
-    if not any(names for _, names in providers):
+    if not any(names for _, names in providers) or _TELLS_TYPES in frame.logical_plan().display_indent():
         return None
     for provider, names in providers:
         provider.views = names
-    anew = plan()
+    try:
+        anew = plan()
+    except Exception:  # noqa: BLE001 - a function that takes plain strings only, say: the statement stands
+        for provider, _ in providers:
+            provider.views = frozenset()
+        return None
     columns = [
         column if found.type == field.type else column.cast(field.type).alias(field.name)
         for field, found in zip(schema, anew.schema(), strict=True)

@@ -220,6 +220,8 @@ class Stretch:
 
     def read(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         scan = self._scan
+        if self._is_ruled_out(RowRange(start, stop)):
+            return
         fields = scan.fields()
         selected = scan.pruning.rows(self._reader)
         if selected is not None and not len(selected := selected.clip(start, stop)):
