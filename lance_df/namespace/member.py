@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from lance_df.table.zone_map_writer import ZoneMaps
 
 FILE_VERSION: Final = "2.2"
+# In transactions of versions that show only when the namespace publishes them.
+STAGED_KEY: Final = "lance_df:staged"
 # Nobody else's commit may come between.
-MEMBER_COMMIT: Final = CommitOptions(strict=True, max_retries=0)
+MEMBER_COMMIT: Final = CommitOptions(strict=True, max_retries=0, properties={STAGED_KEY: "true"})
 _ATTEMPTS: Final = 20
 
 

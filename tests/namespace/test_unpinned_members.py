@@ -267,3 +267,43 @@ def test_a_branch_without_a_version_says_nothing(tmp_path):
     assert found(made, filter="p = 'b'") == [("b", 2)]
     with pytest.raises(CorruptDataError, match="branch without a version"):
         made.to_table()
+
+
+def test_others_commit_to_members_while_their_versions_are_published(namespace, monkeypatch):
+    """What readers may have seen stays; what a writer of ours has not published yet does not show."""
+    original, calls = pins._published, []
+
+    def published(manifest, pairs):
+        calls.append(pairs)
+        if len(calls) < 3:
+            append_directly(namespace, "a", 30 + len(calls))
+        if len(calls) == 2:
+            manifest.changed(manifest.table.arrow_schema.empty_table(), {})
+        return original(manifest, pairs)
+
+    monkeypatch.setattr(pins, "_published", published)
+    namespace.append(rows(("a", 5), ("b", 6)))
+    assert len(calls) == 3
+    expected = [("a", 1), ("a", 5), ("a", 31), ("a", 32), ("b", 2), ("b", 6), ("c", 3)]
+    assert found(namespace) == expected
+    if pinned(namespace)["c"] is not None:
+        return
+    commit = append.NewRows._commit
+
+    def dies(self, pair):
+        commit(self, pair)
+        raise KeyboardInterrupt
+
+    def and_others_begin(manifest, pairs):
+        published = original(manifest, pairs)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(append.NewRows, "_commit", dies)
+            tx = PartitionedNamespace.open(namespace.uri).transaction(rebase=False)
+            with pytest.raises(KeyboardInterrupt), tx as other:
+                other.append(rows(("c", 99)))
+        append_directly(namespace, "c", 98)
+        return published
+
+    monkeypatch.setattr(pins, "_published", and_others_begin)
+    namespace.append(rows(("c", 7)))
+    assert found(namespace) == sorted([*expected, ("c", 7)])

@@ -9,7 +9,7 @@ Spec: partitioning, "Read Behavior".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,7 @@ from lance_df.errors import CorruptDataError, RetryableConflictError
 from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, NamespaceManifest
-from lance_df.namespace.member import in_columns_of
+from lance_df.namespace.member import STAGED_KEY, in_columns_of
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.evolution.add_columns import null_columns
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.table.table import Table
+
+    _Pin: TypeAlias = tuple[Member, Table]
+
+
+# What others commit later than that is not published.
+_MAX_LOOKS: Final = 10
 
 
 class NeedsPinsError(Exception):
@@ -65,15 +71,49 @@ def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Mem
     tables = map_reads(lambda member: member.open(), members, where=root)
     _check_values(manifest, members, tables)
     _check_newest(tables, root)
-    versions = zip(members, tables, strict=True)
-    return manifest.changed(
-        manifest.table.arrow_schema.empty_table(),
-        {member.object_id: table.version for member, table in versions},
-    )
+    pins = list(zip(members, tables, strict=True))
+    manifest = _published(manifest, pins)
+    for _ in range(_MAX_LOOKS):
+        newer = [pair for pair in map_reads(_followed, pins, where=root) if pair is not None]
+        if not newer:
+            break
+        _check_values(manifest, *zip(*newer, strict=True))
+        try:
+            manifest, pins = _published(manifest, newer), newer
+        except RetryableConflictError:
+            manifest = manifest.latest()
+            names, versions = (manifest.members[name].to_pylist() for name in ("object_id", "read_version"))
+            current = dict(zip(names, versions, strict=True))
+            pins = [
+                (member, table) for member, table in pins if current.get(member.object_id) == table.version
+            ]
+    return manifest
+
+
+def _published(manifest: NamespaceManifest, pins: Sequence[_Pin]) -> NamespaceManifest:
+    versions = {member.object_id: table.version for member, table in pins}
+    return manifest.changed(manifest.table.arrow_schema.empty_table(), versions)
+
+
+def _followed(pin: _Pin) -> _Pin | None:
+    """Return the version up to which other programs followed the one that is pinned, None if they did not.
+
+    They may have committed it before that one was published, and readers may have seen it. What stands on a
+    version of ours is neither: we make them once a version is pinned.
+    """
+    member, table = pin
+    followed = None
+    for version in range(table.version + 1, table.latest_version() + 1):
+        newer = table.checkout(version)
+        transaction = newer.transaction()
+        if transaction is None or STAGED_KEY in transaction.properties:
+            break
+        followed = member, newer
+    return followed
 
 
 def _check_newest(tables: Sequence[Table], root: Location) -> None:
-    """Look again, as late as can be: what others commit to members from now on is not seen."""
+    """Look again, as late as can be, so that a version that was replaced is seldom published."""
     newest = map_reads(lambda table: table.latest_version(), tables, where=root)
     for table, version in zip(tables, newest, strict=True):
         if version != table.version:

@@ -58,7 +58,8 @@ class Committer:
     ) -> None:
         self.location = location
         self.history = History(location, external_store)
-        self._transaction = transaction
+        properties = {**options.properties, **transaction.properties}
+        self._transaction = dataclasses.replace(transaction, properties=properties)
         self._external_store = external_store
         self._options = options
         self._shared = shared or Shared(location, external_store)

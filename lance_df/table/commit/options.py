@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,8 @@ class CommitOptions:
         Make a version that is no part of the table's history, and can be reached by its number only.
     lock
         Held while the version is made, see :mod:`lance_df.table.commit.lock`.
+    properties
+        Kept with the transaction, beside its own.
     clock_ns, monotonic, sleep, jitter
         The time of day for the timestamp; the time that passes, and waiting, between attempts; a number
         below 1 by which the wait is shortened, so that writers do not meet again.
@@ -51,6 +53,7 @@ class CommitOptions:
     marks: tuple[Mark, ...] = ()
     detached: bool = False
     lock: CommitLock | None = None
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     clock_ns: Callable[[], int] = time.time_ns
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
