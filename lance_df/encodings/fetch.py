@@ -28,6 +28,9 @@ _NEAR_BYTES = 4 * 1024
 _MANY_RANGES = 256
 _FAR_BYTES = 256 * 1024
 
+# So many bytes are gathered one by one sooner than by what has to be compiled.
+_FEW_BYTES = 64 * 1024
+
 # From one row of so many on, all that lies between rows is read.
 _DENSE = 4
 
@@ -113,14 +116,19 @@ def take_spans(
     data: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
     """Do the same with bytes that are in memory."""
-    if len(starts) < FEW and not kernels.are_loaded():
-        return _pick_spans(data, starts, ends)
-    bounds = _ends_of(ends - starts)
-    if not bounds[-1]:
+    lengths = ends - starts
+    bounds = _ends_of(lengths)
+    total = int(bounds[-1])
+    if not total:
         return bounds, pa.py_buffer(b"")
-    out = pa.allocate_buffer(int(bounds[-1]))
+    if len(starts) < FEW and not kernels.are_loaded():
+        if total > _FEW_BYTES:
+            return _pick_spans(data, starts, ends)
+        places = np.arange(total) + np.repeat(starts - bounds[:-1], lengths)
+        return bounds, pa.py_buffer(np.frombuffer(data, np.uint8)[places])
+    out = pa.allocate_buffer(total)
     source = np.frombuffer(data, np.uint8)
-    kernels.copy_spans(source, starts, ends - starts, np.frombuffer(out, np.uint8), bounds[:-1])
+    kernels.copy_spans(source, starts, lengths, np.frombuffer(out, np.uint8), bounds[:-1])
     return bounds, out
 
 

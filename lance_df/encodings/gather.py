@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
 from lance_df.errors import CorruptDataError, InvalidInputError
@@ -18,7 +19,7 @@ Positions: TypeAlias = npt.NDArray[np.integer[Any]]
 
 # For less, loading the compiler takes longer than the work.
 FEW = 4096
-_PADDED_BYTES = (16, 32)
+_PADDED_BYTES = (16, 24, 32)
 _WORD_BYTES = (1, 2, 4, 8)
 _PAIR_BYTES = 16
 _INT32_MAX = 2**31 - 1
@@ -41,7 +42,7 @@ def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
         The strings are too long for one array.
     """
     if len(positions) < FEW:
-        return values.take(pa.array(positions))
+        return take_few(values, positions)
     if (table := _lookup_of(values)) is None:
         return values.take(pa.array(positions))
     picked = table.look_up(positions)
@@ -49,6 +50,12 @@ def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
         return picked
     valid = values.is_valid().take(pa.array(positions))
     return pa.Array.from_buffers(values.type, len(picked), [valid.buffers()[1], *picked.buffers()[1:]])
+
+
+def take_few(values: pa.Array, positions: Positions) -> pa.Array:
+    """Do the same as Arrow does it, at half the price of a call."""
+    taken: pa.Array = pc.get_function("array_take").call([values, pa.array(positions)])
+    return taken
 
 
 def take_words(data: pa.Buffer, width: int, positions: npt.NDArray[np.int64]) -> pa.Buffer:
@@ -93,7 +100,7 @@ class Lookup:
     def pick(self, indices: Positions) -> pa.Array:
         """Do the same for indices that the caller has checked."""
         if self._table is None or (len(indices) < FEW and not kernels.are_loaded()):
-            return self.values.take(pa.array(indices))
+            return take_few(self.values, indices)
         return self._table.look_up(indices)
 
 

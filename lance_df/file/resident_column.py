@@ -55,7 +55,7 @@ class ResidentColumn:
         Returns what messages call a page.
     """
 
-    __slots__ = ("_open_page", "_pages", "_place", "_starts")
+    __slots__ = ("_bounds", "_open_page", "_pages", "_place", "_starts")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class ResidentColumn:
         place: Callable[[int], str],
     ) -> None:
         self._starts = starts
+        self._bounds = np.array(starts, np.int64)
         self._open_page = open_page
         self._place = place
         self._pages: dict[int, ResidentPage | None] = {}
@@ -92,7 +93,7 @@ class ResidentColumn:
             return self._take_of(first, rows, keep_dictionary=keep_dictionary)
         if last - first >= MANY_PAGES and starts[-1] < _FEW_ROWS * len(starts):
             return None
-        cuts = np.searchsorted(rows, starts[first : last + 2]).tolist()
+        cuts = rows.searchsorted(self._bounds[first : last + 2]).tolist()
         parts = []
         for number, low, high in zip(range(first, last + 1), cuts, cuts[1:], strict=False):
             if low == high:

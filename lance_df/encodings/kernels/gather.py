@@ -53,7 +53,7 @@ def gather_padded(words, lengths, positions, out_offsets, out):  # type: ignore[
     Parameters
     ----------
     words, lengths
-        Values as rows of two or four words, padded, and how many bytes of them count.
+        Values as rows of two to four words, padded, and how many bytes of them count.
     positions
         The caller has checked that they lie within.
     out_offsets, out
@@ -69,6 +69,16 @@ def gather_padded(words, lengths, positions, out_offsets, out):  # type: ignore[
             row = source + (position << _U(4))
             store_8_bytes(to, load_8_bytes(row))
             store_8_bytes(to + _U(8), load_8_bytes(row + _U(8)))
+            to += _U(lengths[position])
+            out_offsets[i + 1] = to - begin
+        return to - begin
+    if words.shape[1] == 3:
+        for i in range(len(positions)):
+            position = _U(positions[i])
+            row = source + position * _U(24)
+            store_8_bytes(to, load_8_bytes(row))
+            store_8_bytes(to + _U(8), load_8_bytes(row + _U(8)))
+            store_8_bytes(to + _U(16), load_8_bytes(row + _U(16)))
             to += _U(lengths[position])
             out_offsets[i + 1] = to - begin
         return to - begin

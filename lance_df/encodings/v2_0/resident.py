@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.encodings.arrays import null_array, variable_array
-from lance_df.encodings.fetch import take_spans
+from lance_df.encodings.arrays import null_array, variable_array, with_validity
+from lance_df.encodings.fetch import fetch_bits, pack_bits, take_spans
 from lance_df.encodings.gather import FEW, take_words
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import CodedValues, is_bytes, is_large, is_plain_type, is_text
@@ -19,6 +19,7 @@ from lance_df.encodings.v2_0.binary import BinaryDecoder
 from lance_df.encodings.v2_0.dictionary import DictionaryCodedDecoder
 from lance_df.encodings.v2_0.ends import EndPositions
 from lance_df.encodings.v2_0.flat import FlatDecoder, bits_of
+from lance_df.encodings.v2_0.nullable import SomeNullsDecoder
 from lance_df.errors import CorruptDataError
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def open_resident(decoder: Decoder, run: Run) -> ResidentPage | None:
     match decoder:
         case FlatDecoder():
             return _flat(decoder, run)
+        case SomeNullsDecoder(validity=FlatDecoder() as validity, values=FlatDecoder() as values):
+            stored = _flat(values, run)
+            return None if stored is None else ResidentNullable(stored, validity, run)
         case DictionaryCodedDecoder(indices=FlatDecoder() as indices, items=items):
             stored = _flat(indices, run)
             values = run(items.read(RowRange(0, items.num_values)))
@@ -86,6 +90,28 @@ class ResidentFlat:
     def bytes(self, start: int, stop: int) -> pa.Buffer:
         """Return the bytes of rows."""
         return self.data.slice(start * self.width, (stop - start) * self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentNullable:
+    """Views of the file, and bits that say which values are valid."""
+
+    values: ResidentFlat
+    validity: FlatDecoder
+    run: Run
+
+    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
+        """Return rows. See `ResidentPage`."""
+        del keep_dictionary
+        valid = self.run(fetch_bits(self.validity.buffer, RowRange(start, stop)))
+        return with_validity(self.values.read(start, stop), valid)
+
+    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array:
+        """Return single rows. See `ResidentPage`."""
+        del keep_dictionary
+        bitmap = np.frombuffer(self.run(_whole(self.validity.buffer)), np.uint8)
+        bits = bitmap[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
+        return with_validity(self.values.take(rows), pack_bits(bits))
 
 
 @dataclass(frozen=True, slots=True)
