@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Sequence
@@ -110,7 +111,12 @@ class SlowStore(MemoryFileSystem):
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
         with self._request("LIST", [path]):
-            return super().ls(path, detail, **options)
+            found = super().ls(path, detail, **options)
+        if detail:
+            for info in found:
+                if info["type"] == "file":
+                    info["ETag"] = hashlib.md5(self.store[info["name"]].getvalue()).hexdigest()
+        return found
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
         with self._request("PUT", [path], [len(value)]):

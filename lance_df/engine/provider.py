@@ -32,7 +32,7 @@ from lance_df.expr.walk import has_unknown
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan_run import run_ahead, run_tasks
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _MAX_CACHED_PLANS = 16
 _COUNT_BATCH_ROWS = 1 << 20
+# a partition of a table in a store mostly waits for answers
+_FAR_TASKS = 4
 
 
 class BatchFilter(Protocol):
@@ -114,6 +116,10 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         The plans of all scan nodes, in the order of planning.
     counters
         What has been read.
+    is_near
+        Whether reading takes no waiting for a store.
+    needs_all
+        Whether all rows will be asked for, so that reading ahead is no waste.
     """
 
     def __init__(
@@ -148,6 +154,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._condition = condition
         # A single partition is how rows stay in order; its tasks run at once all the same.
         self._at_once = self._num_partitions == 1 and not in_turn
+        place = getattr(table, "location", None) or getattr(table, "root", None)
+        self.is_near = in_turn or place is None or place.is_local
+        self.needs_all = False
         self._planned: dict[object, PlannedScan] = {}
         self._lock = threading.Lock()
         self._planning = threading.local()
@@ -253,11 +262,16 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             for task in tasks:
                 yield from _row_counts(task.num_rows)
             return
-        with closing(run_tasks(list(tasks)) if self._at_once else _in_turn(tasks)) as batches:
+        with closing(self._run(tasks)) as batches:
             for batch in batches:
                 kept = batch if planned.residual is None else planned.residual.apply(batch)
                 if kept.num_rows:
                     yield _conform(kept, planned.output, schema)
+
+    def _run(self, tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:
+        if self._at_once:
+            return run_tasks(list(tasks))
+        return _in_turn(tasks) if self.is_near or not self.needs_all else run_ahead(tasks, _FAR_TASKS)
 
     def _counted(self, tasks: Iterator[ScanTask]) -> Iterator[ScanTask]:
         for task in tasks:

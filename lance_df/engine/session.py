@@ -171,6 +171,10 @@ class LanceSession:
         if scans and can_prove:
             for table, own in statement.scans_of_tables(scans):
                 table.provider.hint = table.provider.hint_of(own)
+        far = [table.provider for table in statement.tables.values() if not table.provider.is_near]
+        if far and "fetch=" not in optimized.display_indent():
+            for provider in far:
+                provider.needs_all = True
         if any(scan.is_blocked for scan in scans):
             self._stand_in(statement, scans)
             frame = plan()

@@ -39,7 +39,7 @@ def _first_of_s3(fs: Any, path: str, count: int) -> tuple[list[Entry], bool]:
     bucket, key, _ = fs.split_path(path)
     prefix = f"{key.strip('/')}/"
     page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, Delimiter="/", MaxKeys=count)
-    found = [(str(item["Key"]), item["Size"]) for item in page.get("Contents", ())]
+    found = [(str(item["Key"]), item["Size"], item.get("ETag")) for item in page.get("Contents", ())]
     return _entries(found, prefix), not page.get("IsTruncated")
 
 
@@ -47,9 +47,13 @@ def _first_of_gcs(fs: Any, path: str, count: int) -> tuple[list[Entry], bool]:
     bucket, key, _ = fs.split_path(path)
     prefix = f"{key.strip('/')}/"
     page = fs.call("GET", "b/{}/o", bucket, prefix=prefix, delimiter="/", maxResults=count, json_out=True)
-    found = [(str(item["name"]), item["size"]) for item in page.get("items", ())]
+    found = [(str(item["name"]), item["size"], item.get("etag")) for item in page.get("items", ())]
     return _entries(found, prefix), not page.get("nextPageToken")
 
 
-def _entries(found: list[tuple[str, Any]], prefix: str) -> list[Entry]:
-    return [Entry(name.removeprefix(prefix), int(size), False) for name, size in found if name != prefix]
+def _entries(found: list[tuple[str, Any, Any]], prefix: str) -> list[Entry]:
+    return [
+        Entry(name.removeprefix(prefix), int(size), False, str(mark or ""))
+        for name, size, mark in found
+        if name != prefix
+    ]

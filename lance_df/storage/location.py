@@ -39,11 +39,16 @@ _OBJECT_STORES = frozenset({*_EXTRAS, "memory"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name in a listing."""
+    """One name in a listing.
+
+    ``mark`` is what the store says that changes whenever the content does (S3's ETag); empty if it says
+    nothing.
+    """
 
     name: str
     size: int
     is_directory: bool
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +230,7 @@ class Location:
                 posixpath.basename(str(info["name"]).rstrip("/")),
                 int(info.get("size") or 0),
                 info["type"] == "directory",
+                str(info.get("ETag") or info.get("etag") or ""),
             )
             for info in found
             if str(info["name"]).rstrip("/") != prefix

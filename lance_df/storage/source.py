@@ -32,10 +32,13 @@ class ByteSource(ABC):
         What error messages call the file. Never holds credentials.
     size
         Bytes in the file.
+    mark
+        Of the listing that led to the file, see `Entry`; empty where there was none.
     """
 
     path: str
     size: int
+    mark: str = ""
 
     def read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Return one buffer for each range, in the order asked for.

@@ -82,15 +82,18 @@ class History:
         """
         return LATEST.read(self.latest_source())
 
-    def latest_source(self) -> ByteSource:
-        """Open the file of the highest version without parsing it; see :meth:`open_latest`."""
+    def latest_source(self, known: ByteSource | None = None) -> ByteSource:
+        """Open the file of the highest version without parsing it; see :meth:`open_latest`.
+
+        It is not read again if it is ``known``, and the store's listing tells that it has not changed.
+        """
         gone = None
         while True:
             latest = self._stored_latest() or self._found_latest()
             try:
                 if isinstance(latest, StoredManifest):
                     return open_stored(self.location, latest)
-                return latest.open(self.location)
+                return latest.open(self.location, known)
             except NotFoundError:
                 # it was removed since, after newer ones were made
                 if latest.version == gone:

@@ -47,6 +47,7 @@ class ManifestCache:
             if known is not None:
                 self._files.move_to_end(folder)
         if known is not None and _is_same(known.source, source):
+            known.source.mark = source.mark
             return known
         file = read_manifest(source)
         self.keep(file)

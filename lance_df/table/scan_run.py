@@ -55,6 +55,14 @@ def run_tasks(
             yield batch
 
 
+def run_ahead(tasks: Iterable[ScanTask], num_tasks: int) -> Generator[pa.RecordBatch]:
+    """Yield the batches of tasks in order, of which up to ``num_tasks`` run at once: stores answer slowly.
+
+    Tasks are taken when there is room for them.
+    """
+    return _in_threads(tasks, num_tasks)
+
+
 def _is_worth_threads(tasks: Sequence[ScanTask]) -> bool:
     if len(tasks) < 2:
         return False

@@ -204,8 +204,12 @@ class Table:
 
     def latest(self) -> Table:
         """Return the newest version of this branch: this object when nothing has changed."""
-        source = self.history.latest_source()
-        if _is_same_file(source, self._file.source):
+        known = self._file.source
+        source = self.history.latest_source(known)
+        if source is known:
+            return self
+        if _is_same_file(source, known):
+            known.mark = source.mark
             return self
         return Table(LATEST.read(source), location=self.location, branch=self.branch, shared=self.shared)
 

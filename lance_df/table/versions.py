@@ -89,18 +89,22 @@ class VersionListing:
 
 @dataclass(frozen=True, slots=True)
 class FoundManifest:
-    """A manifest file that a listing showed; ``size`` holds on remote stores."""
+    """A manifest file that a listing showed; ``size`` and ``mark`` hold on remote stores."""
 
     version: int
     scheme: NamingScheme
     size: int
+    mark: str = ""
 
-    def open(self, table: Location) -> ByteSource:
-        """Open the file."""
+    def open(self, table: Location, known: ByteSource | None = None) -> ByteSource:
+        """Open the file. Nothing is read if it is ``known``, with the mark that the listing showed."""
         file = table / VERSIONS_DIR / self.scheme.file_name(self.version)
-        if table.is_local or self.size <= _MAX_WHOLE_BYTES:
-            return file.open_whole()
-        return file.open_sized(self.size)
+        if known is not None and self.mark and (known.path, known.mark) == (file.uri, self.mark):
+            return known
+        whole = table.is_local or self.size <= _MAX_WHOLE_BYTES
+        source = file.open_whole() if whole else file.open_sized(self.size)
+        source.mark = self.mark
+        return source
 
 
 def find_latest(table: Location) -> FoundManifest | None:
@@ -175,7 +179,7 @@ def _latest(table: Location, entries: Iterable[Entry]) -> FoundManifest | None:
         if latest is not None and latest.scheme is not scheme:
             raise _mixed(table)
         if latest is None or version > latest.version:
-            latest = FoundManifest(version, scheme, entry.size)
+            latest = FoundManifest(version, scheme, entry.size, entry.mark)
     return latest
 
 
