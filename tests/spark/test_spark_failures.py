@@ -12,7 +12,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.functions import arrow_udf
 
 import lance_df
-from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.errors import CorruptDataError, InvalidInputError, RetryableConflictError
 from lance_df.spark.failures import typed_errors
 
 pytestmark = pytest.mark.spark
@@ -70,3 +70,26 @@ def test_a_file_that_vanishes_is_named(spark, tmp_path):
     (tmp_path / "t.lance" / "data" / name).unlink()
     with pytest.raises(CorruptDataError, match=name), typed_errors():
         df.count()
+
+
+def test_columns_that_change_while_tasks_write_are_a_conflict(spark, tmp_path):
+    target = str(tmp_path / "target")
+    schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
+    namespace = lance_df.PartitionedNamespace.create(target, schema, ["bucket(k, 2)"])
+
+    def meddle(numbers: pa.Array) -> pa.Array:
+        import lance_df
+
+        # Spark may call it more than once for a row
+        opened = lance_df.PartitionedNamespace.open(target)
+        if "s" in opened.schema.names:
+            opened.drop_columns(["s"])
+        return numbers
+
+    rows = spark.range(0, 10, 1, 1).select(arrow_udf(meddle, "bigint")(col("id")).alias("k"))
+    writer = rows.selectExpr("k", "'x' AS s").write.format("lance_df").mode("append")
+    with pytest.raises(RetryableConflictError, match="schema") as raised, typed_errors():
+        writer.save(target)
+    assert isinstance(raised.value.__cause__, PySparkException)
+    opened = lance_df.PartitionedNamespace.open(target)
+    assert (opened.version, opened.count_rows(), files(target)) == (namespace.version + 1, 0, [])
