@@ -38,6 +38,9 @@ def table() -> pa.Table:
             "bytes": pa.array([n.to_bytes(4, "little")[: n % 5] for n in range(ROWS)]),
             "gaps": pa.array([None if n % 7 == 0 else n for n in range(ROWS)], pa.int64()),
             "same": pa.array([17] * ROWS, pa.int16()),
+            "narrow": pa.array((numbers % 250).astype(np.uint8)),
+            "large": pa.array([f"row {n * 31 % ROWS} of many" for n in range(ROWS)], pa.large_string()),
+            "codes": pa.array([bytes([n % 256, n % 7, 0]) for n in range(ROWS)], pa.binary(3)),
         }
     )
 

@@ -160,7 +160,7 @@ def _values_of(chunks: _Chunks, decoder: MiniBlockPage, data_type: pa.DataType, 
         case Flat(bits) | InlineBitpacking(bits) | Rle(Flat(bits), Flat(8)) if offset_bits is None:
             stored_type = _INDEX_TYPES.get(bits) if is_coded else data_type
             if stored_type is not None and bits == bits_per_value(stored_type):
-                if isinstance(encoding, Flat) and bits % 8 == 0 and num_buffers == 1:
+                if isinstance(encoding, Flat) and bits and bits % 8 == 0 and num_buffers == 1:
                     return _Flat(chunks, stored_type, bits // 8)
                 if isinstance(encoding, InlineBitpacking) and bits in _WORD_BITS and num_buffers == 1:
                     return _Packed(chunks, stored_type, bits // 8)
