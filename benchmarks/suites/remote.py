@@ -1,7 +1,19 @@
 """A store that takes 20 ms for each request: requests, and elapsed seconds beside the longest chain of them.
 
-The chain is what has to happen one after the other, with nothing known from before; `LEAST` has its length
-and the number of requests, and why no fewer will do.
+"critical path" is what has to happen one after the other, and the requests that no reader does without, when
+nothing is known from before and any number of requests may be on their way:
+
+scan
+    The newest version (LIST) and its manifest; then, of each file, the footer, which tells where pages are,
+    and the page. 2 + 2 a file (small files are read whole: 1); 4 in a row.
+point query
+    Those two; the zone map; the footer and the page of the one file that it leaves. 5; 5 in a row.
+partitions
+    The newest version of ``__manifest``, its manifest, and footer and page of its rows; then the manifest and
+    the file (small ones are read whole) of each member that is left. 4 + 2 a member; 6 in a row.
+append
+    The newest version and its manifest; the data file and the transaction, at once; the manifest. 5; 4 in a
+    row.
 """
 
 from __future__ import annotations
@@ -51,9 +63,19 @@ def run(settings: Settings) -> Iterator[Measure]:
         f"{members:,} partitions, one": [(7.0,)],
         "append": len(values) + 10,
     }
+    least = {
+        "scan": (2 + 2 * files, 4),
+        "point query": (5, 5),
+        f"{members:,} partitions, all": (4 + 2 * members, 6),
+        f"{members:,} partitions, one": (6, 6),
+        "append": (5, 4),
+    }
     for number in range(settings.rounds):
         for case, work in works.items():
             root = _renamed(store, f"{number}-{case}")
+            requests, in_a_row = least[case]
+            yield Measure(TITLE, case, "critical path", "s", (in_a_row * store.delay,))
+            yield Measure(TITLE, case, "critical path", "requests", (requests,))
             yield from _case(store, case, lambda work=work, root=root: work(root), expected[case])  # type: ignore[misc]
     store.delay = 0
     store.store.clear()
