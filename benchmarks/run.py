@@ -16,6 +16,10 @@ import sys
 import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # also when a test imports this
@@ -77,16 +81,14 @@ def find_peers(peer_python: Path | None) -> tuple[dict[str, Path], dict[str, str
     return peers, versions, missing
 
 
-def run(settings: Settings, names: list[str]) -> list[Measure]:
-    """Run suites, each in an empty folder, and tell how it goes."""
-    found: list[Measure] = []
+def run(settings: Settings, names: list[str]) -> Iterator[list[Measure]]:
+    """Run suites, each in an empty folder, and tell how it goes; yield the measures of each."""
     for name in names:
         suite = importlib.import_module(f"suites.{name}")
         print(f"{suite.TITLE} …", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=settings.scratch) as folder:
             own = dataclasses.replace(settings, scratch=Path(folder))
-            found += joined(suite.run(own))
-    return found
+            yield joined(suite.run(own))
 
 
 def main() -> None:
@@ -122,11 +124,12 @@ def main() -> None:
             peers=peers,
             versions=versions,
         )
-        measures = run(settings, options.suite or list(SUITES))
-    results = Results(machine() | {"scale factor": scale}, libraries, measures, missing)
+        results = Results(machine() | {"scale factor": scale}, libraries, [], missing)
+        for measures in run(settings, options.suite or list(SUITES)):
+            results = dataclasses.replace(results, measures=[*results.measures, *measures])
+            if options.json:  # after each suite: a run takes long, and may be stopped
+                results.save(options.json)
     print(results.markdown())
-    if options.json:
-        results.save(options.json)
     if options.svg:
         options.svg.write_text(speed_chart(list(results.ratios()), "Times as fast as …"))
 
