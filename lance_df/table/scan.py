@@ -13,6 +13,7 @@ from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
+from lance_df.table.filter_steps import filter_steps
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.scan_columns import as_view, resolve_columns, resolve_path, row_columns
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
@@ -81,9 +82,8 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     else:
         scan = _pruned(scan, request, places)
         kept = places[scan.pruning.keeps(table.fragments.ids[places])]
-    if scan.predicate is not None and scan.learns_bounds:
-        ruled_out = table.shared.bounds.rule_out(scan.predicate, scan.filter_columns)
-        scan = dataclasses.replace(scan, ruled_out=ruled_out)
+    if scan.predicate is not None:
+        scan = _with_filter(scan, scan.predicate)
     tasks = _Tasks.cut(scan, kept)
     if scan.predicate is None and not scan.pruning.conditions and request.limit is not None:
         tasks = tasks.first(request.limit)
@@ -103,6 +103,15 @@ def kept_fragments(table: Table, request: ScanRequest) -> Places:
     elif predicate is not None:
         places = places[_pruned(scan, request, places).pruning.keeps(table.fragments.ids[places])]
     return places
+
+
+def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
+    table, wanted = scan.table, scan.filter_columns
+    return dataclasses.replace(
+        scan,
+        ruled_out=table.shared.bounds.rule_out(predicate, wanted) if scan.learns_bounds else None,
+        filter_steps=filter_steps(predicate, wanted, at_once=not table.location.is_local),
+    )
 
 
 def _simplified(predicate: Predicate | None) -> Predicate | None:
@@ -198,7 +207,7 @@ class _Tasks(Sequence["ScanTask"]):
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         places, rows, counts = (np.repeat(each, counts) for each in (places, rows, counts))
         stops = np.where(number + 1 == counts, rows, _aligned(rows * (number + 1) // counts))
-        firsts = _first_stretches(scan, places, np.where(counts == 1, rows, size))
+        firsts = _first_stretches(scan, places, rows, counts == 1)
         return cls(scan, places, _aligned(rows * number // counts), stops, firsts)
 
     def first(self, num_rows: int) -> _Tasks:
@@ -228,17 +237,19 @@ class _Tasks(Sequence["ScanTask"]):
         return FragmentTask(self._scan, place, begin, end)
 
 
-def _first_stretches(scan: Scan, places: Places, rows: Bounds) -> Bounds:
+def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.NDArray[np.bool_]) -> Bounds:
     """Return the first stretch of each task, and the number of all: small fragments share a task.
 
     Parameters
     ----------
     rows
-        Of each stretch; that of a part of a fragment is no small number.
+        Of the fragment of each stretch.
+    are_whole
+        Which stretches are whole fragments. Others are never joined.
     """
     fields = scan.fields()
     sizes = scan.table.fragments.file_bytes[places]
-    small = (rows < _MAX_JOINED_ROWS // 2) & (sizes > 0) & (sizes <= MAX_FILE_BYTES)
+    small = are_whole & (rows < _MAX_JOINED_ROWS // 2) & (sizes > 0) & (sizes <= MAX_FILE_BYTES)
     if scan.limit is not None or not fields or any(node.is_blob for each in fields for node in each.walk()):
         small[:] = False
     begins = np.ones(len(places), np.bool_)

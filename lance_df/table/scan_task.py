@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import Rows
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
+    from lance_df.table.filter_steps import FilterStep
     from lance_df.table.learned_bounds import RuledOut
     from lance_df.table.scan_columns import Column
     from lance_df.table.scan_prune import Pruning
@@ -55,7 +56,8 @@ class Scan:
     columns
         What batches hold, in order; ``schema`` has their types.
     predicate
-        Applied to each row; ``filter_columns`` are the columns that it reads.
+        Applied to each row; ``filter_columns`` are the columns that it reads, ``filter_steps`` tell in which
+        order.
     limit
         Rows after which a task may stop.
     batch_rows
@@ -80,6 +82,7 @@ class Scan:
     include_deleted_rows: bool
     learns_bounds: bool
     ruled_out: RuledOut | None = None
+    filter_steps: tuple[FilterStep, ...] = ()
 
     def rows_at_once(self) -> int | None:
         """Return how many rows to read at once: few of blobs, whose sizes only their descriptions tell."""
@@ -145,16 +148,24 @@ class _Match:
     """Rows to return, and their values as far as they are known.
 
     ``mask`` says which of ``rows`` are meant; ``None`` for all. ``known`` has a value for each of these.
+    ``scattered`` says that ``rows`` are a few of a window.
     """
 
     rows: Rows
     mask: _Mask | None
     num_rows: int
     known: Mapping[Column, pa.Array]
+    scattered: bool = False
 
     @property
     def is_sparse(self) -> bool:
-        return self.mask is not None and self.num_rows * _DENSE < len(self.rows)
+        return self.scattered or (self.mask is not None and self.num_rows * _DENSE < len(self.rows))
+
+    def where(self, truth: _Mask) -> _Match:
+        """Return the rows of these for which ``truth``, of all of ``rows``, is true too."""
+        mask = truth if self.mask is None else truth & self.mask
+        num_rows = int(np.count_nonzero(mask))
+        return replace(self, mask=None if num_rows == len(mask) else mask, num_rows=num_rows)
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the rows that are meant."""
@@ -273,22 +284,25 @@ class Stretch:
         mask = None if scan.include_deleted_rows else self._live(rows)
         if mask is not None and not mask.any():
             return None
+        match = _Match(rows, mask, len(rows) if mask is None else int(np.count_nonzero(mask)), {})
         known: dict[Column, pa.Array] = {}
-        if scan.predicate is not None:
-            known = self._values(scan.filter_columns, rows)
+        for number, step in enumerate(scan.filter_steps):
+            if number and match.is_sparse and match.mask is not None:
+                kept = pa.array(match.mask)
+                known = {column: values.filter(kept) for column, values in known.items()}
+                match = _Match(match.positions(), None, match.num_rows, {}, scattered=True)
+            known |= self._values(step.columns, match.rows)
             by_path = {column.path: values for column, values in known.items()}
-            truth = matching_rows(scan.predicate, by_path, len(rows))
-            mask = truth if mask is None else truth & mask
-        if mask is None:
-            return _Match(rows, None, len(rows), known)
-        num_rows = int(np.count_nonzero(mask))
-        if not num_rows and scan.learns_bounds and isinstance(rows, RowRange):
-            scan.table.shared.bounds.learn(self._reader, rows, known)
-        if num_rows in (0, len(rows)):
-            return _Match(rows, None, num_rows, known) if num_rows else None
-        reused = known.keys() & set(scan.columns)
-        kept = pa.array(mask) if reused else None
-        return _Match(rows, mask, num_rows, {column: known[column].filter(kept) for column in reused})
+            match = match.where(matching_rows(step.predicate, by_path, len(match.rows)))
+            if not match.num_rows:
+                if scan.learns_bounds and isinstance(match.rows, RowRange):
+                    scan.table.shared.bounds.learn(self._reader, match.rows, known)
+                return None
+        reused = {column: known[column] for column in scan.columns if column in known}
+        if match.mask is not None and reused:
+            kept = pa.array(match.mask)
+            reused = {column: values.filter(kept) for column, values in reused.items()}
+        return replace(match, known=reused)
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and leave out what does not match."""

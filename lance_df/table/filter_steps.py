@@ -1,0 +1,61 @@
+"""The filter of a scan, step by step: what costs little to read is looked at first.
+
+Columns of a later step are read only where rows are left, and only these rows where they are few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.encodings.arrays import fixed_width_bits
+from lance_df.expr.nodes import And
+from lance_df.expr.walk import by_column, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_df.expr.nodes import Predicate
+    from lance_df.table.scan_columns import Column
+
+
+@dataclass(frozen=True, slots=True)
+class FilterStep:
+    """A part of a filter. Rows match the filter that match every part.
+
+    ``columns`` are those that the steps before have not read.
+    """
+
+    predicate: Predicate
+    columns: tuple[Column, ...]
+
+
+def filter_steps(predicate: Predicate, wanted: Sequence[Column], *, at_once: bool) -> tuple[FilterStep, ...]:
+    """Return the steps of a filter over some columns.
+
+    Parameters
+    ----------
+    at_once
+        Read all columns in one step: to ask a store once costs less than to read less.
+    """
+    if at_once or not isinstance(predicate, And):
+        return (FilterStep(predicate, tuple(wanted)),)
+    by_path = {column.path: column for column in wanted}
+    steps: list[FilterStep] = []
+    read: set[Column] = set()
+    for part in sorted(by_column(And, predicate.operands), key=lambda each: _cost(each, by_path)):
+        needed = {by_path[path] for path in columns(part)}
+        steps.append(FilterStep(part, tuple(column for column in wanted if column in needed - read)))
+        read |= needed
+    return tuple(steps)
+
+
+def _cost(part: Predicate, by_path: dict[tuple[str, ...], Column]) -> float:
+    """Return about how many bits of memory a row takes."""
+    return sum(_bits(by_path[path].output.type) for path in columns(part))
+
+
+def _bits(data_type: pa.DataType) -> float:
+    return fixed_width_bits(data_type) or 1024
