@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from hypothesis import settings
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
@@ -21,7 +23,21 @@ settings.load_profile("no_deadline")
 
 
 @pytest.fixture(scope="session")
-def s3_options() -> Iterator[dict[str, Any]]:
+def one_put_at_a_time() -> Iterator[None]:
+    """Make conditional requests atomic, as those of S3 are: moto's server looks first and writes then."""
+    lock, put_object = threading.Lock(), S3Response.put_object
+
+    def locked(self: S3Response) -> Any:
+        with lock:
+            return put_object(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(S3Response, "put_object", locked)
+        yield
+
+
+@pytest.fixture(scope="session")
+def s3_options(one_put_at_a_time: None) -> Iterator[dict[str, Any]]:
     """Storage options of a running S3 server, with a secret that must never be seen again."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
