@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
 
 import pyarrow as pa
 
@@ -63,3 +64,23 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     if not schema.names:
         return pa.record_batch([pa.nulls(sum(batch.num_rows for batch in batches))], ["rows"]).select([])
     return pa.concat_batches(batches)
+
+
+def sliced(
+    batches: Iterator[pa.RecordBatch], batch_rows: int | None, limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the first ``limit`` rows, in batches of at most ``batch_rows``."""
+    left = limit
+    with closing(batches):  # type: ignore[type-var]
+        for whole in batches:
+            batch = whole if left is None else whole.slice(0, left)
+            size = batch.num_rows if batch_rows is None else max(1, batch_rows)
+            for start in range(0, batch.num_rows, max(1, size)):
+                yield batch.slice(start, size)
+            if left is not None and (left := left - batch.num_rows) <= 0:
+                return
+
+
+def count_batch(num_rows: int) -> pa.RecordBatch:
+    """Return a batch without columns that has ``num_rows`` rows."""
+    return pa.record_batch([pa.nulls(num_rows)], ["rows"]).select([])

@@ -48,6 +48,8 @@ class FragmentReader:
         self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
         self._files: dict[tuple[Field, ...], int | None] = {}
         self._readers: dict[int, FileReader] = {}
+        self._page_starts: dict[tuple[Field, ...], npt.NDArray[np.int64]] = {}
+        self._bytes_per_row: dict[tuple[Field, ...], float] = {}
 
     def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
         """Return one array of Arrow storage type for each field, with a value for each of ``rows``.
@@ -150,12 +152,16 @@ class FragmentReader:
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the ascending rows at which a page of one of the fields starts."""
+        key = tuple(fields)
+        if (known := self._page_starts.get(key)) is not None:
+            return known
         starts = [np.zeros(1, np.int64)]
         for number in {number for field in fields for number, _ in self.parts(field)}:
             parts = [part for field in fields for owner, part in self.parts(field) if owner == number]
             starts.append(self.open(number).page_starts(parts))
         joined = np.unique(np.concatenate(starts))
-        return joined[joined < max(self.num_rows, 1)]
+        found = self._page_starts[key] = joined[joined < max(self.num_rows, 1)]
+        return found
 
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of every page of the field."""
@@ -163,8 +169,12 @@ class FragmentReader:
 
     def bytes_per_row(self, fields: Sequence[Field]) -> float:
         """Return the stored bytes of a row of the fields, on average."""
+        key = tuple(fields)
+        if (known := self._bytes_per_row.get(key)) is not None:
+            return known
         stored = sum(size for field in fields for _, size in self.page_bytes(field))
-        return stored / max(self.num_rows, 1)
+        found = self._bytes_per_row[key] = stored / max(self.num_rows, 1)
+        return found
 
     @property
     def has_legacy_files(self) -> bool:

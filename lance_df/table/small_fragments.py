@@ -17,11 +17,13 @@ import pyarrow as pa
 from lance_df.encodings.rows import as_positions, split_rows
 from lance_df.errors import LanceError
 from lance_df.file.joined import open_joined
+from lance_df.table.batches import sliced
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.parallel import map_reads
-from lance_df.table.scan_task import FragmentTask, Stretch, sliced
+from lance_df.table.scan_task import FragmentTask
 from lance_df.table.scan_windows import MAX_WINDOW_BYTES, bytes_in_memory
+from lance_df.table.stretch import Stretch
 from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:

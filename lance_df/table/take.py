@@ -17,7 +17,7 @@ from lance_df.table.prefetch import map_ahead
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.row_ids import split_addresses
 from lance_df.table.scan_columns import StoredColumn, resolve_columns
-from lance_df.table.scan_task import conform
+from lance_df.table.stretch import conform
 from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:
