@@ -356,6 +356,8 @@ def register(
 
 def _name(text: str) -> tuple[str, ...]:
     """Return the parts of a table name; the parser is not imported for a plain one."""
+    if not isinstance(text, str):
+        raise InvalidInputError(f"the name of a table is text, not {type(text).__name__}")
     if text.isascii() and text.isidentifier() and text.islower():
         return (text,)
     from lance_df.sql.statements import parse_name

@@ -133,8 +133,9 @@ def test_a_writer_that_dies_leaves_what_was(namespace, monkeypatch, step):
         calls.append(arguments)
         return original(*arguments, **options)
 
-    for module in ("changes.stages", "changes.schema_publish", "manifest_table", "member"):
-        monkeypatch.setattr(f"lance_df.namespace.{module}.commit_change", commit_change)
+    for module in ("namespace.changes.stages", "namespace.changes.schema_publish", "namespace.member"):
+        monkeypatch.setattr(f"lance_df.{module}.commit_change", commit_change)
+    monkeypatch.setattr("lance_df.table.commit.loop.commit_change", commit_change)  # imported when called
     with pytest.raises(KeyboardInterrupt):
         transact(
             namespace,

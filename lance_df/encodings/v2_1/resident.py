@@ -63,7 +63,7 @@ def _is_plain(layout: MiniBlockLayout, data_type: pa.DataType) -> bool:
         layout.repetition is None
         and layout.definition is None
         and layout.layers in _PLAIN_LAYERS
-        and layout.num_buffers > 0
+        and layout.num_buffers in (1, 2)
         and is_plain_type(data_type)
     )
 
