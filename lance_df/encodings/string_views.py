@@ -50,7 +50,7 @@ class ViewLookup:
         self._pairs = words.reshape(-1, 2)
         self._pairs.flags.writeable = False
 
-    def look_up(self, indices: npt.NDArray[np.unsignedinteger[Any]]) -> pa.Array:
+    def pick(self, indices: npt.NDArray[np.unsignedinteger[Any]]) -> pa.Array:
         """Return the value of each index, all of which the caller knows to lie within the dictionary."""
         buffer = pa.allocate_buffer(len(indices) * _VIEW_BYTES)
         out = np.frombuffer(buffer, "<u8").reshape(-1, 2)

@@ -62,10 +62,10 @@ class _Table:
 
     def look_up(self, array: pa.DictionaryArray) -> pa.Array:
         if not array.null_count:
-            return self._lookup.look_up(array.indices.to_numpy())
+            return self._lookup.pick(array.indices.to_numpy())
         if array.null_count == len(array):
             return pa.nulls(len(array), self._lookup.values.type)
         numbers: npt.NDArray[np.unsignedinteger[Any]] = array.indices.fill_null(0).to_numpy()
-        found = self._lookup.look_up(numbers)
+        found = self._lookup.pick(numbers)
         valid = pa.array(array.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]
         return pa.Array.from_buffers(found.type, len(found), [valid, *found.buffers()[1:]], array.null_count)
