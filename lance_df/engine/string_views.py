@@ -74,7 +74,10 @@ def _aggregated(plan: Any) -> str:
     texts, pending = [], [plan]
     while pending:
         node = pending.pop()
-        if type(variant(node)).__name__ == "Aggregate":
+        kind = type(variant(node)).__name__
+        if kind == "RecursiveQuery":  # its steps have to agree in types
+            return ""
+        if kind == "Aggregate":
             texts.append(node.display())
         pending += node.inputs()
     return "\n".join(texts)

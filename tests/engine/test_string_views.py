@@ -67,6 +67,8 @@ _QUERIES = [
     "SELECT t.id, g.c FROM t JOIN g USING (kind) WHERE t.id < 9 ORDER BY 1",
     "SELECT few.kind, count(*) FROM few JOIN t ON few.text = t.text GROUP BY few.kind ORDER BY 1",
     "SELECT kind FROM t WHERE text = (SELECT max(text) FROM t) ORDER BY 1",
+    "WITH RECURSIVE r AS (SELECT kind, 1 n FROM few UNION ALL SELECT kind || 'x', n + 1 FROM r WHERE n < 3) "
+    "SELECT kind, max(n) FROM r GROUP BY kind ORDER BY 1",
     "SELECT kind, array_agg(other ORDER BY id) FROM t WHERE id < 40 GROUP BY kind ORDER BY 1",
     "SELECT kind, count(*) FROM t GROUP BY kind "
     "UNION ALL SELECT text, count(*) FROM few GROUP BY text ORDER BY 1, 2",
