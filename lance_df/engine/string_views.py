@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, col, variant
 from lance_df.sql.splice import quote_identifier
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lance_df.engine.plan_walk import LogicalScan
+    from lance_df.engine.provider import Scanned
     from lance_df.engine.statement import Statement
 
 # Statements that do something else than to return rows are left alone.
 _QUERIES: Final = ("Aggregate", "Distinct", "Filter", "Limit", "Projection", "Sort", "SubqueryAlias", "Union")
+# for less, to plan a statement anew takes longer than views save
+_WORTH_ROWS = 100_000
 _TELLS_TYPES: Final = "arrow_typeof("
 
 
@@ -28,7 +32,7 @@ def with_string_views(
     optimized: Any,
     plan: Callable[[], DataFrame],
 ) -> DataFrame | None:
-    """Return a frame with the same rows that aggregates views; None where no strings are aggregated,
+    """Return a frame with the same rows that aggregates views; None where no strings of large tables are,
     or namespaces are read, whose joins are planned anew, too.
 
     Parameters
@@ -47,7 +51,7 @@ def with_string_views(
     providers = [
         (table.provider, frozenset(name for name in table.provider.strings if name in aggregated))
         for table, own in statement.scans_of_tables(scans)
-        if own
+        if own and _is_worth_it(table.provider.table)
     ]
     if not any(names for _, names in providers) or _TELLS_TYPES in frame.logical_plan().display_indent():
         return None
@@ -65,6 +69,11 @@ def with_string_views(
         for column in [col(quote_identifier(field.name))]
     ]
     return anew if anew.schema() == schema else anew.select(*columns)
+
+
+def _is_worth_it(table: Scanned) -> bool:
+    rows = table.told_rows() if isinstance(table, Table) else 0
+    return rows is None or rows >= _WORTH_ROWS
 
 
 def _aggregated(plan: Any) -> str:

@@ -8,6 +8,7 @@ import pytest
 from datafusion import SessionContext, udf
 
 import lance_df
+from lance_df.engine import string_views
 
 pytestmark = pytest.mark.engine
 
@@ -28,6 +29,11 @@ def _rows() -> pa.Table:
             "flag": pa.array([number % 2 == 0 for number in range(_ROWS)]),
         }
     )
+
+
+@pytest.fixture(autouse=True)
+def _small_tables_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(string_views, "_WORTH_ROWS", 3)
 
 
 @pytest.fixture(scope="module", params=["2.0", "2.2"])
@@ -90,6 +96,12 @@ def test_aggregated_strings_are_read_as_views(contexts):
     (table,) = frame.statements[0].tables.values()
     assert table.provider.views == {"kind", "text"}
     (table,) = ours.sql("SELECT kind, text FROM t WHERE other = 'a'").statements[0].tables.values()
+    assert not table.provider.views
+
+
+def test_small_tables_are_planned_once(contexts, monkeypatch):
+    monkeypatch.setattr(string_views, "_WORTH_ROWS", 1_000_000)
+    (table,) = contexts[0].sql("SELECT kind, count(*) FROM t GROUP BY kind").statements[0].tables.values()
     assert not table.provider.views
 
 
