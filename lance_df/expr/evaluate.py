@@ -28,6 +28,7 @@ from lance_df.expr.nodes import (
     Unknown,
 )
 from lance_df.expr.text import to_text
+from lance_df.expr.whole_numbers import ARRAY_COMPARISONS, compared_numbers, whole_numbers
 
 _KERNELS = {
     Operator.EQ: pc.equal,
@@ -36,14 +37,6 @@ _KERNELS = {
     Operator.LE: pc.less_equal,
     Operator.GT: pc.greater,
     Operator.GE: pc.greater_equal,
-}
-_ARRAY_COMPARISONS = {
-    Operator.EQ: np.equal,
-    Operator.NE: np.not_equal,
-    Operator.LT: np.less,
-    Operator.LE: np.less_equal,
-    Operator.GT: np.greater,
-    Operator.GE: np.greater_equal,
 }
 
 
@@ -197,24 +190,14 @@ def _compared(values: pa.Array, operator: Operator, value: pa.Scalar) -> pa.Bool
         floats = float_values(values)
         if pa.types.is_float16(values.type) or np.isnan(value.as_py()) or _may_differ(operator, floats):
             literal = order_keys(float_values(pa.repeat(value, 1)))[0]
-            return _with_nulls_of(values, _ARRAY_COMPARISONS[operator](order_keys(floats), literal))
-    elif values.offset == 0 and (numbers := _whole_numbers(values)) is not None:
-        (literal,) = _whole_numbers(pa.repeat(value, 1))  # type: ignore[misc] # of the same type
-        bits = np.packbits(_ARRAY_COMPARISONS[operator](numbers, literal), bitorder="little")
+            return _with_nulls_of(values, ARRAY_COMPARISONS[operator](order_keys(floats), literal))
+    elif values.offset == 0 and (numbers := whole_numbers(values)) is not None:
+        bits = np.packbits(compared_numbers(operator, numbers, value), bitorder="little")
         valid = values.buffers()[0]
         return pa.BooleanArray.from_buffers(
             pa.bool_(), len(values), [valid, pa.py_buffer(bits)], values.null_count
         )
     return _KERNELS[operator](values, plain_scalar(value))
-
-
-def _whole_numbers(values: pa.Array) -> npt.NDArray[np.integer] | None:
-    """Return integers, dates and times as numbers, which numpy compares several times as fast as pyarrow."""
-    types = pa.types
-    if types.is_integer(values.type) or types.is_date(values.type) or types.is_timestamp(values.type):
-        kind = "u" if types.is_unsigned_integer(values.type) else "i"
-        return np.frombuffer(values.buffers()[1] or b"", f"<{kind}{values.type.bit_width // 8}", len(values))
-    return None
 
 
 def _may_differ(operator: Operator, floats: npt.NDArray[np.floating]) -> bool:

@@ -13,6 +13,7 @@ from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import And, Comparison, In, Operator, Or
+from lance_df.expr.whole_numbers import compared_numbers, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_COMPARISONS: Final[dict[Operator, Callable[..., Any]]] = {
-    Operator.EQ: np.equal,
-    Operator.NE: np.not_equal,
-    Operator.LT: np.less,
-    Operator.LE: np.less_equal,
-    Operator.GT: np.greater,
-    Operator.GE: np.greater_equal,
-}
 _LARGEST: Final = 2**127 - 1
 _WORD: Final = 2**64
 
@@ -87,9 +80,8 @@ def _of_leaf(predicate: Comparison | In, values: pa.Array) -> _Mask | None:
         return None
     if pa.types.is_decimal128(values.type):
         mask = _compared_pairs(predicate.operator, _pairs(values), _pairs(pa.repeat(predicate.value, 1))[0])
-    elif (numbers := _whole_numbers(values)) is not None:
-        (literal,) = _whole_numbers(pa.repeat(predicate.value, 1))  # type: ignore[misc] # of the same type
-        mask = _COMPARISONS[predicate.operator](numbers, literal)
+    elif (numbers := whole_numbers(values)) is not None:
+        mask = compared_numbers(predicate.operator, numbers, predicate.value)
     else:
         return None
     return _valid(values, mask)
@@ -125,17 +117,6 @@ def _unpacked(bitmap: pa.Buffer | None, offset: int, count: int) -> _Mask:
     stop = offset + count
     bits = np.unpackbits(packed[: -(-stop // 8)], count=stop, bitorder="little")
     return bits[offset:].view(np.bool_)
-
-
-def _whole_numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]] | None:
-    """Return integers, dates and times as numbers."""
-    types, kind = pa.types, "i"
-    if types.is_unsigned_integer(values.type):
-        kind = "u"
-    elif not (types.is_integer(values.type) or types.is_date(values.type) or types.is_timestamp(values.type)):
-        return None
-    width = values.type.bit_width // 8
-    return np.frombuffer(values.buffers()[1] or b"", f"<{kind}{width}", len(values), values.offset * width)
 
 
 def _pairs(values: pa.Array) -> npt.NDArray[np.uint64]:
