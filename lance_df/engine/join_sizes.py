@@ -76,7 +76,7 @@ def size_above(kind: str, detail: Any, plan: Any, inputs: Sequence[Size]) -> Siz
 def semi_joined(on: Sequence[tuple[Any, Any]], left: Size, right: Size) -> Size:
     """Return what a semi join leaves of its left side."""
     among = max((left.among(one) for one, _ in on), default=left.rows)
-    return replace(left, rows=max(1.0, left.rows * min(1.0, right.rows / among)))
+    return replace(left, rows=max(1.0, left.rows * min(1.0, right.rows / max(1.0, among))))
 
 
 def _joined(how: str, on: Sequence[tuple[Any, Any]], left: Size, right: Size) -> Size | None:

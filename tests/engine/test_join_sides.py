@@ -30,6 +30,7 @@ def tables():
         "middle": pa.table(
             {"k": np.arange(SOME), "f": random.integers(0, FEW + 5, SOME), "Name": np.arange(SOME)}
         ),
+        "nothing": pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.int64())}),
         "few": pa.table({"s": [*range(FEW - 1), None], "name": [f"n{number}" for number in range(FEW)]}),
     }
 
@@ -169,3 +170,16 @@ def test_tables_of_unknown_size_stay_where_they_are(ours, tables):
     frame = ours.sql("SELECT big.v, m.name FROM big LEFT JOIN in_memory m ON big.s = m.s")
     assert "LEFT JOIN" in frame.logical_plan().display_indent().upper()
     assert frame.count() == MANY
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS n FROM nothing WHERE v > 1 AND k IN (SELECT k FROM big)",
+        "SELECT count(*) AS n FROM nothing JOIN big USING (k) WHERE k IN (SELECT k FROM middle WHERE f > 3)",
+        "SELECT count(*) AS n FROM big WHERE k IN (SELECT k FROM nothing)",
+        "SELECT count(*) AS n, sum(big.v) AS v FROM big LEFT JOIN nothing USING (k) WHERE big.s = 3",
+    ],
+)
+def test_empty_tables_join(ours, memory, query):
+    assert ours.sql(query).to_pylist() == memory.sql(query).to_pylist()
