@@ -176,7 +176,8 @@ def test_tables_of_unknown_size_stay_where_they_are(ours, tables):
     "query",
     [
         "SELECT count(*) AS n FROM nothing WHERE v > 1 AND k IN (SELECT k FROM big)",
-        "SELECT count(*) AS n FROM nothing JOIN big USING (k) WHERE k IN (SELECT k FROM middle WHERE f > 3)",
+        "SELECT count(*) AS n FROM nothing a JOIN big b USING (k) "
+        "WHERE a.k IN (SELECT k FROM middle WHERE f > 3)",
         "SELECT count(*) AS n FROM big WHERE k IN (SELECT k FROM nothing)",
         "SELECT count(*) AS n, sum(big.v) AS v FROM big LEFT JOIN nothing USING (k) WHERE big.s = 3",
     ],
