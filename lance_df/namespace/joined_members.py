@@ -73,6 +73,9 @@ class JoinedMembers:
         looks_only
             Not to open tables for a look at what is in them.
         """
+        if len(members) < _MIN_MEMBERS:
+            yield from (Run((opened(each),), choice) for each, choice in zip(members, choices, strict=True))
+            return
 
         def known(member: Member) -> tuple[Fragment, ...]:
             if not member.is_main_version:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_df.compute.evaluator import evaluator
 from lance_df.errors import InvalidInputError
@@ -35,8 +34,8 @@ from lance_df.expr.nodes import (
 )
 from lance_df.expr.simplify import simplify
 from lance_df.expr.terms import columns_of, replaced
-from lance_df.expr.walk import columns, conjuncts
-from lance_df.namespace.pruning.partition_bounds import partition_bounds
+from lance_df.expr.walk import columns, conjuncts, has_unknown
+from lance_df.namespace.pruning.partition_bounds import partition_bounds, shared_values
 from lance_df.namespace.pruning.projection import Projector
 from lance_df.namespace.pruning.spec_members import SpecMembers, members_by_spec
 from lance_df.sql.predicate_text import column_sql
@@ -90,7 +89,8 @@ def kept_members(
         A member belongs to no spec version.
     """
     asked = conjuncts(simplify(predicate)) if predicate is not None else ()
-    condition = And(tuple(each for each in (predicate, hint) if each is not None))
+    told = conjuncts(simplify(hint)) if hint is not None else ()
+    condition = And((*asked, *(part for part in told if part not in asked)))
     residuals: dict[int, int] = {}
     places, choices = [], []
     for members in members_by_spec(manifest):
@@ -103,13 +103,12 @@ def kept_members(
         distinct, inverse = np.unique(codes[may_match], return_inverse=True)
         numbers = [residuals.setdefault(code, len(residuals)) for code in distinct.tolist()]
         choices.append(np.array(numbers, dtype=np.intp)[inverse])
-    if not places:
-        return KeptMembers(np.empty(0, np.intp), np.empty(0, np.intp), ())
-    together = np.concatenate(places)
+    left = [_left_of(asked, code) for code in residuals]
+    if len(places) == 1:
+        return KeptMembers(places[0], choices[0], left)
+    together = np.concatenate([np.empty(0, np.intp), *places])
     order = np.argsort(together, kind="stable")
-    return KeptMembers(
-        together[order], np.concatenate(choices)[order], [_left_of(asked, code) for code in residuals]
-    )
+    return KeptMembers(together[order], np.concatenate([np.empty(0, np.intp), *choices])[order], left)
 
 
 def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDArray[np.int8]:
@@ -148,25 +147,30 @@ def matching_members(members: SpecMembers, projected: Predicate) -> npt.NDArray[
     return np.arange(len(members)) if kept is None else kept
 
 
-class _Values:
+class _Values(dict[str, pa.Array]):
     """The partition values of some members, gathered when they are asked for."""
 
     def __init__(self, members: SpecMembers, kept: npt.NDArray[np.intp] | None) -> None:
+        super().__init__()
         self._members = members
-        self._kept = None if kept is None else pa.array(kept)
+        self._kept = None if kept is None or len(kept) == len(members) else pa.array(kept)
 
-    def get(self, name: str) -> pa.Array:
+    def __missing__(self, name: str) -> pa.Array:
         values = self._members.values[name]
-        return values if self._kept is None else values.take(self._kept)
+        found = self[name] = values if self._kept is None else values.take(self._kept)
+        return found
 
 
 def _truth(predicate: Predicate, values: _Values, count: int) -> npt.NDArray[np.bool_]:
     """Return where a predicate on partition columns is true; what cannot be computed may be true anywhere."""
     computed: dict[tuple[str, ...], pa.Array] = {}
     known = _with_computed(predicate, values, computed)
-    needed = {path: values.get(path[0]) for path in columns(known) if path not in computed}
-    truth = evaluate(known, {**computed, **needed}, count)
-    return np.asarray(pc.fill_null(truth, False))
+    needed = {path: values[path[0]] for path in columns(known) if path not in computed}
+    return _is_true(evaluate(known, {**computed, **needed}, count))
+
+
+def _is_true(truth: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(truth.fill_null(False) if truth.null_count else truth)
 
 
 def _with_computed(
@@ -196,7 +200,7 @@ def _computed(condition: Unknown, values: _Values) -> pa.Array | None:
         condition.term, lambda part: numbered.get(part.path[0]) if isinstance(part, Column) else None
     )
     try:
-        found = evaluator().evaluate(term_sql(term, column_sql), [values.get(name) for name in names])
+        found = evaluator().evaluate(term_sql(term, column_sql), [values[name] for name in names])
     except InvalidInputError:  # it fails for some value, maybe of a partition that another conjunct rules out
         return None
     return found if pa.types.is_boolean(found.type) else None
@@ -228,20 +232,36 @@ def _proven(
     codes = np.zeros(len(kept), dtype=np.int64)
     if not len(kept):
         return may_match, codes
-    wanted = set().union(*map(columns, asked))
-    bounds = partition_bounds(members.spec, schema, _taken(members.values, kept), wanted)
+    values = _Values(members, kept)
+    shared = shared_values(members.spec, schema, values, set().union(*map(columns, asked)))
+    undecided = []
     for number, part in enumerate(asked[:_MAX_TOLD_APART]):
-        found = classify(part, bounds, len(kept))
-        may_match &= found != Match.CANNOT
-        codes |= (found == Match.MUST).astype(np.int64) << number
+        truth = _decided(part, shared, len(kept))
+        if truth is None:
+            undecided.append((number, part))
+        else:
+            may_match &= truth
+            codes |= truth.astype(np.int64) << number
+    if undecided:
+        wanted = set().union(*(columns(part) for _, part in undecided))
+        bounds = partition_bounds(members.spec, schema, values, wanted)
+        for number, part in undecided:
+            found = classify(part, bounds, len(kept))
+            may_match &= found != Match.CANNOT
+            codes |= (found == Match.MUST).astype(np.int64) << number
     return may_match, codes
 
 
-def _taken(values: Mapping[str, pa.Array], kept: npt.NDArray[np.intp]) -> dict[str, pa.Array]:
-    rows = pa.array(kept)
-    return {
-        name: column if len(column) == len(kept) else column.take(rows) for name, column in values.items()
-    }
+def _decided(
+    part: Predicate, shared: Mapping[tuple[str, ...], pa.Array], count: int
+) -> npt.NDArray[np.bool_] | None:
+    """Return where a predicate is true, if it is on nothing but columns of one value in each partition."""
+    if has_unknown(part) or not columns(part) <= shared.keys():
+        return None
+    try:
+        return _is_true(evaluate(part, shared, count))
+    except InvalidInputError:  # it compares what does not compare
+        return None
 
 
 def _left_of(asked: Sequence[Predicate], proven: int) -> Predicate | None:

@@ -60,6 +60,27 @@ def partition_bounds(
     return found
 
 
+def shared_values(
+    spec: PartitionSpec, schema: NamespaceSchema, values: Mapping[str, pa.Array], wanted: Collection[_Path]
+) -> dict[_Path, pa.Array]:
+    """Return the source columns that have one value in all rows of a partition, by path.
+
+    Floats are not among them: of the zeros, and of NaN, a partition may have several.
+
+    Parameters
+    ----------
+    values, wanted
+        As for `partition_bounds`.
+    """
+    found = {}
+    for field in spec.fields:
+        if field.transform is not None and field.transform.kind is TransformKind.IDENTITY:
+            column = _column(schema, field.source_ids[0])
+            if column is not None and column[0] in wanted and not pa.types.is_floating(field.result_type):
+                found[column[0]] = _cast(values[field.column], column[1])
+    return found
+
+
 def _column(schema: NamespaceSchema, field_id: int) -> tuple[_Path, pa.DataType] | None:
     """Return path and type of a source column, None when it is gone."""
     path = schema.path(field_id)
