@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -72,6 +73,8 @@ class TableFolder:
         return [name for name in others if name not in tables]
 
     def source(self, name: str) -> TableSource | PartSource | None:
+        if self._is_marked(name):
+            return self._source(name + SUFFIX)
         marked, others, rows = self._found()
         alike = [other for other in others if other not in marked and other.lower() == name.lower()]
         found = spelt_like(name, list(dict.fromkeys([*rows, *marked, *self._tables_among(alike)])))
@@ -79,12 +82,21 @@ class TableFolder:
             return None
         if found in rows:
             return self.directory.source((found,))
-        folder = found + SUFFIX if found in marked else found
+        return self._source(found + SUFFIX if found in marked else found)
+
+    def _source(self, folder: str) -> TableSource:
         with self._lock:
             if folder not in self._sources:
                 place = (self.location / folder).uri
                 self._sources[folder] = TableSource(place, storage_options=self._storage_options)
             return self._sources[folder]
+
+    def _is_marked(self, name: str) -> bool:
+        """Whether a local folder is called so, with the suffix, and comes first: no list is needed then."""
+        if not self.location.is_local or "/" in name:
+            return False
+        here = self.location.path
+        return os.path.isdir(f"{here}/{name}{SUFFIX}") and not os.path.isdir(f"{here}/{MANIFEST_FOLDER}")
 
     def subfolder(self, name: str) -> TableFolder | None:
         """Return the folder ``name``, or ``a/b`` for one that is deeper, found as tables are."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, plan_schema, variant
 from lance_df.engine.join_sizes import Size, scanned_size, semi_joined, size_above
 from lance_df.engine.plan_rebuild import checked, columns_of, rebuilt_node
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from lance_df.engine.statement import ResolvedTable, Statement
@@ -35,6 +36,8 @@ def with_small_sides_built(
         The statement, and its optimized plan.
     """
     tables = tuple(statement.tables.values())
+    if not any(map(_may_be_large, tables)):
+        return None
     tree = _chosen(_semi_joins_below(_tree(plan, tables)))
     if not tree.is_changed:
         return None
@@ -43,6 +46,11 @@ def with_small_sides_built(
     except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
         return None
     return anew if anew.schema() == frame.schema() else None
+
+
+def _may_be_large(table: ResolvedTable) -> bool:
+    rows = table.provider.table.told_rows() if isinstance(table.provider.table, Table) else None
+    return rows is None or rows >= _WORTH_ROWS
 
 
 @dataclass(frozen=True, slots=True)

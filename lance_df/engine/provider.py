@@ -30,6 +30,7 @@ from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.table.caches import LruCache
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_run import run_ahead, run_tasks
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     Scanned: TypeAlias = Table | NamespaceSnapshot | MetadataTable
 
 _MAX_CACHED_PLANS = 16
+# plans of tables of so many fragments at most are kept for other statements
+_MAX_SHARED_FRAGMENTS = 1024
 _COUNT_BATCH_ROWS = 1 << 20
 # a partition of a table in a store mostly waits for answers
 _FAR_TASKS = 4
@@ -152,13 +155,15 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         )
         self._schema = schema or _schema_of(table, (*table.arrow_schema.names, *extra_columns))
         self._condition = condition
+        self._sharing = _shares_plans(table) if condition is None else None
+        # as they are now: a plan does not change while the scan that it is for learns more
+        self._num_learned = 0 if self._sharing is None else self._sharing.shared.bounds.num_learned
         # A single partition is how rows stay in order; its tasks run at once all the same.
         self._at_once = self._num_partitions == 1 and not in_turn
         place = getattr(table, "location", None) or getattr(table, "root", None)
         self.is_near = in_turn or place is None or place.is_local
         self.needs_all = False
-        self._planned: dict[object, PlannedScan] = {}
-        self._lock = threading.Lock()
+        self._planned: LruCache[PlannedScan] = LruCache(_MAX_CACHED_PLANS)
         self._planning = threading.local()
 
     @property
@@ -196,23 +201,28 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return [_Partition(self, number, work) for number in range(num_partitions)]
 
     def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
-        key = (columns, _fingerprint(expression), id(self.hint), self.views)
-        with self._lock:
-            if (planned := self._planned.get(key)) is not None:
-                return planned
+        output = tuple(self._schema.names) if columns is None else columns
+        own = (output, _fingerprint(expression), self.views)
+        kept, others = self._kept_plans()
         try:
-            planned = self._plan_anew(columns, expression)
+            return kept.get((*own, *others), lambda: self._plan_anew(output, expression))
         except LanceError as err:
             self.errors.append(err)
             raise
-        self.counters.add(plans=1)
-        with self._lock:
-            while len(self._planned) >= _MAX_CACHED_PLANS:
-                del self._planned[next(iter(self._planned))]
-            return self._planned.setdefault(key, planned)
 
-    def _plan_anew(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
-        output = tuple(self._schema.names) if columns is None else columns
+    def _kept_plans(self) -> tuple[LruCache[PlannedScan], tuple[object, ...]]:
+        """Return where plans are kept, and what tells them apart there beside what a scan is asked for."""
+        if self._sharing is not None:
+            key = (self._template, self.hint, self._num_learned)
+            try:
+                hash(key)
+            except TypeError:  # it holds a list of values
+                pass
+            else:
+                return self._sharing.scan_plans, key
+        return self._planned, (id(self.hint),)
+
+    def _plan_anew(self, output: tuple[str, ...], expression: pc.Expression | None) -> PlannedScan:
         if self._condition is not None:
             expression = self._condition if expression is None else expression & self._condition
         condition = None if expression is None else as_datafusion(to_predicate(expression, self._schema))
@@ -232,6 +242,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             views=self.views if residual is None else frozenset(),
         )
         plan = _planned(self.table, request)
+        self.counters.add(plans=1)
         counts_only = not output and residual is None and predicate is None
         return PlannedScan(plan, residual, output, counts_only)
 
@@ -277,6 +288,13 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         for task in tasks:
             self.counters.add(tasks=1)
             yield task
+
+
+def _shares_plans(table: Scanned) -> Table | None:
+    """Return a table of which plans are kept for other statements; None for what plans in another way."""
+    if isinstance(table, Table) and type(table) is Table and len(table.fragments) <= _MAX_SHARED_FRAGMENTS:
+        return table
+    return None
 
 
 def _planned(table: Scanned, request: ScanRequest) -> ScanPlan:

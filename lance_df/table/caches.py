@@ -35,7 +35,18 @@ class LruCache(Generic[V]):
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key][0]
-        value = make()
+        return self.keep(key, make(), weight=weight)
+
+    def find(self, key: Hashable) -> V | None:
+        """Return the value for ``key`` if it is here."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def keep(self, key: Hashable, value: V, *, weight: int = 1) -> V:
+        """Return the value that is kept for ``key``: this one, unless there is one already."""
         with self._lock:
             if key not in self._values:
                 self._values[key] = value, weight

@@ -36,9 +36,16 @@ _MAX_WINDOWS = 1 << 16
 
 
 class LearnedBounds:
-    """Smallest and largest values of columns over windows of rows. Safe to share between threads."""
+    """Smallest and largest values of columns over windows of rows. Safe to share between threads.
+
+    Attributes
+    ----------
+    num_learned
+        Grows whenever more is known.
+    """
 
     def __init__(self) -> None:
+        self.num_learned = 0
         self._known: dict[_ColumnKey, _Windows] = {}
         self._num_windows = 0
         self._lock = threading.Lock()
@@ -56,7 +63,9 @@ class LearnedBounds:
                     self._known.clear()
                     self._num_windows = 0
                 windows = self._known.setdefault(_key_of(column), _Windows())
-                self._num_windows += windows.add(file, rows, bounds["min"], bounds["max"], array.null_count)
+                is_new = windows.add(file, rows, bounds["min"], bounds["max"], array.null_count)
+                self._num_windows += is_new
+                self.num_learned += is_new
 
     def rule_out(self, predicate: Predicate, wanted: Sequence[Column]) -> RuledOut | None:
         """Return where no row can match, as far as is known; None if that is nowhere."""

@@ -127,9 +127,8 @@ class FragmentRows:
     def __init__(self, table: Table, place: int) -> None:
         self._table = table
         self._place = place
-        fragment = table.fragments[place]
         self.reader = table.fragment_reader(place)
-        vector = table.deletion_vector(fragment)
+        vector = table.deletion_vector(self.reader.fragment)
         self.deleted = np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
 
     def system_values(self, name: str, rows: Rows) -> pa.Array:

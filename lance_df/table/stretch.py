@@ -122,15 +122,16 @@ class Stretch:
             return
         if scan.limit is not None and scan.predicate is None and selected is None:
             stop = min(stop, start + scan.limit + len(self._deleted))
+        is_local = scan.table.location.is_local
         cuts = windows(
             start,
             stop,
             self._reader.page_starts(fields),
-            max_rows=window_rows(self._reader, fields, wanted=scan.rows_at_once()),
+            max_rows=window_rows(self._reader, fields, wanted=scan.rows_at_once(), is_local=is_local),
             first_rows=None if scan.limit is None else max(scan.limit, _FIRST_LIMITED_ROWS),
             selected=selected,
         )
-        ahead = 0 if scan.table.location.is_local else _PREFETCHED_WINDOWS
+        ahead = 0 if is_local else _PREFETCHED_WINDOWS
         promising = (rows for rows in cuts if not self._is_ruled_out(rows))
         with closing(map_ahead(self._process, promising, ahead=ahead)) as results:
             yield from self._joined(results)
@@ -209,7 +210,8 @@ class Stretch:
     def _values(self, columns: Sequence[Column], rows: Rows) -> dict[Column, pa.Array]:
         """Return the values of columns at all the rows."""
         stored = [column for column in columns if isinstance(column, StoredColumn)]
-        arrays = self._reader.read([column.field for column in stored], rows, keep_dictionaries=True)
+        kept = self._scan.table.shared.small_columns
+        arrays = kept.read(self._reader, [column.field for column in stored], rows)
         values: dict[Column, pa.Array] = {
             column: values_of(self._scan.table, self._reader.fragment, column, array)
             for column, array in zip(stored, arrays, strict=True)

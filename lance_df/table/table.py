@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from lance_df.table.refs import (
 )
 from lance_df.table.row_ids import AddressIndex, StableIdIndex
 from lance_df.table.row_lineage import RowLineage
+from lance_df.table.small_columns import SmallColumns
 from lance_df.table.version_info import VersionInfo, describe_version
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ TRANSACTIONS_DIR = "_transactions"
 
 _MAX_OPEN_FILES = 256
 _MAX_FRAGMENT_READERS = 64
+_MAX_SCAN_PLANS = 64
 # Of small files that are read as one: their bytes, and what is made of them.
 _MAX_JOINED_BYTES = 128 * 1024 * 1024
 _MAX_DELETION_VECTORS = 4096
@@ -85,6 +87,7 @@ class Shared:
     )
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
     dictionaries: KeptDictionaries = field(default_factory=KeptDictionaries, repr=False)
+    small_columns: SmallColumns = field(default_factory=SmallColumns, repr=False)
     deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
 
     def history(self, branch: str | None) -> History:
@@ -108,6 +111,8 @@ class Table:
         ``None`` on main.
     manifest
         The model of the manifest.
+    scan_plans
+        What engines have planned of this version lately.
     """
 
     def __init__(self, file: ManifestFile, *, location: Location, branch: str | None, shared: Shared) -> None:
@@ -122,6 +127,7 @@ class Table:
         self._bases = BasePaths(location, file.manifest.base_paths, source=file.path)
         self._lineage = RowLineage(self)
         self._fragment_readers: LruCache[FragmentReader] = LruCache(_MAX_FRAGMENT_READERS)
+        self.scan_plans: LruCache[Any] = LruCache(_MAX_SCAN_PLANS)
 
     def __repr__(self) -> str:
         return f"<Table {self.uri} version {self.version}>"

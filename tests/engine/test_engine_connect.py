@@ -328,7 +328,7 @@ def test_storage_errors_surface(root, monkeypatch):
 
     monkeypatch.setattr(Location, "list", fail)
     with pytest.raises(StorageError, match="the store is away"):
-        ctx.sql("SELECT * FROM trips")
+        ctx.sql("SELECT * FROM missing")
 
 
 def test_a_small_query_loads_neither_numba_nor_the_parser_nor_writers(tmp_path):

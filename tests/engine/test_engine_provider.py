@@ -6,6 +6,8 @@ import pyarrow.compute as pc
 import pytest
 from fake_table import FakeTable, sample_table
 
+import lance_df
+from lance_df.engine import provider as provider_module
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.errors import ColumnNotFoundError, CorruptDataError
 
@@ -209,3 +211,31 @@ def test_cached_plans_are_bounded(provider):
     for number in range(100):
         provider.get_fragments(pc.field("i") == number)
     assert len(provider._planned) <= 16
+
+
+def test_statements_share_plans_of_a_version(tmp_path, monkeypatch):
+    planned = []
+    real = provider_module.plan_scan
+    monkeypatch.setattr(
+        provider_module, "plan_scan", lambda *given: planned.append(given[1].predicate) or real(*given)
+    )
+    dataset = lance_df.write_dataset(pa.table({"x": [1, 2, 3]}), tmp_path / "t.lance")
+    ctx = lance_df.connect(tmp_path)
+
+    def asked(condition):
+        before = len(planned)
+        found = ctx.sql(f"SELECT x FROM t WHERE {condition}").to_arrow_table()["x"].to_pylist()
+        return found, len(planned) > before
+
+    assert asked("x > 1") == ([2, 3], True)
+    assert asked("x > 1") == ([2, 3], False)
+    assert asked("x > 2") == ([3], True)
+    # what no scan is given prunes, too: it tells plans apart
+    assert asked("x > 1 AND abs(x) IN (1, 2)")[0] == [2]
+    assert asked("x > 1 AND abs(x) IN (1, 3)")[0] == [3]
+    # a scan that finds nothing in a window learns; the next one plans anew, with that
+    assert asked("x > 9") == ([], True)
+    assert asked("x > 9") == ([], True)
+    assert asked("x > 9") == ([], False)
+    dataset.insert(pa.table({"x": [4]}))
+    assert asked("x > 1") == ([2, 3, 4], True)

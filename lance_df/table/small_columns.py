@@ -1,0 +1,63 @@
+"""Columns of small fragments, kept as they were read: to decode a few values costs what calls cost.
+
+Data files never change. What is kept is bounded, and goes with the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from lance_df.encodings.plan import RowRange
+from lance_df.table.caches import LruCache
+from lance_df.table.fragment_reader import FragmentReader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.format.schema import Field
+
+    _Key: TypeAlias = tuple[str, tuple[Field, ...]]
+
+_MAX_ROWS = 4096
+_MAX_BYTES_AT_ONCE = 64 * 1024
+_MAX_BYTES = 8 * 1024 * 1024
+# What an array takes beside its values.
+_ARRAY_BYTES = 512
+
+
+class SmallColumns:
+    """Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._kept: LruCache[list[pa.Array]] = LruCache(_MAX_BYTES)
+
+    def read(self, reader: FragmentReader, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+        """Return what the reader would, where columns may come as dictionaries; see `FragmentReader.read`."""
+        is_whole = isinstance(rows, RowRange) and len(rows) == reader.num_rows <= _MAX_ROWS
+        key = _key(reader, tuple(fields)) if is_whole else None
+        if key is None:
+            return reader.read(fields, rows, keep_dictionaries=True)
+        if (kept := self._kept.find(key)) is not None:
+            return kept
+        arrays = reader.read(fields, rows, keep_dictionaries=True)
+        num_bytes = sum(array.nbytes + _ARRAY_BYTES for array in arrays)
+        # rows that must not be null may be, where they are deleted: that depends on the version
+        is_sure = all(
+            field.nullable or not array.null_count for field, array in zip(fields, arrays, strict=True)
+        )
+        if num_bytes > _MAX_BYTES_AT_ONCE or not is_sure:
+            return arrays
+        return self._kept.keep(key, arrays, weight=num_bytes)
+
+
+def _key(reader: FragmentReader, fields: tuple[Field, ...]) -> _Key | None:
+    """Return what tells columns apart; None where they do not lie in one file."""
+    if type(reader) is not FragmentReader:  # one that reads several files as one
+        return None
+    numbers = {tuple(number for number, _ in reader.parts(field)) for field in fields}
+    if len(numbers) != 1 or len(number := numbers.pop()) != 1:
+        return None
+    return reader.open(number[0]).path, fields
