@@ -15,6 +15,8 @@ from lance_df.spark.opened import SourceRef
 from lance_df.spark.routes import route
 from lance_df.storage import open_location
 
+pytestmark = pytest.mark.spark
+
 UTC = dt.UTC
 MOMENTS = [
     dt.datetime(1, 1, 1),
