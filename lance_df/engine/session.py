@@ -349,7 +349,7 @@ def register(
         ``name`` is no table name, or ``source`` is none of the above.
     """
     found = as_source(source, version=version, storage_options=storage_options)
-    found.current()
+    found.open()
     schema, table = names_of(ctx).place(ctx, _name(name))
     schema.add(table, found)
 
@@ -403,5 +403,5 @@ def _external_source(external: CreateExternalTable, storage_options: Mapping[str
     source = TableSource(
         external.location, version=pinned, storage_options={**(storage_options or {}), **options}
     )
-    source.current()
+    source.open()
     return source

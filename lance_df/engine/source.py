@@ -60,7 +60,7 @@ class TableSource:
     @property
     def is_namespace(self) -> bool:
         """Whether it is a partitioned namespace; it is opened unless it was."""
-        return isinstance(self._opened or self.current(), NamespaceSnapshot)
+        return isinstance(self.open(), NamespaceSnapshot)
 
     def listed_schema(self) -> pa.Schema:
         """Return the columns; for lists."""
@@ -70,6 +70,14 @@ class TableSource:
     def parts(self) -> NamespaceParts:
         """The tables about a partitioned namespace, and its members."""
         return NamespaceParts(self)
+
+    def open(self) -> Scannable:
+        """Return the version that was seen last; opens what nobody has opened.
+
+        Whoever gives a table a name only wants to know that it is there. Each statement asks for what is
+        newest by itself: a version that was seen before it began may have been followed by another since.
+        """
+        return self._opened or self.current()
 
     def current(self) -> Scannable:
         """Return the pinned version, or the newest one."""

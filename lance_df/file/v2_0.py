@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from lance_df.encodings.rows import checked_rows
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.file.io import named_errors, run_plans
+from lance_df.file.read_ahead import read_ahead
 from lance_df.file.resident_column import read_resident
 from lance_df.file.v2_0_blobs import DESCRIPTION_TYPE, BlobColumn
 from lance_df.file.v2_0_columns import LeafColumn, ListColumn, PackedColumn, StructColumn
@@ -73,7 +75,11 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         if not any(array is None for array in found):
             return found
         planned = [column for column, array in zip(columns, found, strict=True) if array is None]
-        rest = iter(run_plans(self._container.source, [column.read(rows) for column in planned]))
+        source = self._container.source
+        if not source.is_memory_mapped:
+            leaves = (column for column in planned if isinstance(column, LeafColumn))
+            source = read_ahead(source, chain.from_iterable(column.ahead(rows) for column in leaves))
+        rest = iter(run_plans(source, [column.read(rows) for column in planned]))
         return [next(rest) if array is None else array for array in found]
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:

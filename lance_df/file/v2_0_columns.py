@@ -6,7 +6,7 @@ their items, structs hold row counts. The pages of items are independent of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +26,7 @@ from lance_df.encodings.v2_0.resident import open_resident
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named, named_errors, run_plan
 from lance_df.file.page_groups import SMALL_BYTES, grouped, in_order, rows_of_run
+from lance_df.file.read_ahead import pages_ahead
 from lance_df.file.resident_column import ResidentColumn
 from lance_df.format.encodings_v2_0 import AllNulls, ListOffsets
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.v2_0.ends import EndPositions
     from lance_df.file.page_groups import Part
     from lance_df.file.v2_0_pages import ColumnPages
+    from lance_df.storage import ByteRange
 
 
 class Column(Protocol):
@@ -82,6 +84,10 @@ class LeafColumn:
         groups = grouped(parts, self._kind_of)
         found = yield from together([self._read_group([parts[part] for part in group]) for group in groups])
         return in_order(concat_arrays(found, self.data_type), parts, groups)
+
+    def ahead(self, rows: Rows) -> Iterator[ByteRange]:
+        """Yield what the plan for these rows will ask for in several steps, and can be read at once."""
+        yield from pages_ahead(split_rows(rows, self.pages.starts), self.pages.infos)
 
     def page_starts(self) -> npt.NDArray[np.int64]:
         return self.pages.starts[:-1]

@@ -14,6 +14,8 @@ from lance_df.file.io import named_errors
 from lance_df.format.encodings_v2_0 import parse_array_encoding, parse_column_encoding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from lance_df.file.container import Container
@@ -62,6 +64,11 @@ class ColumnPages:
     def column_encoding(self) -> ColumnEncoding:
         with named_errors(self.place):
             return parse_column_encoding(self._info.encoding_url, self._info.encoding)
+
+    @property
+    def infos(self) -> Sequence[PageInfo]:
+        """All pages."""
+        return self._info.pages
 
     def page(self, number: int) -> PageInfo:
         return self._info.pages[number]

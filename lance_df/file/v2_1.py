@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from lance_df.encodings.v2_1.shape import Leaf, leaves, shape_of
 from lance_df.errors import InvalidInputError
 from lance_df.file.blobs import fetch_blobs
 from lance_df.file.io import named, named_errors, run_plans
+from lance_df.file.read_ahead import read_ahead
 from lance_df.file.resident_column import read_resident
 from lance_df.file.v2_1_columns import Column
 
@@ -102,12 +104,13 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         shapes = [self._shape(field) for field in fields]
         needed = [leaf for shape in shapes for leaf in leaves(shape)]
         columns = self._open_columns(needed)
-        plans = [
-            column.read(leaf, rows)
-            for leaf, column in zip(needed, columns, strict=True)
-            if not leaf.is_empty_struct
-        ]
-        parts = iter(run_plans(self._container.source, plans))
+        stored = [pair for pair in zip(needed, columns, strict=True) if not pair[0].is_empty_struct]
+        source = self._container.source
+        if not source.is_memory_mapped:
+            source = read_ahead(
+                source, chain.from_iterable(column.ahead(leaf, rows) for leaf, column in stored)
+            )
+        parts = iter(run_plans(source, [column.read(leaf, rows) for leaf, column in stored]))
         paths = [None if leaf.is_empty_struct else next(parts) for leaf in needed]
         arrays, position = [], 0
         for field, shape in zip(fields, shapes, strict=True):

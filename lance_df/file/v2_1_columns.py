@@ -17,11 +17,12 @@ from lance_df.encodings.v2_1.resident import open_resident
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named_errors, run_plan
 from lance_df.file.page_groups import MANY_PAGES, SMALL_BYTES, grouped, in_order, rows_of_run
+from lance_df.file.read_ahead import pages_ahead
 from lance_df.file.resident_column import ResidentColumn
 from lance_df.format.page_layout_messages import parse_page_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lance_df.file.joined import JoinedContainer
     from lance_df.file.page_groups import Part
     from lance_df.format.encodings_v2_1 import PageLayout
+    from lance_df.storage import ByteRange
 
 
 class Column:
@@ -118,6 +120,11 @@ class Column:
         with named_errors(place):
             slots = yield from decode_run(layout, pages, rows, self._stored_type)
             return path_array(slots, leaf.ancestors)
+
+    def ahead(self, leaf: Leaf, rows: Rows) -> Iterator[ByteRange]:
+        """Yield what the plan for these rows will ask for in several steps, and can be read at once."""
+        parts = split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts)
+        yield from pages_ahead((part for part in parts if part[0] not in self._pages), self._info.pages)
 
     def _is_whole(self, rows: Rows) -> bool:
         return isinstance(rows, RowRange) and (rows.start, rows.stop) == (0, int(self.row_starts[-1]))

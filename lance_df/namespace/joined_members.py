@@ -77,15 +77,26 @@ class JoinedMembers:
             yield from (Run((opened(each),), choice) for each, choice in zip(members, choices, strict=True))
             return
 
+        alike: list[ManifestFile] = []  # of a small member: what is not replaced in it, all have in common
+
         def known(member: Member) -> tuple[Fragment, ...]:
             if not member.is_main_version:
                 return ()
 
             def look() -> tuple[Fragment, ...]:
-                manifest = member.manifest_file().manifest if looks_only else opened(member).manifest
-                return self._of(member.folder, manifest)
+                file = member.manifest_file() if looks_only else opened(member).manifest_file
+                own = self._of(member.folder, file.manifest)
+                if own and not alike:
+                    alike.append(file)
+                return own
 
             return self._fragments.get((member.folder.path, member.version), look)
+
+        def run(small: Sequence[Member], fragments: Sequence[Fragment], choice: int) -> Run:
+            if len(small) < _MIN_MEMBERS:
+                return Run(tuple(map(opened, small)), choice)
+            pattern = alike[0] if alike else opened(small[0]).manifest_file
+            return Run((self._joined(pattern, fragments),), choice)
 
         small: list[Member] = []
         fragments: list[Fragment] = []
@@ -93,7 +104,7 @@ class JoinedMembers:
         found = map_reads(known, members, where=self._root)
         for member, own, choice in zip(members, found, choices, strict=True):
             if small and (not own or choice != last):
-                yield self._run([*map(opened, small[:_MIN_MEMBERS])], fragments, last)
+                yield run(small, fragments, last)
                 small, fragments = [], []
             if not own:
                 yield Run((opened(member),), choice)
@@ -102,13 +113,7 @@ class JoinedMembers:
             fragments += own
             last = choice
         if small:
-            yield self._run([*map(opened, small[:_MIN_MEMBERS])], fragments, last)
-
-    def _run(self, first: Sequence[Table], fragments: Sequence[Fragment], choice: int) -> Run:
-        """Return small members, of which the first are given, as one table if there are more than a few."""
-        if len(first) < _MIN_MEMBERS:
-            return Run(tuple(first), choice)
-        return Run((self._joined(first[0], fragments),), choice)
+            yield run(small, fragments, last)
 
     def _of(self, folder: Location, manifest: Manifest) -> tuple[Fragment, ...]:
         """Return the fragments of a small member, with files named from the root; none for others."""
@@ -138,14 +143,15 @@ class JoinedMembers:
             for fragment in fragments
         )
 
-    def _joined(self, first: Table, fragments: Sequence[Fragment]) -> Table:
+    def _joined(self, pattern: ManifestFile, fragments: Sequence[Fragment]) -> Table:
+        """Return the fragments of small members as one table, with the manifest of one of them."""
         root = self._root.path if self._root.is_local else self._root.uri
         numbered = [dataclasses.replace(fragment, id=number) for number, fragment in enumerate(fragments)]
         manifest = dataclasses.replace(
-            first.manifest,
+            pattern.manifest,
             schema=self._schema,
             fragments=FragmentList.of(numbered),
             base_paths=(BasePath(id=_ROOT, path=root),),
         )
-        file = ManifestFile(first.manifest_file.source, manifest)
+        file = ManifestFile(pattern.source, manifest)
         return Table(file, location=self._root, branch=None, shared=self._shared)

@@ -11,12 +11,24 @@ if TYPE_CHECKING:
     from lance_df.storage.location import Location
 
 
+_ORDERED = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"})
+# of directory buckets of S3, which list in any order
+_UNORDERED_BUCKET = "--x-s3"
+
+
+def lists_in_order(folder: Location) -> bool:
+    """Whether the store lists names in their order, as far as that is known."""
+    if folder.path.lstrip("/").partition("/")[0].endswith(_UNORDERED_BUCKET):
+        return False
+    return not _ORDERED.isdisjoint(_protocols(folder))
+
+
 def first_files(folder: Location, count: int) -> tuple[list[Entry], bool] | None:
     """Return up to ``count`` files, the first ones in the order of their names, and whether these are all.
 
     Returns
     -------
-    ``None`` for stores of which no such request is known: list the folder.
+    ``None`` for stores of which no such request is known, or that list in any order: list the folder.
 
     Raises
     ------
@@ -25,14 +37,21 @@ def first_files(folder: Location, count: int) -> tuple[list[Entry], bool] | None
     StorageError
         The store failed.
     """
+    if not lists_in_order(folder):
+        return None
     fs: Any = folder.fs
-    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    protocols = _protocols(folder)
     with translate_errors(folder.uri):
         if protocols & {"s3", "s3a"} and hasattr(fs, "call_s3"):
             return _first_of_s3(fs, folder.path, count)
         if protocols & {"gs", "gcs"} and hasattr(fs, "call"):
             return _first_of_gcs(fs, folder.path, count)
     return None
+
+
+def _protocols(folder: Location) -> set[str]:
+    protocol = folder.fs.protocol
+    return {protocol} if isinstance(protocol, str) else set(protocol)
 
 
 def _first_of_s3(fs: Any, path: str, count: int) -> tuple[list[Entry], bool]:

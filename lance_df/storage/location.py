@@ -24,7 +24,14 @@ from lance_df.errors import (
 )
 from lance_df.storage.local_files import replace
 from lance_df.storage.options import filesystem_options
-from lance_df.storage.source import ByteSource, BytesSource, MappedSource, RemoteSource, read_whole
+from lance_df.storage.source import (
+    SMALL_FILE_BYTES,
+    ByteSource,
+    BytesSource,
+    MappedSource,
+    RemoteSource,
+    read_whole,
+)
 from lance_df.storage.translate import translate_errors as translate_errors
 
 if TYPE_CHECKING:
@@ -163,15 +170,31 @@ class Location:
         StorageError
             It cannot be read.
         """
-        if self.is_local:
-            return MappedSource(self.path)
-        return RemoteSource(self.fs, self.path, name=self.uri, size=self._info_size())
+        return MappedSource(self.path) if self.is_local else self.open_sized(self._info_size())
 
     def open_sized(self, size: int) -> ByteSource:
-        """Open a file whose size is known, which saves a request on remote stores."""
+        """Open a file whose size is known, which saves a request on remote stores.
+
+        A small file is read whole, by one request. Of a larger one nothing is read yet.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such file, as far as that is noticed yet.
+        CorruptDataError
+            A small file has another size.
+        StorageError
+            It cannot be read.
+        """
         if self.is_local:
             return MappedSource(self.path)
-        return RemoteSource(self.fs, self.path, name=self.uri, size=size)
+        if size > SMALL_FILE_BYTES:
+            return RemoteSource(self.fs, self.path, name=self.uri, size=size)
+        data = self.read_start(size + 1)
+        if len(data) != size:
+            found = "more" if len(data) > size else len(data)
+            raise CorruptDataError(f"{self.uri}: has {found} bytes, {size} are expected")
+        return BytesSource(self.uri, data)
 
     def open_whole(self) -> ByteSource:
         """Open a small file, which takes one request on remote stores: all of it is read at once."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # One round trip to an object store costs about as much as streaming this many bytes.
 MAX_GAP_BYTES = 256 * 1024
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
+# A file of so many bytes is read whole: to ask for its end first would take longer.
+SMALL_FILE_BYTES = MAX_GAP_BYTES
 _MAX_READ_BYTES = 128 * 1024
 
 

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_NUM_THREADS = 16
+# of which each mostly waits; what they read is small
+_NUM_THREADS = 64
 
 
 def map_reads(function: Callable[[T], R], items: Iterable[T], *, where: Location) -> list[R]:
     """Return the results of a function that reads small files; in threads unless ``where`` is local."""
     if where.is_local:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(_NUM_THREADS) as pool:
-        return list(pool.map(function, items))
+    listed = list(items)
+    if len(listed) < 2:
+        return [function(item) for item in listed]
+    with ThreadPoolExecutor(min(_NUM_THREADS, len(listed))) as pool:
+        return list(pool.map(function, listed))

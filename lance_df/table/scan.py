@@ -201,7 +201,9 @@ class _Tasks(Sequence["ScanTask"]):
     def cut(cls, scan: Scan, places: Places) -> Self:
         """Cut fragments into stretches of about the same number of rows."""
         rows = physical_rows(scan.table, places)
-        smallest = min(scan.window_rows or _MIN_TASK_ROWS, _MAX_TASK_ROWS)
+        # two tasks that share a file in a store ask for its end and its pages twice
+        least = _MIN_TASK_ROWS if scan.table.location.is_local else _MAX_TASK_ROWS
+        smallest = min(scan.window_rows or least, _MAX_TASK_ROWS)
         size = int(np.clip(-(-int(rows.sum()) // _TASKS), smallest, _MAX_TASK_ROWS))
         counts = np.maximum(1, (rows + size // 2) // size) * (rows > 0)
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -25,6 +25,7 @@ from lance_df.format.fragments import MAX_ROWS, Fragment
 from lance_df.format.row_ids import RunSequence
 from lance_df.format.schema import Schema
 from lance_df.format.transaction import Transaction
+from lance_df.storage.source import SMALL_FILE_BYTES
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
 from lance_df.table.deletions import read_deletion_vector
@@ -353,7 +354,12 @@ class Table:
         location = self._bases.data_file(file)
         is_legacy = self._file_version(fragment, file) == "0.1"
         key = (location.uri, file.size_bytes, file.fields, file.column_indices, is_legacy and self._file.path)
-        reader = self.shared.readers.get(key, lambda: self._open(location, file, is_legacy=is_legacy))
+        in_memory = 0 if location.is_local or file.size_bytes > SMALL_FILE_BYTES else file.size_bytes
+        reader = self.shared.readers.get(
+            key,
+            lambda: self._open(location, file, is_legacy=is_legacy),
+            weight=1 + in_memory // TAIL_BYTES,
+        )
         if self._trusts_row_counts and fragment.physical_rows not in (0, reader.num_rows):
             raise CorruptDataError(
                 f"{reader.path}: {reader.num_rows} rows, fragment {fragment.id} has {fragment.physical_rows}"

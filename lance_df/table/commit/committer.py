@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from lance_df.errors import (
 from lance_df.format.feature_flags import FeatureFlag, check_writable
 from lance_df.format.operations import Operation, Overwrite, Restore
 from lance_df.format.transaction import Transaction
+from lance_df.storage.first_page import lists_in_order
 from lance_df.table.commit.apply import apply
 from lance_df.table.commit.conflicts import check_conflict
 from lance_df.table.commit.manifest_bytes import make_manifest_file
@@ -35,6 +37,9 @@ from lance_df.table.table import Shared, Table
 from lance_df.table.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from lance_df.format.manifest import Manifest
     from lance_df.storage import Location
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.external_store import ExternalManifestStore
@@ -66,6 +71,7 @@ class Committer:
         self._lock = options.lock or self._shared.commit_lock
         self._rebase: Rebase | None = None
         self._transaction_file: bytes | None = None
+        self._early: Future[None] | None = None
 
     def table_of(self, file: ManifestFile) -> Table:
         """Return a version as a table."""
@@ -86,6 +92,21 @@ class Committer:
             return self._commit_attached(base, data_format)
 
     def _commit_attached(self, base: Table | None, data_format: str | None) -> ManifestFile:
+        with self._early_transaction_file(base):
+            return self._commit_in_turn(base, data_format)
+
+    @contextmanager
+    def _early_transaction_file(self, base: Table | None) -> Iterator[None]:
+        """Write the transaction file, in stores, while it is looked for what others committed."""
+        if self.location.is_local or base is None or _has_no_transaction_file(base.manifest):
+            yield
+            return
+        serialized = self._transaction.serialize()
+        with ThreadPoolExecutor(1) as pool:
+            self._early = pool.submit(self._put_transaction, self._transaction.file_name, serialized)
+            yield
+
+    def _commit_in_turn(self, base: Table | None, data_format: str | None) -> ManifestFile:
         begin = self._options.monotonic()
         duration = 0.0
         # what others did since the read version, and the version up to which that is known
@@ -123,7 +144,7 @@ class Committer:
         self, state: TableState, transaction: Transaction, scheme: NamingScheme
     ) -> ManifestFile | None:
         """Write the transaction file and the manifest; return the version, None if another writer has it."""
-        with_file = not state.manifest.writer_feature_flags & FeatureFlag.NO_TRANSACTION_FILE
+        with_file = not _has_no_transaction_file(state.manifest)
         manifest = dataclasses.replace(
             state.manifest,
             timestamp_ns=self._options.clock_ns(),
@@ -135,6 +156,8 @@ class Committer:
         name = self.location / VERSIONS_DIR / scheme.file_name(manifest.version)
         data, made = make_manifest_file(name.uri, TableState(manifest, state.indices), serialized)
         if with_file:
+            if self._early is not None:
+                self._early.result()
             self._put_transaction(transaction.file_name, serialized)
         is_attached = not manifest.version & DETACHED
         with _certain(f"{self.location.uri}: transaction {transaction.uuid}"):
@@ -147,7 +170,7 @@ class Committer:
                 lock=self._lock,
             ):
                 return None
-            if is_attached:
+            if is_attached and not self._finds_latest_at_once(scheme):
                 self._write_hint(manifest.version)
         if is_attached and self._external_store is None:
             LATEST.keep(made)
@@ -276,6 +299,10 @@ class Committer:
             # the manifest holds it, too; the file is for releases that look for it there
             (self.location / TRANSACTIONS_DIR / name).put(data, durable=False)
 
+    def _finds_latest_at_once(self, scheme: NamingScheme) -> bool:
+        """Whether nobody reads the hint, as the newest version is the first name that the store lists."""
+        return not self.location.is_local and scheme is NamingScheme.V2 and lists_in_order(self.location)
+
     def _write_hint(self, version: int) -> None:
         # it saves slow listings, and may be missing or stale
         with suppress(LanceError):
@@ -293,6 +320,10 @@ def _certain(what: str) -> Iterator[None]:
         raise CommitStateUnknownError(
             f"{what} was interrupted while it was published; look at the table before trying again"
         ) from err
+
+
+def _has_no_transaction_file(manifest: Manifest) -> bool:
+    return bool(manifest.writer_feature_flags & FeatureFlag.NO_TRANSACTION_FILE)
 
 
 def _identity(file: ManifestFile) -> tuple[object, ...]:

@@ -15,9 +15,8 @@ from lance_df.errors import CorruptDataError
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import Predicate
 from lance_df.expr.walk import columns
-from lance_df.storage import Location
 from lance_df.table.indices.answer import Answer, FragmentIds
-from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.indices.index_file import IndexFolder
 from lance_df.table.indices.row_address_map import MAX_RANGES, parse_row_address_map
 from lance_df.table.selection import RowRanges
 
@@ -29,8 +28,8 @@ _MAX_KEYS = 1 << 14
 class Bitmap:
     """An open bitmap index: keys in memory once they are needed, bitmaps read when they are."""
 
-    def __init__(self, folder: Location) -> None:
-        self._file = IndexFile(folder / _FILE)
+    def __init__(self, folder: IndexFolder) -> None:
+        self._file = folder.open(_FILE)
 
     @property
     def key_type(self) -> pa.DataType | None:

@@ -21,9 +21,8 @@ from lance_df.expr.evaluate import evaluate
 from lance_df.expr.floats import float_values
 from lance_df.expr.nodes import Predicate
 from lance_df.expr.walk import columns
-from lance_df.storage import Location
 from lance_df.table.indices.answer import Answer, FragmentIds
-from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.indices.index_file import IndexFile, IndexFolder
 from lance_df.table.selection import RowRanges
 
 _LOOKUP_FILE = "page_lookup.lance"
@@ -36,9 +35,9 @@ _MIN_ROWS, _MAX_ROWS = 1 << 16, 1 << 22
 class BTree:
     """An open B-tree: page bounds in memory, pages read when they are needed."""
 
-    def __init__(self, folder: Location) -> None:
+    def __init__(self, folder: IndexFolder) -> None:
         self._folder = folder
-        self._lookup = IndexFile(folder / _LOOKUP_FILE)
+        self._lookup = folder.open(_LOOKUP_FILE)
         minimum, maximum = self._lookup.read(["min", "max"])
         if minimum.type != maximum.type:
             raise CorruptDataError(f"{self._lookup.name}: min is {minimum.type}, max is {maximum.type}")
@@ -56,7 +55,7 @@ class BTree:
 
     @cached_property
     def _data(self) -> IndexFile:
-        return IndexFile(self._folder / _DATA_FILE)
+        return self._folder.open(_DATA_FILE)
 
     def search(
         self,

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange, Rows
-from lance_df.errors import CorruptDataError, NotFoundError
+from lance_df.errors import CorruptDataError, NotFoundError, StorageError
 from lance_df.file.container import Container
 from lance_df.file.open import open_file
 from lance_df.file.tail import with_tail
-from lance_df.storage import Location
 from lance_df.table.indices.row_address_map import parse_row_address_map
 from lance_df.table.selection import RowRanges
+
+if TYPE_CHECKING:
+    from lance_df.file.reader import FileReader
+    from lance_df.storage import ByteSource, Location
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFolder:
+    """Where the files of an index are, and how large, as far as the manifest says that."""
+
+    location: Location
+    sizes: Mapping[str, int]
+
+    def open(self, name: str) -> IndexFile:
+        """Open one of the files. Raises as `IndexFile`."""
+        return IndexFile(self.location / name, self.sizes.get(name))
 
 
 class IndexFile:
     """An open index file. Safe to share between threads.
+
+    Parameters
+    ----------
+    size
+        What the manifest says of it, which saves a request on remote stores; it may be wrong.
 
     Raises
     ------
@@ -28,15 +50,14 @@ class IndexFile:
         The file is missing, is no Lance file, or is damaged.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, size: int | None = None) -> None:
         self.name = location.uri
         try:
-            self._source = with_tail(location.open())
+            self._source, self._reader = _opened(location, size)
         except NotFoundError as err:
             raise CorruptDataError(
                 f"{self.name}: the manifest lists an index, but its file is missing"
             ) from err
-        self._reader = open_file(self._source)
         self.num_rows = self._reader.num_rows
         self._fields = {field.name: field for field in self._reader.schema.fields}
 
@@ -104,3 +125,17 @@ class IndexFile:
             found = ", ".join(self._fields) or "none"
             raise CorruptDataError(f"{self.name}: no column {name!r} in this index file; there are: {found}")
         return self._fields[name]
+
+
+def _opened(location: Location, size: int | None) -> tuple[ByteSource, FileReader]:
+    if size and not location.is_local:
+        try:
+            return _read_end(location.open_sized(size))
+        except (CorruptDataError, StorageError):
+            pass  # of that size there may be none: what the store says counts
+    return _read_end(location.open())
+
+
+def _read_end(source: ByteSource) -> tuple[ByteSource, FileReader]:
+    source = with_tail(source)
+    return source, open_file(source)

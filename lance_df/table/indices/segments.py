@@ -19,7 +19,7 @@ from lance_df.table.indices.answer import Answer, FragmentIds, ScalarIndex
 from lance_df.table.indices.bitmap import Bitmap
 from lance_df.table.indices.bloom_filter import BloomFilter
 from lance_df.table.indices.btree import BTree
-from lance_df.table.indices.index_file import IndexFile
+from lance_df.table.indices.index_file import IndexFolder
 from lance_df.table.indices.zone_map import ZoneMap
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 # in the order in which they are asked: those that name single rows first
-_OPENERS: dict[str, Callable[[Location], ScalarIndex]] = {
+_OPENERS: dict[str, Callable[[IndexFolder], ScalarIndex]] = {
     "btreeindexdetails": BTree,
     "bitmapindexdetails": Bitmap,
-    "zonemapindexdetails": lambda folder: ZoneMap(IndexFile(folder / "zonemap.lance")),
-    "bloomfilterindexdetails": lambda folder: BloomFilter(IndexFile(folder / "bloomfilter.lance")),
+    "zonemapindexdetails": lambda folder: ZoneMap(folder.open("zonemap.lance")),
+    "bloomfilterindexdetails": lambda folder: BloomFilter(folder.open("bloomfilter.lance")),
 }
 _NAMES_ROWS = ("btreeindexdetails", "bitmapindexdetails")
 # entries without details were written by releases that had no other kinds of scalar index
@@ -93,7 +93,8 @@ class Segment:
         # a store is part of the key because tables of one path may differ between endpoints; the cached index
         # keeps its store alive, so the id is not used again
         key = (id(self.location.fs), self.location.path)
-        return _opened.get(key, lambda: _OPENERS[self.kind](self.location))
+        folder = IndexFolder(self.location, dict(self.entry.files))
+        return _opened.get(key, lambda: _OPENERS[self.kind](folder))
 
 
 def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> dict[str, list[Segment]]:
