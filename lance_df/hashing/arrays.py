@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError
+
+_Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NAN_BITS = np.int64(0x7FF8000000000000)
@@ -28,11 +30,17 @@ def murmur3(values: pa.Array) -> pa.Int32Array:
     plain = _plain(values)
     if pa.types.is_null(plain.type):
         return pa.nulls(len(plain), pa.int32())
+    # memory of Arrow's pool is used again, numpy's is taken from the system anew; the null mask starts in its
+    # first byte
+    first = plain.offset % 8
+    out = pa.allocate_buffer(4 * (first + len(plain)))
+    hashes = np.frombuffer(out, np.int32)[first:]
     if (words := _as_int64(plain)) is not None:
-        hashes = _kernels().hash_words(words)
+        _kernels().hash_words(words, hashes)
     else:
-        hashes = _kernels().hash_bytes(*_as_bytes(plain))
-    return pa.array(hashes, mask=_null_mask(plain))
+        _hash_bytes(*_as_bytes(plain), hashes)
+    validity = plain.buffers()[0].slice(plain.offset // 8) if plain.null_count else None
+    return pa.Array.from_buffers(pa.int32(), len(plain), [validity, out], offset=first)
 
 
 def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
@@ -50,7 +58,9 @@ def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
     parts = [pc.fill_null(canonical_bytes(column), empty) for column in columns]
     joined = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, empty)
     is_null = np.logical_and.reduce([_null_mask(column) for column in columns])
-    return pa.array(_kernels().hash_bytes(*_as_bytes(joined)), mask=is_null)
+    hashes = np.empty(len(joined), np.int32)
+    _hash_bytes(*_as_bytes(joined), hashes)
+    return pa.array(hashes, mask=is_null)
 
 
 def murmur3_of_lists(keys: pa.ListArray) -> pa.Int32Array:
@@ -61,7 +71,8 @@ def murmur3_of_lists(keys: pa.ListArray) -> pa.Int32Array:
     num_present = np.concatenate(([0], np.cumsum(~_null_mask(items))))
     lengths = pc.fill_null(pc.list_value_length(keys), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     bounds = np.concatenate(([0], np.cumsum(lengths)))
-    hashes = _kernels().hash_bytes(item_offsets[bounds], data)
+    hashes = np.empty(len(keys), np.int32)
+    _hash_bytes(item_offsets[bounds], data, hashes)
     has_value = np.diff(num_present[bounds]) > 0
     return pa.array(hashes, mask=~has_value)
 
@@ -78,7 +89,7 @@ def _plain(values: pa.Array) -> pa.Array:
             values = values.storage
         elif isinstance(values, pa.DictionaryArray):
             values = values.dictionary_decode()
-        elif pa.types.is_string_view(values.type) or pa.types.is_string(values.type):
+        elif pa.types.is_string_view(values.type):
             values = values.cast(pa.large_string())
         elif pa.types.is_binary_view(values.type):
             values = values.cast(pa.large_binary())
@@ -89,18 +100,20 @@ def _plain(values: pa.Array) -> pa.Array:
 def _as_int64(values: pa.Array) -> npt.NDArray[np.int64] | None:
     """Return what hashes as 8 bytes; None for other types. Null slots hold anything."""
     kind, kinds = values.type, pa.types
+    if kinds.is_primitive(kind) and values.null_count:
+        values = pa.Array.from_buffers(kind, len(values), [None, values.buffers()[1]], offset=values.offset)
     if kinds.is_boolean(kind):
-        return values.cast(pa.int64()).fill_null(0).to_numpy()
+        return values.cast(pa.int64()).to_numpy()
     if kinds.is_integer(kind):
-        return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     if kinds.is_floating(kind):
-        doubles = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+        doubles = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
         bits = doubles.view(np.int64)
         return np.where(np.isnan(doubles), _NAN_BITS, bits)
     if kinds.is_date32(kind):
-        return values.cast(pa.int32()).cast(pa.int64()).fill_null(0).to_numpy()
+        return values.cast(pa.int32()).cast(pa.int64()).to_numpy()
     if kinds.is_date64(kind):
-        return np.floor_divide(values.cast(pa.int64()).fill_null(0).to_numpy(), 86_400_000)
+        return np.floor_divide(values.cast(pa.int64()).to_numpy(), 86_400_000)
     if kinds.is_time32(kind):
         return _microseconds(values.cast(pa.int32()).cast(pa.int64()), kind.unit)
     if kinds.is_timestamp(kind) or kinds.is_time64(kind) or kinds.is_duration(kind):
@@ -109,7 +122,7 @@ def _as_int64(values: pa.Array) -> npt.NDArray[np.int64] | None:
 
 
 def _microseconds(values: pa.Array, unit: str) -> npt.NDArray[np.int64]:
-    numbers = values.fill_null(0).to_numpy()
+    numbers = values.to_numpy()
     with np.errstate(over="ignore"):
         return np.floor_divide(numbers, 1000) if unit == "ns" else numbers * np.int64(_MICROSECONDS[unit])
 
@@ -137,22 +150,30 @@ def _large_binary(plain: pa.Array) -> pa.Array:
     kinds = pa.types
     if kinds.is_decimal(plain.type):
         return _decimal_bytes(plain)
-    if kinds.is_large_string(plain.type) or kinds.is_binary(plain.type) or kinds.is_large_binary(plain.type):
-        return plain.cast(pa.large_binary())
-    if kinds.is_fixed_size_binary(plain.type):
+    if _has_offsets(plain.type) or kinds.is_fixed_size_binary(plain.type):
         return plain.cast(pa.large_binary())
     raise InvalidInputError(f"murmur3 is not defined for values of type {plain.type}")
 
 
-def _as_bytes(plain: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return offsets and data of the canonical bytes."""
-    values = _large_binary(plain)
+def _has_offsets(data_type: pa.DataType) -> bool:
+    kinds = pa.types
+    is_text = kinds.is_string(data_type) or kinds.is_large_string(data_type)
+    return is_text or kinds.is_binary(data_type) or kinds.is_large_binary(data_type)
+
+
+def _as_bytes(plain: pa.Array) -> tuple[_Offsets, pa.Buffer | None]:
+    """Return offsets and data of the canonical bytes. Null slots hold anything."""
+    values = plain if _has_offsets(plain.type) else _large_binary(plain)
     _, offsets, data = values.buffers()
-    all_offsets: npt.NDArray[np.int64] = (
-        np.frombuffer(offsets, np.int64) if offsets else np.zeros(1, np.int64)
-    )
-    window = all_offsets[values.offset : values.offset + len(values) + 1]
-    return window, np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+    is_large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
+    kind: Any = np.int64 if is_large else np.int32
+    all_offsets: npt.NDArray[Any] = np.frombuffer(offsets, kind) if offsets else np.zeros(1, kind)
+    return all_offsets[values.offset : values.offset + len(values) + 1], data
+
+
+def _hash_bytes(offsets: _Offsets, data: pa.Buffer | None, out: npt.NDArray[np.int32]) -> None:
+    """Hash what lies between offsets, one after the other."""
+    _kernels().hash_bytes(offsets, data.address if data else 0, out)
 
 
 def _decimal_bytes(values: pa.Array) -> pa.Array:

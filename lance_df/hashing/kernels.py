@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lance_df.encodings.kernels.jit import kernel
+from lance_df.encodings.kernels.jit import kernel, load_4_bytes, load_byte
 
 _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)
@@ -37,41 +37,43 @@ def _finish(state: Any, length: Any) -> Any:
 
 
 @kernel
-def hash_words(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+def hash_words(words: npt.NDArray[np.int64], out: npt.NDArray[np.int32]) -> None:
     """Hash each number as its 8 bytes, little endian."""
-    out = np.empty(len(words), np.int32)
     for i in range(len(words)):
         word = np.uint64(words[i])
         state = _mix(np.uint32(0), np.uint32(word & np.uint64(0xFFFFFFFF)))
         state = _mix(state, np.uint32(word >> np.uint64(32)))
         out[i] = np.int32(_finish(state, 8))
-    return out
 
 
 @kernel
-def hash_bytes(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-    """Hash ``data[offsets[i]:offsets[i + 1]]`` for each ``i``."""
-    out = np.empty(len(offsets) - 1, np.int32)
+def _hash_at(start: Any, length: Any) -> Any:
+    """Hash the bytes at an address."""
+    state = np.uint32(0)
+    place, tail = start, start + (length & ~3)
+    while place < tail:
+        state = _mix(state, load_4_bytes(np.uintp(place)))
+        place += 4
+    rest = length & 3
+    if rest:
+        key = np.uint32(0)
+        if length > 4:  # the last four bytes, without those that are hashed already
+            key = load_4_bytes(np.uintp(start + length - 4)) >> np.uint32(8 * (4 - rest))
+        else:
+            for j in range(rest):
+                key |= np.uint32(load_byte(np.uintp(tail + j))) << np.uint32(8 * j)
+        state = np.uint32(state ^ _mix_key(np.uint32(key)))
+    return np.int32(_finish(state, length))
+
+
+@kernel
+def hash_bytes(offsets: npt.NDArray[Any], address: int, out: npt.NDArray[np.int32]) -> None:
+    """Hash what lies between ``offsets[i]`` and ``offsets[i + 1]`` behind an address, for each ``i``."""
+    start = np.int64(offsets[0])
     for i in range(len(offsets) - 1):
-        start, stop = offsets[i], offsets[i + 1]
-        state = np.uint32(0)
-        place = start
-        while place + 4 <= stop:
-            key = (
-                np.uint32(data[place])
-                | np.uint32(data[place + 1]) << np.uint32(8)
-                | np.uint32(data[place + 2]) << np.uint32(16)
-                | np.uint32(data[place + 3]) << np.uint32(24)
-            )
-            state = _mix(state, np.uint32(key))
-            place += 4
-        tail = np.uint32(0)
-        for j in range(stop - place):
-            tail |= np.uint32(data[place + j]) << np.uint32(8 * j)
-        if stop > place:
-            state = np.uint32(state ^ _mix_key(tail))
-        out[i] = np.int32(_finish(state, stop - start))
-    return out
+        stop = np.int64(offsets[i + 1])
+        out[i] = _hash_at(address + start, stop - start)
+        start = stop
 
 
 @kernel

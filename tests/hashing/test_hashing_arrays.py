@@ -170,3 +170,28 @@ def test_nested_types_have_no_hash():
         murmur3_multi([pa.array([1]), pa.array([1, 2])])
     with pytest.raises(InvalidInputError, match="at least one"):
         murmur3_multi([])
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 8, 13])
+def test_slices_with_nulls_hash_as_their_values_do(start):
+    rng = np.random.default_rng(start)
+    nulls = rng.random(200) < 0.3
+    texts = [rng.bytes(int(size)).decode("latin-1") for size in rng.integers(0, 14, 200)]
+    numbers = rng.integers(-(2**63), 2**63 - 1, 200)
+    for data_type in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view()):
+        array = pa.array(texts, mask=nulls).cast(pa.binary()).cast(data_type)[start:190]
+        expected = [
+            None if null else mmh3.hash(text.encode()) for text, null in zip(texts, nulls, strict=True)
+        ]
+        assert murmur3(array).to_pylist() == expected[start:190], data_type
+    for kind in (np.int64, np.uint64, np.int32, np.float64):
+        values = numbers.astype(kind)
+        array = pa.array(values, mask=nulls)[start:190]
+        words = values.astype("<f8" if kind is np.float64 else "<i8")
+        expected = [
+            None if null else mmh3.hash(word.tobytes()) for word, null in zip(words, nulls, strict=True)
+        ]
+        hashes = murmur3(array)
+        hashes.validate(full=True)
+        assert hashes.to_pylist() == expected[start:190], kind
+        assert hashes.null_count == array.null_count

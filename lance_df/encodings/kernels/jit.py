@@ -62,6 +62,18 @@ def load_8_bytes(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def load_4_bytes(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Load a uint32 from any address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        (origin,) = arguments
+        pointer = builder.inttoptr(origin, ir.IntType(32).as_pointer())
+        return builder.load(pointer, align=1)
+
+    return types.uint32(types.uintp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def store_4_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
     """Store ``value`` (int32) at any address."""
 
