@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.plan import RowRange
 from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
@@ -39,6 +40,8 @@ _TASKS = 24
 _MIN_TASK_ROWS = 64 * 1024
 _MAX_TASK_ROWS = 1024 * 1024
 _TASK_ALIGNMENT = 1024
+# So many tasks are looked at one by one before there is a plan.
+_MAX_JUDGED = 64
 # What small fragments that are read as one have in all; no more than a window.
 _MAX_JOINED = 128
 _MAX_JOINED_ROWS = 64 * 1024
@@ -209,8 +212,13 @@ class _Tasks(Sequence["ScanTask"]):
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         places, rows, counts = (np.repeat(each, counts) for each in (places, rows, counts))
         stops = np.where(number + 1 == counts, rows, _aligned(rows * (number + 1) // counts))
-        firsts = _first_stretches(scan, places, rows, counts == 1)
-        return cls(scan, places, _aligned(rows * number // counts), stops, firsts)
+        starts = _aligned(rows * number // counts)
+        if len(places) <= _MAX_JUDGED:
+            left = _promising(scan, places, starts, stops)
+            places, rows, counts, starts, stops = (
+                each[left] for each in (places, rows, counts, starts, stops)
+            )
+        return cls(scan, places, starts, stops, _first_stretches(scan, places, rows, counts == 1))
 
     def first(self, num_rows: int) -> _Tasks:
         """Return the tasks that give the first ``num_rows``, of a scan that returns every live row."""
@@ -237,6 +245,23 @@ class _Tasks(Sequence["ScanTask"]):
             return SmallFragmentsTask(self._scan, tuple(self._places[first:stop].tolist()))
         place, begin, end = (int(each[first]) for each in (self._places, self._starts, self._stops))
         return FragmentTask(self._scan, place, begin, end)
+
+
+def _promising(scan: Scan, places: Places, starts: Bounds, stops: Bounds) -> list[int]:
+    """Return the numbers of the stretches in which rows may match, as far as is known without reading."""
+    table = scan.table
+    ruled_out = scan.ruled_out if table.location.is_local else None
+    ids = table.fragments.ids
+    chosen = {place: scan.pruning.rows_by_index(int(ids[place])) for place in set(places.tolist())}
+
+    def may_match(place: int, start: int, stop: int) -> bool:
+        rows = chosen[place]
+        if rows is not None and not len(rows.clip(start, stop)):
+            return False
+        return ruled_out is None or not ruled_out.covers(table.fragment_reader(place), RowRange(start, stop))
+
+    stretches = zip(places.tolist(), starts.tolist(), stops.tolist(), strict=True)
+    return [number for number, stretch in enumerate(stretches) if may_match(*stretch)]
 
 
 def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.NDArray[np.bool_]) -> Bounds:

@@ -15,7 +15,9 @@ from lance_df.expr.nodes import And, Column, Comparison, IsNull, Operator, Or
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.learned_bounds import LearnedBounds
 from lance_df.table.open import open_table
+from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns
+from lance_df.table.scan_plan import ScanRequest
 
 _ROWS = 60
 
@@ -94,3 +96,20 @@ def test_neighbouring_windows_are_ruled_out_as_one(opened):
     assert not ruled_out.covers(reader, RowRange(25, 45))
     possible = Comparison(Column(("b",)), Operator.GE, pa.scalar(0, pa.int32()))
     assert learned.rule_out(possible, [column]) is None
+
+
+def test_tasks_in_which_nothing_matches_are_not_planned(tmp_path):
+    rows = pa.table({"k": np.arange(200_000)})
+    dataset = lance_df.write_dataset(rows, tmp_path / "t.lance", max_rows_per_file=100_000)
+    table = dataset._table
+    request = ScanRequest(
+        columns=("k",), predicate=Comparison(Column(("k",)), Operator.EQ, pa.scalar(150_000))
+    )
+    whole = plan_scan(table, request)
+    assert sum(batch.num_rows for task in whole.tasks for batch in task.read()) == 1
+    later = plan_scan(table, request)
+    assert 0 < len(later.tasks) < len(whole.tasks)
+    assert [batch.to_pydict() for task in later.tasks for batch in task.read()] == [{"k": [150_000]}]
+    dataset.create_scalar_index("k", "ZONEMAP")
+    indexed = plan_scan(lance_df.dataset(tmp_path / "t.lance")._table, request)
+    assert len(indexed.tasks) == 1
