@@ -206,7 +206,8 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
         text = with_typed_calls(
             text, TypedFunctions(ctx), lambda probe: ctx.sql(probe).optimized_logical_plan()
         )
-    plan = ctx.sql(text).optimized_logical_plan()
+    frame = ctx.sql(text)
+    plan = frame.optimized_logical_plan()
     _check_rowwise(plan)
     scans = logical_scans(plan)
     provider.hint = provider.hint_of(scans)
@@ -215,7 +216,6 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
         ctx.deregister_table(_TABLE)
         ctx.register_table(_TABLE, view)
         return ctx.sql(text)
-    frame = ctx.sql(text)
     alone = [(scans[0], provider)] if len(scans) == 1 else []
     return without_decided_filters(ctx, frame, plan, alone) or frame
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
+from lance_df.expr.walk import has_unknown
 from lance_df.namespace.joined_members import JoinedMembers
 from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
 from lance_df.namespace.member_tables import in_columns_of
@@ -45,6 +46,9 @@ _MAX_OPEN_MEMBERS: Final = 16_384
 _MANY_MEMBERS: Final = 16
 _MAX_COUNTS: Final = 65_536
 _MAX_KNOWN_RUNS: Final = 4 * _MAX_OPEN_MEMBERS
+# Plans are kept of scans for which planning takes longer than reading.
+_MAX_KNOWN_PLANS: Final = 256
+_MAX_PLANNED_ROWS: Final = 8192
 
 
 def holds_namespace(folder: Location) -> bool:
@@ -77,6 +81,7 @@ class NamespaceSnapshot:
         self._moving: LruCache[Table] = LruCache(_MAX_OPEN_MEMBERS)
         self._runs: LruCache[list[Run]] = LruCache(_MAX_KNOWN_RUNS)
         self._counts = LruCache[int | None](_MAX_COUNTS) if counts is None else counts
+        self._plans: LruCache[ScanPlan] = LruCache(_MAX_KNOWN_PLANS)
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
@@ -126,6 +131,23 @@ class NamespaceSnapshot:
 
         What the values of a partition prove of the predicate is not asked of its rows again.
         """
+        if request.hint is not None and has_unknown(request.hint):
+            return self._planned(request)  # its literals may differ though they are equal: -0.0 and 0.0
+        try:
+            known = self._plans.find(request)
+        except TypeError:  # it holds a list of values
+            return self._planned(request)
+        if known is not None:
+            return known
+        plan = self._planned(request)
+        if (
+            len(plan.tasks) <= _MANY_MEMBERS
+            and sum(task.num_rows for task in plan.tasks) <= _MAX_PLANNED_ROWS
+        ):
+            self._plans.keep(request, plan)
+        return plan
+
+    def _planned(self, request: ScanRequest) -> ScanPlan:
         schema = self.manifest.schema.columns
         output = resolve_columns(schema, request.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes)
         kept = self.kept(request)

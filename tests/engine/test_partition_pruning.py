@@ -96,6 +96,8 @@ def kept(monkeypatch):
         return members
 
     monkeypatch.setattr(NamespaceSnapshot, "kept", counted)
+    # which looks for no plan of an earlier scan
+    monkeypatch.setattr(NamespaceSnapshot, "plan_scan", NamespaceSnapshot._planned)
     return found
 
 

@@ -370,3 +370,31 @@ def test_small_and_large_partitions_are_the_same_files(tmp_path, monkeypatch):
         contents.append(files)
     assert contents[0] == contents[1]
     assert len(contents[0]) == 8
+
+
+def test_small_scans_are_planned_once(tmp_path, monkeypatch):
+    rows = pa.table({"k": [0, 0, 1, 2], "x": [1, 2, 3, None]})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "n.lance", rows.schema, ["k"])
+    namespace.append(rows)
+    ctx = lance_df.connect(tmp_path)
+    planned = []
+    original = NamespaceSnapshot._planned
+    monkeypatch.setattr(
+        NamespaceSnapshot,
+        "_planned",
+        lambda self, request: (planned.append(request), original(self, request))[1],
+    )
+
+    def found(condition):
+        planned.clear()
+        return sorted(
+            map(str, ctx.sql(f"SELECT x FROM n WHERE {condition}").to_arrow_table()["x"].to_pylist())
+        )
+
+    assert [found("k = 0"), bool(planned)] == [["1", "2"], True]
+    assert [found("k = 0"), planned] == [["1", "2"], []]
+    assert [found("k = 0 AND x > 1"), found("k = 0 AND x > 2")] == [["2"], []]
+    namespace.append(pa.table({"k": [0], "x": [9]}))
+    assert [found("k = 0"), bool(planned)] == [["1", "2", "9"], True]
+    namespace.delete("x = 1")
+    assert found("k = 0") == ["2", "9"]
