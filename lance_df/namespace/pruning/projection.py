@@ -239,7 +239,7 @@ def _combined(columns: Sequence[pa.Array]) -> list[pa.Array]:
 
 def _among_tuples(known: Sequence[tuple[SourcedField, pa.Array]]) -> Predicate:
     """Return that the fields have the values of some row together, where that says more than each alone."""
-    if len(known) < 2:
+    if len(known) < 2 or len(known[0][1]) == 1:
         return NOTHING
     codes = np.stack([_codes(values) for _, values in known], axis=1)
     distinct = np.unique(codes, axis=0)
