@@ -56,7 +56,8 @@ def _matched_field(table: Field, given: Field, path: str) -> Field:
     if table.is_blob and table.is_struct and given.is_blob:
         check_same_thresholds(table, given)
         return table  # given as bytes, or as one of the kinds of structs
-    if table.logical_type != given.logical_type:
+    # how lists of structs are called; a blob given as bytes becomes a struct
+    if table.logical_type.removesuffix(".struct") != given.logical_type.removesuffix(".struct"):
         raise InvalidInputError(
             f"column {path!r} is of type {table.logical_type}, the data has {given.logical_type}"
         )

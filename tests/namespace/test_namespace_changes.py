@@ -404,3 +404,23 @@ def test_random_changes_are_those_of_plain_memory(namespace, seed):
         predicate = random.choice(PREDICATES)
         expected = where(pa.Table.from_pylist(rows, namespace.schema), predicate)
         assert in_order(namespace.to_table(filter=predicate).to_pylist()) == in_order(expected.to_pylist())
+
+
+def test_lists_of_blobs(tmp_path):
+    values = [b"tiny", b"b" * 70_000, None, b"", b"z" * 300_000, b"q"]
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, None, 6]), lance.blob_array(values))
+    rows = pa.table({"k": [0, 1, 1, 0], "b": lists})
+    root = tmp_path / "blobs"
+    namespace = lance_df.PartitionedNamespace.create(root, rows.schema, ["k"])
+    for _ in range(2):
+        namespace.append(rows)
+    assert namespace.verify(deep=True).ok
+    found = [
+        lance.dataset(str(table)).to_table(columns=["b"], blob_handling="all_binary")["b"].to_pylist()
+        for table in root.glob("*$dataset")
+    ]
+    assert sorted(found, key=str) == sorted([2 * [values[:2], values[2:]], 2 * [[], None]], key=str)
+    for other in (pa.array([[1]]), pa.array([[b"tiny"]])):
+        with pytest.raises(InvalidInputError, match=r"'b\.item' is of type struct"):
+            namespace.append(pa.table({"k": [1], "b": other}))
+    assert namespace.count_rows() == 8
