@@ -419,7 +419,7 @@ def test_lists_of_blobs(tmp_path):
         lance.dataset(str(table)).to_table(columns=["b"], blob_handling="all_binary")["b"].to_pylist()
         for table in root.glob("*$dataset")
     ]
-    assert sorted(found, key=str) == sorted([2 * [values[:2], values[2:]], 2 * [[], None]], key=str)
+    assert sorted(found, key=str) == sorted([2 * [values[:2], None], 2 * [[], values[2:]]], key=str)
     for other in (pa.array([[1]]), pa.array([[b"tiny"]])):
         with pytest.raises(InvalidInputError, match=r"'b\.item' is of type struct"):
             namespace.append(pa.table({"k": [1], "b": other}))
