@@ -25,6 +25,7 @@ _KNOWN: Final = frozenset(
         "maxrowsperfile",
         "maxbytesperfile",
         "partitionoverwritemode",
+        "statistics",
         "runid",
         "sinkid",
         "startingversion",
@@ -63,6 +64,8 @@ class SourceOptions:
         (``partitionOverwriteMode``: static, dynamic).
     run_id
         Of a write that is done once, however often it is run.
+    statistics
+        Whether a write makes zone maps of its rows.
     sink_id, checkpoint
         What names a stream that is written: an id of the user's, or the folder that Spark keeps its state in.
     starting_version
@@ -88,6 +91,7 @@ class SourceOptions:
     max_bytes_per_file: int = 90 * 1024**3
     partition_overwrite: str = "all"
     run_id: str | None = None
+    statistics: bool = False
     sink_id: str | None = None
     checkpoint: str | None = None
     starting_version: int | str | None = None
@@ -146,6 +150,7 @@ class SourceOptions:
             max_bytes_per_file=_number("maxBytesPerFile", given.get("maxbytesperfile", str(90 * 1024**3))),
             partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode", "static")),
             run_id=given.get("runid"),
+            statistics=_flag("statistics", given.get("statistics", "false")),
             sink_id=given.get("sinkid"),
             checkpoint=given.get("checkpointlocation"),
             starting_version=_starting_version(given.get("startingversion")),

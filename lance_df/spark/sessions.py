@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from lance_df.errors import MissingDependencyError
 from lance_df.spark.requirements import require_java
 from lance_df.spark.source import LanceSource
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource
 
+CONNECT: Final = "sc://"
+"""What URLs of servers of Spark Connect begin with."""
+
 
 def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return a session that reads and writes with ``format("lance_df")``: the active one, or a new one.
@@ -22,23 +26,36 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
     Parameters
     ----------
     master, conf
-        As for ``spark-submit``, for a new session.
+        As for ``spark-submit``, for a new session, or ``sc://…``, a server of Spark Connect.
 
     Raises
     ------
     MissingDependencyError
-        There is no Java to start one with.
+        There is no Java to start one with, or what Spark Connect needs is missing.
     """
     from pyspark.sql import SparkSession
 
-    if SparkSession.getActiveSession() is None:
-        require_java()
-    builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
+    builder = SparkSession.builder
+    if master is not None and master.startswith(CONNECT):
+        builder = builder.remote(master)
+    else:
+        if SparkSession.getActiveSession() is None:
+            require_java()
+        if master is not None:
+            builder = builder.master(master)
     for key, value in (conf or {}).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except ImportError as err:  # of gRPC
+        raise MissingDependencyError(f'Spark Connect needs pip install "lance_df[spark]": {err}') from err
     register(spark)
     return spark
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect: of a driver that is elsewhere."""
+    return getattr(spark, "_sc", None) is None
 
 
 def register(spark: SparkSession) -> None:
@@ -67,10 +84,9 @@ def make_known(spark: SparkSession, source: type[DataSource]) -> None:
 
 def make_active(spark: SparkSession) -> None:
     """Make a session the active one of this thread: that is where Spark looks for names of data sources."""
-    context = getattr(spark, "_sc", None)
-    if context is None:  # of Spark Connect, which knows the session of a request
+    if is_connect(spark):  # which knows the session of a request
         return
-    sessions = getattr(context._jvm, "org.apache.spark.sql.classic.SparkSession")
+    sessions = getattr(spark._sc._jvm, "org.apache.spark.sql.classic.SparkSession")
     sessions.setActiveSession(spark._jsparkSession)
 
 

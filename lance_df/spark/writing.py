@@ -34,6 +34,7 @@ from lance_df.table.commit.options import CommitOptions
 from lance_df.table.fragment_writer import FileLimits, remove_data_file
 from lance_df.table.open import open_table
 from lance_df.table.write import StagedRows, WriteOptions, publish_staged, stage_rows
+from lance_df.table.zone_map_writer import with_zone_maps
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -91,7 +92,7 @@ class LanceWriter(DataSourceArrowWriter):
         begun = _begun(name)
         begun.touch()
         try:
-            return self._publish(staged, mark)
+            version = self._publish(staged, mark)
         except CommitStateUnknownError:
             raise
         except AlreadyCommittedError:
@@ -100,6 +101,8 @@ class LanceWriter(DataSourceArrowWriter):
         except Exception:
             begun.unlink(missing_ok=True)
             raise
+        self._follow_up(staged, version)
+        return version
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks wrote, unless it may be visible. Spark calls this after a failed commit, too."""
@@ -117,6 +120,9 @@ class LanceWriter(DataSourceArrowWriter):
     @abstractmethod
     def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         """Commit, and return the version."""
+
+    def _follow_up(self, staged: Sequence[StagedRows | StagedPartitions], version: int) -> None:
+        """Do what may follow a commit, and need not."""
 
     @abstractmethod
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
@@ -152,6 +158,7 @@ class TableWriter(LanceWriter):
         return WriteOptions(
             limits=self._limits,
             data_storage_version=self._options.data_storage_version,
+            statistics=self._options.statistics,
             commit_options=CommitOptions(marks=() if mark is None else (mark,)),
         )
 
@@ -163,6 +170,16 @@ class TableWriter(LanceWriter):
         options = self._write_options(mark)
         made = publish_staged(self._location, self._schema, parts, mode=self._mode, options=options)
         return made.manifest.version
+
+    def _follow_up(self, staged: Sequence[StagedRows | StagedPartitions], version: int) -> None:
+        """Add zone maps, which take a version of their own: a transaction adds rows, or it adds indices."""
+        found = [each.zone_maps for each in staged if isinstance(each, StagedRows) and each.zone_maps]
+        if not found:
+            return
+        for each in found[1:]:
+            found[0].extend(each)
+        table = open_table(self._options.path, version=version, storage_options=self._options.storage or None)
+        with_zone_maps(table.location, table.manifest_file, found[0])
 
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
         discard_rows(self._location, staged)
@@ -180,7 +197,13 @@ class NamespaceWriter(LanceWriter):
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedPartitions:
         snapshot = self._snapshot()
         return stage_partitions(
-            snapshot.root, snapshot.manifest, self._schema, rows, self._job, limits=self._limits
+            snapshot.root,
+            snapshot.manifest,
+            self._schema,
+            rows,
+            self._job,
+            limits=self._limits,
+            statistics=self._options.statistics,
         )
 
     def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:

@@ -6,6 +6,7 @@ They are committed after the rows, in a version of their own: without them the t
 from __future__ import annotations
 
 import uuid
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,15 @@ class ZoneMapBuilder:
             column.end_fragment()
         self._fragment += 1
         self._num_rows = 0
+
+    def extend(self, other: ZoneMapBuilder) -> None:
+        """Take over what another one knows of fragments that come after those of this one.
+
+        It has the same columns, and was perhaps filled by another process: they can be pickled.
+        """
+        for position, column in self._columns.items():
+            column.extend(other._columns[position], self._fragment)
+        self._fragment += other._fragment
 
     def commit(
         self,
@@ -200,6 +210,34 @@ class ZoneMaps:
 
     builder: ZoneMapBuilder
     fragments: list[Fragment] = field(default_factory=list)
+
+    def extend(self, other: ZoneMaps) -> None:
+        """Add what is known of other fragments of the table."""
+        self.builder.extend(other.builder)
+        self.fragments.extend(other.fragments)
+
+
+def with_zone_maps(
+    table: Location,
+    made: ManifestFile,
+    zone_maps: ZoneMaps,
+    external_store: ExternalManifestStore | None = None,
+    options: CommitOptions | None = None,
+) -> ManifestFile:
+    """Add the zone maps of rows that are committed already, so that failing to is a warning, no error.
+
+    Parameters
+    ----------
+    made
+        The version that has the rows.
+    """
+    try:
+        return zone_maps.builder.commit(table, made, zone_maps.fragments, external_store, options)
+    except LanceError as err:
+        version = made.manifest.version
+        message = f"{table.uri}: version {version} is committed, but its statistics are not: {err}"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return made
 
 
 def _data(

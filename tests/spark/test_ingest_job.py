@@ -17,7 +17,7 @@ from lance_df.cli.ingest import ProgressLine, job_of, progress_text, summary_tex
 from lance_df.errors import InvalidInputError, NotFoundError, StorageError
 from lance_df.spark.ingesting.job import IngestJob, IngestSource, format_of
 from lance_df.spark.ingesting.job_file import load_job
-from lance_df.spark.ingesting.progress import IngestProgress, Watcher, watched
+from lance_df.spark.ingesting.progress import IngestProgress, ServerReports, Watcher, watched, watched_driver
 from lance_df.spark.ingesting.running import IngestSummary
 
 FULL = """
@@ -375,11 +375,30 @@ def test_a_listener_hears_of_its_own_jobs_until_they_end():
     context.setLocalProperty = lambda name, value: groups.append(value)
     context.getJobIdsForGroup = lambda group: [7] if group == groups[0] else []
     heard = queue.Queue()
-    with watched(context, heard.put, interval=0.001):
+    with watched_driver(context, heard.put, interval=0.001):
         assert heard.get(timeout=60).partitions == 2
     assert groups[1] == "former"
     with watched(None, None):
         pass
+
+
+def test_progress_is_what_a_server_of_spark_connect_reports():
+    told, now = [], iter([10.0, 11.0, 13.0, 14.0])
+    reports = ServerReports(told.append, clock=lambda: next(now))
+
+    def stage(number, done, total, read=0, *, is_done=False):
+        return SimpleNamespace(
+            stage_id=number, num_tasks=total, num_completed_tasks=done, num_bytes_read=read, done=is_done
+        )
+
+    reports(stages=[stage(4, 0, 8)], inflight_tasks=2, operation_id="x", done=False)
+    reports(stages=[stage(4, 2, 8, 100)], inflight_tasks=2, operation_id="x", done=False)
+    reports(stages=[stage(4, 8, 8, 400, is_done=True)], inflight_tasks=0, operation_id="x", done=True)
+    assert told == [
+        IngestProgress(1.0, 1, 0, 8),
+        IngestProgress(3.0, 1, 2, 8, bytes=100, seconds_left=6.0),
+        IngestProgress(4.0, 1),
+    ]
 
 
 SUMMARY = IngestSummary(

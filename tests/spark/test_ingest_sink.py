@@ -14,7 +14,9 @@ from lance_df.errors import CommitStateUnknownError, InvalidInputError, Retryabl
 from lance_df.spark import writing
 from lance_df.spark.ingesting import sink
 from lance_df.spark.ingesting.checked_rows import BAD, BAD_FIELDS
-from lance_df.spark.ingesting.sink import IngestSink, Report, sink_options
+from lance_df.spark.ingesting.report import Report
+from lance_df.spark.ingesting.sink import IngestSink, sink_options
+from lance_df.table import write_plan
 
 COLUMNS = StructType([StructField("k", LongType()), StructField("s", StringType())])
 BAD_TYPE = pa.struct([(name, pa.string()) for name in BAD_FIELDS])
@@ -66,7 +68,7 @@ class Job:
             {"path": str(target)},
             COLUMNS,
             run,
-            self.folder,
+            str(self.folder),
             is_marked=marked,
             rejects={"path": str(target.parent / "rejects")} if rejects else None,
             to_target=to_target,
@@ -170,6 +172,56 @@ def test_a_run_is_done_once(target):
     assert len(rows_of(target)) == 90
 
 
+@pytest.mark.parametrize("step", ["before the rows", "after the rows"])
+def test_two_drivers_of_one_run_add_its_rows_once(target, monkeypatch, step):
+    jobs = [Job(target), Job(target)]
+    messages = [[job.task(), job.task(200)] for job in jobs]
+
+    def other():
+        jobs[1].writer.commit(messages[1])
+
+    if step == "before the rows":
+        other()
+        jobs[0].writer.commit(messages[0])
+    else:
+        with_rejects = sink.IngestWriter._with_rejects
+
+        def after_the_other(self, *args):
+            patched.undo()
+            other()
+            return with_rejects(self, *args)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(sink.IngestWriter, "_with_rejects", after_the_other)
+            jobs[0].writer.commit(messages[0])
+    assert (rows_of(target), rejects_of(target)) == ([*range(10), *NEW], REJECTED)
+    reports = [Report.read(job.folder) for job in jobs]
+    assert sorted(report.rows_out for report in reports) == [0, 40]
+    assert sum(report.version is None for report in reports) == 1
+    # a third one has nothing to add, and leaves no file
+    before = files(target)
+    Job(target).run()
+    assert files(target) == before
+
+
+def test_two_drivers_that_make_the_same_table(tmp_path, monkeypatch):
+    target = tmp_path / "target"
+    jobs = [Job(target), Job(target)]
+    messages = [[job.task(), job.task(200)] for job in jobs]
+    create = write_plan.create_table
+
+    def after_the_other(*args, **kwargs):
+        patched.undo()
+        jobs[1].writer.commit(messages[1])
+        return create(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(write_plan, "create_table", after_the_other)
+        jobs[0].writer.commit(messages[0])
+    assert (rows_of(target), rejects_of(target)) == (NEW, REJECTED)
+    assert [Report.read(job.folder).rows_out for job in jobs] == [0, 40]
+
+
 def test_a_run_without_rows_is_done_too(target):
     job = Job(target)
     job.writer.commit([job.task(good=0)])
@@ -247,7 +299,7 @@ def test_whenever_the_driver_dies_the_next_run_makes_it_right(target, monkeypatc
         elif step == "after the rows":
             patched.setattr(sink.IngestWriter, "_with_rejects", die)
         else:
-            patched.setattr(sink.Report, "write", die)
+            patched.setattr(Report, "write", die)
         with pytest.raises(Killed):
             job.writer.commit(messages)
     job.writer.abort(messages)  # of a driver that has lost a process, and lives

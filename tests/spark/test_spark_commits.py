@@ -19,6 +19,7 @@ from lance_df.spark import writing
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.streaming import LanceStreamWriter, query_id
 from lance_df.spark.writing import writer_for
+from lance_df.table.maintenance.zone_map_coverage import lacks_zone_maps
 
 COLUMNS = StructType([StructField("k", LongType()), StructField("s", StringType())])
 ROWS = pa.table({"k": pa.array(range(100), pa.int64()), "s": [f"s{i % 3}" for i in range(100)]})
@@ -67,6 +68,71 @@ def test_tasks_show_nothing_before_the_commit_and_all_of_it_after(target):
     assert (opened(target).version, opened(target).count_rows()) == (before, 100)
     writer.commit(messages)
     assert (opened(target).version, opened(target).count_rows()) == (before + 1, 200)
+
+
+LARGE = 9000  # rows of a task: those of each partition are more than one zone
+
+
+def large_tasks(target, firsts=(100, 100_000), **options):
+    writer = job(target, statistics="true", **options)
+    rows = [
+        pa.table({"k": pa.array(range(first, first + 3 * LARGE), pa.int64()), "s": ["s0", "s1", "ü"] * LARGE})
+        for first in firsts
+    ]
+    return writer, [pickle.loads(pickle.dumps(writer.write(iter(each.to_batches())))) for each in rows]
+
+
+def covered(target):
+    """Return which rows statistics are known of, of each table."""
+    folders = [target]
+    if is_namespace(target):
+        folders = [path for path in Path(target).iterdir() if path.name != "__manifest"]
+    found = []
+    for table in map(lance_df.dataset, folders):
+        rows = {each.fragment_id: each.count_rows() for each in table.get_fragments()}
+        ids = {each["name"]: each["fragment_ids"] for each in table.list_indices()}
+        found.append({name: sum(rows[each] for each in set_) for name, set_ in ids.items()})
+    return sorted(found, key=str)
+
+
+def test_statistics_are_collected_by_the_tasks_and_come_with_the_rows(target):
+    before = opened(target).version
+    writer, messages = large_tasks(target, maxRowsPerFile="5000")
+    writer.commit(messages)
+    found = opened(target)
+    assert found.count_rows() == 100 + 6 * LARGE
+    if is_namespace(target):
+        # the column that is the same in all rows of a partition needs none
+        assert found.version == before + 1
+        assert covered(target) == [*[{"k_zonemap": 2 * LARGE}] * 3, {}]
+    else:
+        assert found.version == before + 2
+        assert covered(target) == [{"k_zonemap": 6 * LARGE, "s_zonemap": 6 * LARGE}]
+    wanted = found.to_table(filter="k >= 100000 AND k < 100100 OR k = 5").num_rows
+    assert wanted == 101
+    assert lance_df.verify(target).ok if is_namespace(target) else True
+
+
+def test_a_driver_that_dies_before_the_statistics_leaves_the_rows(target, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def die(*args, **kwargs):
+        raise Killed
+
+    writer, messages = large_tasks(target, runId="r1")
+    name = "publish_staged_partitions" if is_namespace(target) else "with_zone_maps"
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, name, die)
+        with pytest.raises(Killed):
+            writer.commit(messages)
+    writer.abort(messages)  # of a driver that has lost a process, and lives
+    assert opened(target).to_table().num_rows == (100 if is_namespace(target) else 100 + 6 * LARGE)
+    writer, messages = large_tasks(target, runId="r1")
+    writer.commit(messages)
+    assert opened(target).to_table().num_rows == 100 + 6 * LARGE
+    table = None if is_namespace(target) else lance_df.dataset(target)
+    assert table is None or lacks_zone_maps(table._table)
 
 
 def test_abort_removes_what_tasks_wrote(target):

@@ -16,11 +16,10 @@ from lance_df.errors import (
     DatasetNotFoundError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedFeatureError,
 )
 from lance_df.spark import IngestJob, IngestSource, ingest
 from lance_df.spark.ingesting import running
-from lance_df.spark.ingesting.running import ingest_session
+from lance_df.spark.ingesting.own_session import ingest_session
 
 pytestmark = pytest.mark.spark
 
@@ -191,6 +190,24 @@ def test_modes(spark, tmp_path):
         ingest(replace(job, partition_by=("bucket(k, 2)",)), spark)
 
 
+def test_statistics_that_a_dead_driver_did_not_make_come_with_the_next_run(spark, tmp_path):
+    pq.write_table(pa.table({"k": [1, 2], "v": ["new", "new"]}), tmp_path / "new.parquet")
+    job = IngestJob(
+        sources=(IngestSource(paths=(str(tmp_path / "new.parquet"),)),), target=str(tmp_path / "t"), id="a"
+    )
+    # as after a driver that died when the rows were committed
+    ingest(job, spark)
+    done = ingest(replace(job, statistics=True), spark)
+    assert (done.version, done.rows_out, done.is_repeated) == (2, 0, True)
+    ingest(replace(job, statistics=True, master="sc://nowhere"))  # takes no session
+    table = lance_df.dataset(job.target)
+    assert (table.version, table.count_rows(), len(table.list_indices())) == (2, 2, 2)
+    done = ingest(replace(job, statistics=True, id="b"), spark)
+    table = lance_df.dataset(job.target)
+    assert (done.version, table.version, table.count_rows()) == (3, 4, 4)
+    assert {number for each in table.list_indices() for number in each["fragment_ids"]} == {0, 1}
+
+
 def test_what_cannot_be_is_said_before_anything_is_written(spark, tmp_path):
     pq.write_table(pa.table({"k": [1], "at": [b"x"]}), tmp_path / "x.parquet")
     (tmp_path / "bad.parquet").write_text("no Parquet")
@@ -290,5 +307,8 @@ def test_a_session_of_its_own(spark, tmp_path):
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
     assert spark.conf.get("spark.sql.session.timeZone") == zone
-    with pytest.raises(UnsupportedFeatureError, match="Spark Connect"), ingest_session(job, object()):
+    with (
+        pytest.raises(InvalidInputError, match=r"not on sc://elsewhere"),
+        ingest_session(replace(job, master="sc://elsewhere"), spark),
+    ):
         pass

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
     from lance_df.table.commit.marks import Mark
+    from lance_df.table.zone_map_writer import ZoneMaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class StagedPartitions:
         Of the namespace that the rows were written for.
     values
         The partition values, a row for each partition, by name of the column in ``__manifest``.
-    folders, paths, fragments
+    folders, paths, fragments, zone_maps
         For each partition the folder of its table, the last parts of the names of the namespaces above it,
-        and its new fragments.
+        its new fragments, and what was collected of them.
     """
 
     version: int
@@ -47,6 +48,7 @@ class StagedPartitions:
     folders: tuple[str, ...]
     paths: tuple[tuple[str, ...], ...]
     fragments: tuple[tuple[Fragment, ...], ...]
+    zone_maps: tuple[ZoneMaps | None, ...]
 
     @property
     def num_rows(self) -> int:
@@ -68,6 +70,7 @@ def stage_partitions(
     *,
     limits: FileLimits | None = None,
     buffer_bytes: int = BUFFER_BYTES,
+    statistics: bool = False,
 ) -> StagedPartitions:
     """Write rows into data files of their partitions, durable but seen by nobody.
 
@@ -79,6 +82,9 @@ def stage_partitions(
         A text of its own for each job: its processes give new partitions the same names without talking.
     limits, buffer_bytes
         See `PartitionWriter`.
+    statistics
+        Whether to collect zone maps of partitions whose rows make more than one zone. Their bounds travel
+        to the process that publishes.
 
     Raises
     ------
@@ -96,8 +102,7 @@ def stage_partitions(
         unsynced,
         buffer_bytes=buffer_bytes,
         limits=limits or FileLimits(),
-        # their bounds would have to travel to the process that publishes
-        statistics=False,
+        statistics=None if statistics else False,
     ) as writer:
         written = writer.write(batches)
         unsynced.sync()
@@ -112,6 +117,7 @@ def stage_partitions(
         folders=tuple(each.place.folder.name for each in written),
         paths=tuple(each.place.path for each in written),
         fragments=tuple(tuple(each.fragments) for each in written),
+        zone_maps=tuple(each.zone_maps for each in written),
     )
 
 
@@ -175,10 +181,15 @@ def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> lis
     found: dict[bytes, WrittenPartition] = {}
     for each in staged:
         keys = value_keys(each.values.columns).to_pylist()
-        rows = zip(keys, each.folders, each.paths, each.fragments, strict=True)
-        for number, (key, folder, path, fragments) in enumerate(rows):
+        rows = zip(keys, each.folders, each.paths, each.fragments, each.zone_maps, strict=True)
+        for number, (key, folder, path, fragments, zone_maps) in enumerate(rows):
             if key not in found:
                 place = Place(root / folder, path)
                 found[key] = WrittenPartition(key, each.values.slice(number, 1), place)
-            found[key].fragments += fragments
+            partition = found[key]
+            partition.fragments += fragments
+            if partition.zone_maps is None:
+                partition.zone_maps = zone_maps
+            elif zone_maps is not None:
+                partition.zone_maps.extend(zone_maps)
     return list(found.values())

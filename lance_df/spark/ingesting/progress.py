@@ -10,17 +10,20 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from py4j.protocol import Py4JError
+from lance_df.spark.failures import OF_SPARK
+from lance_df.spark.sessions import is_connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _INTERVAL: Final = 0.5
+_ENDED: Final[tuple[type[Exception], ...]] = (*OF_SPARK, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,53 @@ class IngestProgress:
 
 
 @contextmanager
-def watched(
-    context: SparkContext, listener: Callable[[IngestProgress], None] | None, *, interval: float = _INTERVAL
-) -> Iterator[None]:
+def watched(spark: SparkSession, listener: Callable[[IngestProgress], None] | None) -> Iterator[None]:
     """Tell a listener of the jobs that this thread runs meanwhile."""
     if listener is None:
         yield
-        return
+    elif is_connect(spark):
+        reports: Any = ServerReports(listener)
+        spark.registerProgressHandler(reports)
+        try:
+            yield
+        finally:
+            spark.removeProgressHandler(reports)
+    else:
+        with watched_driver(spark.sparkContext, listener):
+            yield
+
+
+class ServerReports:
+    """Tells a listener what a server of Spark Connect reports, which are stages, tasks and bytes."""
+
+    def __init__(
+        self, listener: Callable[[IngestProgress], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._listener = listener
+        self._clock = clock
+        self._began = clock()
+        self._stages: dict[int, float] = {}
+
+    def __call__(self, stages: Iterable[Any] | None, **_: object) -> None:
+        """Take a report, as PySpark hands it over."""
+        now = self._clock()
+        running = [stage for stage in stages or () if not stage.done]
+        if not running:
+            self._listener(IngestProgress(now - self._began, len(self._stages)))
+            return
+        stage = max(running, key=lambda stage: stage.stage_id)
+        began = self._stages.setdefault(stage.stage_id, now)
+        done, total = stage.num_completed_tasks, stage.num_tasks
+        left = _seconds_left(now - began, done, total)
+        progress = IngestProgress(now - self._began, len(self._stages), done, total)
+        self._listener(replace(progress, bytes=stage.num_bytes_read, seconds_left=left))
+
+
+@contextmanager
+def watched_driver(
+    context: SparkContext, listener: Callable[[IngestProgress], None], *, interval: float = _INTERVAL
+) -> Iterator[None]:
+    """Tell a listener of the jobs that this thread runs meanwhile on the driver of this process."""
     group = str(uuid.uuid4())
     former = context.getLocalProperty("spark.jobGroup.id")
     context.setLocalProperty("spark.jobGroup.id", group)
@@ -69,8 +112,8 @@ def watched(
         while not ended.wait(interval):
             try:
                 progress = watcher.look()
-            except (Py4JError, OSError):
-                return  # the session has ended
+            except _ENDED:
+                return
             listener(progress)
 
     thread = threading.Thread(target=watch, name="lance_df-ingest-progress", daemon=True)
@@ -107,7 +150,7 @@ class Watcher:
             return IngestProgress(now - self._began, len(self._stages))
         done, total = info.numCompletedTasks, info.numTasks
         rows, size = self._read(stage)
-        left = None if done == 0 else (now - began) / done * (total - done)
+        left = _seconds_left(now - began, done, total)
         return IngestProgress(now - self._began, len(self._stages), done, total, rows, size, left)
 
     def _running(self) -> int | None:
@@ -132,3 +175,7 @@ class Watcher:
             data.inputRecords() + data.shuffleReadRecords(),
             data.inputBytes() + data.shuffleReadBytes(),
         )
+
+
+def _seconds_left(seconds: float, done: int, total: int) -> float | None:
+    return None if done == 0 else seconds / done * (total - done)

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import tempfile
 import time
 import uuid
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructType
 
 from lance_df import errors
-from lance_df.errors import InvalidInputError, LanceError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError, LanceError
 from lance_df.spark.appending import routed, write_options
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.ingesting.checked_rows import BAD, CORRUPT, checked, named, unreadable
+from lance_df.spark.ingesting.own_session import ingest_session
 from lance_df.spark.ingesting.progress import watched
-from lance_df.spark.ingesting.sink import IngestSink, Report, sink_options
+from lance_df.spark.ingesting.report import Report, ReportFolder
+from lance_df.spark.ingesting.sink import IngestSink, sink_options
 from lance_df.spark.ingesting.sources import read_source, readable
-from lance_df.spark.ingesting.target import Target, rejects_have, struct_of
+from lance_df.spark.ingesting.target import Target, path_for_driver, rejects_have, struct_of
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.pipeline.statistics import build_statistics
-from lance_df.spark.sessions import make_active, make_known, register, session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from lance_df.spark.ingesting.checked_rows import TargetColumn
     from lance_df.spark.ingesting.job import IngestJob
     from lance_df.spark.ingesting.progress import IngestProgress
-
-# of sessions that are started here
-_QUIET: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +85,8 @@ def ingest(
         By default the active session, or one that is started as the job says, and stopped again. The job has
         views and configuration of its own.
     on_progress
-        Is told twice a second how far the job is, in a thread of its own.
+        Is told twice a second how far the job is, in a thread of its own; through Spark Connect when the
+        server reports, in the thread that calls this.
 
     Raises
     ------
@@ -115,82 +102,16 @@ def ingest(
     run = job.id or str(uuid.uuid4())
     began = time.perf_counter()
     target = Target.open(job)
-    if target.has(run) and rejects_have(job, run):
-        report = Report()
-    else:
-        with (
-            errors_of_spark(),
-            ingest_session(job, spark) as own,
-            watched(own.sparkContext, on_progress),
-        ):
-            report = _Run(job, run, target, own).report()
-            if job.statistics and report.version is not None:
+    report = Report()
+    is_done = target.has(run) and rejects_have(job, run)
+    if not is_done or target.lacks_statistics:
+        with errors_of_spark(), ingest_session(job, spark) as own, watched(own, on_progress):
+            if not is_done:
+                report = _Run(job, run, target, own).report()
+            # of a run whose driver died, or failed to add them
+            if Target.open(job).lacks_statistics:
                 _build_statistics(job, own)
     return _summary(job, run, report, time.perf_counter() - began)
-
-
-@contextmanager
-def ingest_session(job: IngestJob, spark: SparkSession | None = None) -> Iterator[SparkSession]:
-    """Give a job a session of its own, beside the given or the active one, or in a new Spark.
-
-    Raises
-    ------
-    MissingDependencyError
-        There is no Java to start one with.
-    InvalidInputError
-        Spark runs already, and its configuration cannot become that of the job.
-    """
-    started = None
-    base = spark if spark is not None else SparkSession.getActiveSession()
-    if base is None:
-        runs = SparkContext._active_spark_context is not None
-        base = _started(job)
-        started = None if runs else base
-    try:
-        context = getattr(base, "_sc", None)
-        if context is None:
-            raise UnsupportedFeatureError("an ingest runs on Spark's driver, not through Spark Connect")
-        if started is None and job.master not in (None, context.master):
-            raise InvalidInputError(f"Spark runs on {context.master} already, not on {job.master}")
-        own = base.newSession()
-        _configure(own, base, job.conf if started is None else {})
-        with _active(own, base):
-            register(own)
-            make_known(own, IngestSink)
-            yield own
-    finally:
-        if started is not None:
-            started.stop()
-
-
-def _started(job: IngestJob) -> SparkSession:
-    # workers are to be of this environment
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PySpark, about versions of pandas
-        return session(job.master, conf={**_QUIET, **job.conf})
-
-
-@contextmanager
-def _active(own: SparkSession, base: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread for a while."""
-    make_active(own)
-    try:
-        yield
-    finally:
-        make_active(base)
-
-
-def _configure(own: SparkSession, base: SparkSession, conf: Mapping[str, str]) -> None:
-    for key, value in base.conf.getAll.items():
-        if own.conf.isModifiable(key):
-            own.conf.set(key, value)
-    for key, value in conf.items():
-        if own.conf.get(key, None) == value:
-            continue
-        if not own.conf.isModifiable(key):
-            raise InvalidInputError(f"{key} cannot be set: Spark runs already")
-        own.conf.set(key, value)
 
 
 class _Run:
@@ -252,24 +173,24 @@ class _Run:
     def _written(self, rows: DataFrame, columns: list[TargetColumn], *, to_target: bool) -> Report:
         job = self._job
         kept = [each for each in columns if each.field.name in rows.columns]
-        folder = Path(tempfile.mkdtemp(prefix="lance_df-ingest-"))
-        try:
+        with ReportFolder.made(self._spark) as folder:
             options = sink_options(
                 self._target_options(),
                 struct_of(kept),
                 self._run,
-                folder,
+                folder.name,
                 is_marked=job.id is not None or job.rejects is not None,
                 rejects=None
                 if job.rejects is None
-                else {"path": job.rejects, **write_options(job.storage_of_rejects)},
+                else {
+                    "path": path_for_driver(job.rejects),
+                    **write_options(job.storage_of_rejects),
+                },
                 to_target=to_target,
             )
             mode = "append" if job.mode == "append" else "overwrite"
             rows.write.format(IngestSink.name()).options(**options).mode(mode).save()
-            report = Report.read(folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            report = folder.read()
         if self._target.snapshot is not None and report.version is not None:
             report = replace(report, partitions=report.partitions or 0)
         if report.error is not None:
@@ -279,12 +200,13 @@ class _Run:
     def _target_options(self) -> dict[str, str]:
         job = self._job
         return {
-            "path": job.target,
+            "path": path_for_driver(job.target),
             "partitionOverwriteMode": "dynamic" if job.mode == "overwrite-partitions" else "static",
             **write_options(
                 job.storage_options,
                 maxRowsPerFile=job.max_rows_per_file,
                 maxBytesPerFile=job.max_bytes_per_file,
+                statistics=str(job.statistics).lower(),
             ),
         }
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +20,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
 from lance_df.namespace.changes.staged import StagedPartitions
 from lance_df.spark.ingesting.checked_rows import BAD, BAD_FIELDS
+from lance_df.spark.ingesting.report import Report, make_folder, placed
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.writing import Written, run_mark, writer_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from lance_df.spark.writing import LanceWriter
     from lance_df.table.commit.marks import Mark
@@ -37,55 +38,17 @@ REJECTS: Final = StructType([StructField(name, StringType()) for name in ("run",
 _COLUMNS, _FOLDER, _RUN = "ingest.columns", "ingest.folder", "ingest.run"
 _TO_TARGET, _MARKED = "ingest.rows", "ingest.marked"
 _OF_REJECTS: Final = "rejects."
-_REPORT: Final = "report.json"
 _BEGUN: Final = "begun"
 # rejects of a task that wait to be written
 _WAITING_BYTES: Final = 32 * 1024 * 1024
 _MAX_ROW_TEXT: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What the commit of a run did.
-
-    Attributes
-    ----------
-    rows_in, rejected
-        Rows that came, and those of them that do not fit.
-    rows_out, files, bytes, partitions, version
-        What was added to the target; no version if an earlier run did that.
-    rejects_version
-        Of the table of rejects.
-    error
-        What was raised when the rejects were to be made visible, as name and message: they are missing.
-    """
-
-    rows_in: int = 0
-    rejected: int = 0
-    rows_out: int = 0
-    files: int = 0
-    bytes: int = 0
-    partitions: int | None = None
-    version: int | None = None
-    rejects_version: int | None = None
-    error: tuple[str, str] | None = None
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read what the sink has left in a folder; see `sink_options`."""
-        found = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
-        return cls(**{**found, "error": found["error"] and tuple(found["error"])})
-
-    def write(self, folder: Path) -> None:
-        """Leave it in a folder."""
-        (folder / _REPORT).write_text(json.dumps(asdict(self)), encoding="utf-8")
-
-
 def sink_options(
     target: Mapping[str, str],
     columns: StructType,
     run: str,
-    folder: Path,
+    folder: str,
     *,
     is_marked: bool,
     rejects: Mapping[str, str] | None,
@@ -100,7 +63,7 @@ def sink_options(
     columns
         Of the target.
     folder
-        Of the driver's machine, for this write alone, to be removed after it.
+        Of a `ReportFolder`, for this write alone.
     is_marked
         Whether the run is done once, however often it is tried.
     to_target
@@ -108,7 +71,7 @@ def sink_options(
     """
     own = {
         _COLUMNS: columns.json(),
-        _FOLDER: str(folder),
+        _FOLDER: folder,
         _RUN: run,
         _MARKED: json.dumps(is_marked),
         _TO_TARGET: json.dumps(to_target),
@@ -140,7 +103,7 @@ class IngestSink(DataSource):
             )
             to_rejects = writer_for(parsed, REJECTS, overwrite=False)
         mark = run_mark(own[_RUN]) if json.loads(own[_MARKED]) else None
-        return IngestWriter(to_target, to_rejects, own[_RUN], mark, Path(own[_FOLDER]))
+        return IngestWriter(to_target, to_rejects, own[_RUN], mark, placed(own[_FOLDER]))
 
 
 @dataclass
@@ -191,6 +154,7 @@ class IngestWriter(DataSourceArrowWriter):
         done = [message for message in messages if isinstance(message, Ingested)]
         report = Report(sum(each.num_rows for each in done), sum(each.num_rejected for each in done))
         # from here on rows may be visible, so that nothing may be removed by an `abort`
+        make_folder(self._folder)
         begun = self._folder / _BEGUN
         begun.touch()
         if self._target is not None:

@@ -20,7 +20,9 @@ from lance_df.spark.ingesting.checked_rows import TargetColumn
 from lance_df.spark.types import arrow_schema, spark_schema
 from lance_df.spark.writing import run_mark
 from lance_df.storage import open_location
+from lance_df.table.maintenance.zone_map_coverage import lacks_zone_maps
 from lance_df.table.open import open_table
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,6 +65,14 @@ class Target:
     def has(self, run: str) -> bool:
         """Whether the rows of a run are in it."""
         return has_run(self.source, run)
+
+    @property
+    def lacks_statistics(self) -> bool:
+        """Whether rows are without zone maps that a run was to make in a version after that of the rows.
+
+        Those of a namespace become visible together with the rows.
+        """
+        return self.job.statistics and isinstance(self.source, Table) and lacks_zone_maps(self.source)
 
     def columns(self, rows: StructType, wanted: StructType | None) -> list[TargetColumn]:
         """Return the columns that rows are to have.
@@ -147,6 +157,11 @@ def has_run(source: Source | None, run: str) -> bool:
 def struct_of(columns: Sequence[TargetColumn]) -> StructType:
     """Return columns as Spark's schema."""
     return StructType([each.field for each in columns])
+
+
+def path_for_driver(path: str) -> str:
+    """Return a path as Spark's driver takes it, which may run in another folder than this process."""
+    return path if "://" in path else open_location(path).uri
 
 
 def _opened(path: str, storage: Mapping[str, Any]) -> Source | None:

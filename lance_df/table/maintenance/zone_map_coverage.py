@@ -92,6 +92,13 @@ def missing_zones(
     return found
 
 
+def lacks_zone_maps(table: Table) -> bool:
+    """Whether there is a fragment that no zone map of any column covers, though there might be one."""
+    covered = [index.covered_fragments() or BitMap() for index in table.indices if index.kind == KIND]
+    missing = BitMap(table.fragments.ids.tolist()) - BitMap.union(BitMap(), *covered)
+    return bool(missing) and next(columns_with_bounds(table), None) is not None
+
+
 def collect_zones(
     table: Table,
     missing: Sequence[MissingZones],

@@ -103,6 +103,14 @@ class ZoneCollector:
         arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def extend(self, other: ZoneCollector, first: int) -> None:
+        """Take over the zones of another collector of the column, whose fragment 0 is ``first`` here.
+
+        All fragments of both have ended.
+        """
+        self._zones += [each._replace(fragment=each.fragment + first) for each in other._zones]
+        self.is_worthwhile = self.is_worthwhile and other.is_worthwhile
+
     def end_fragment(self) -> None:
         """Say that the fragment has no more rows; what was shown of it is not needed any more."""
         self._close_zone()
