@@ -1,11 +1,12 @@
 """Pages of files in memory: their rows are read without a plan, and what a page tells once is kept.
 
-Most pages of most tables are plain: no nulls, no lists, an encoding that every writer uses. Such pages of a
-memory-mapped file are read by one call for a range of rows. Any other page is read by its general decoder.
+Most pages of most tables are plain: no lists, an encoding that every writer uses. Such pages of a
+memory-mapped file are read by a few calls for a range of rows. Any other page is read by its general decoder.
 """
 
 from __future__ import annotations
 
+from enum import Flag
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import RowPositions
 
 
+class Form(Flag):
+    """What arrays may be, beside plain ones of their type, where a page has it so; see `FileReader.read`."""
+
+    PLAIN = 0
+    DICTIONARY = 1
+    VIEWS = 2
+
+
 class ResidentPage(Protocol):
     """Reads rows of one page."""
 
-    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
+    def read(self, start: int, stop: int, form: Form) -> pa.Array:
         """Return rows ``start`` to ``stop`` (exclusive), which exist.
-
-        Parameters
-        ----------
-        keep_dictionary
-            Values that are stored as a dictionary may come as a `pa.DictionaryArray`; see `FileReader.read`.
 
         Raises
         ------
@@ -38,7 +42,7 @@ class ResidentPage(Protocol):
         """
         ...
 
-    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array:
+    def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows, which exist. Raises as :meth:`read`."""
         ...
 
@@ -91,7 +95,12 @@ class CodedValues:
         self._types = {width: pa.dictionary(f"uint{8 * width}", values.type) for width in (1, 2, 4, 8)}
 
     def read(
-        self, indices: npt.NDArray[np.unsignedinteger[Any]], data: pa.Buffer, *, keep_dictionary: bool
+        self,
+        indices: npt.NDArray[np.unsignedinteger[Any]],
+        data: pa.Buffer,
+        form: Form,
+        *,
+        valid: npt.NDArray[np.bool_] | None = None,
     ) -> pa.Array:
         """Return the values that indices mean.
 
@@ -99,22 +108,30 @@ class CodedValues:
         ----------
         data
             The memory of ``indices``.
+        valid
+            Which indices have a meaning, where those of nulls have none; None when all have.
         """
         count = len(indices)
+        if valid is not None and not valid.all():
+            if not valid.any():
+                return pa.nulls(count, self.values.type)
+            indices = indices * valid
+            data = pa.py_buffer(indices)
         if count and (highest := int(indices.max())) >= len(self.values):
             first = int(self._null_first)
             raise CorruptDataError(
                 f"dictionary index {highest - first}, there are {len(self.values) - first} values"
             )
-        valid, num_nulls = None, 0
         if self._null_first and count and not indices.min():
-            bits = indices != 0
-            valid, num_nulls = pa.py_buffer(np.packbits(bits, bitorder="little")), int(count - bits.sum())
-        if keep_dictionary:
+            valid = indices != 0
+        bits, num_nulls = None, 0
+        if valid is not None and (num_nulls := count - int(np.count_nonzero(valid))):
+            bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+        if Form.DICTIONARY in form:
             return pa.DictionaryArray.from_buffers(
-                self._types[indices.itemsize], count, [valid, data], self.values, num_nulls
+                self._types[indices.itemsize], count, [bits, data], self.values, num_nulls
             )
         found = self._lookup.pick(indices)
         if not num_nulls:
             return found
-        return pa.Array.from_buffers(found.type, count, [valid, *found.buffers()[1:]], num_nulls)
+        return pa.Array.from_buffers(found.type, count, [bits, *found.buffers()[1:]], num_nulls)

@@ -32,13 +32,25 @@ def as_views(strings: pa.Array) -> pa.Array:
     )
 
 
+def pick_views(views: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
+    """Return the views at ``positions``, all of which the caller knows to lie within."""
+    picked = ViewLookup(views).pick(positions)
+    if not views.null_count:
+        return picked
+    valid = views.is_valid().take(pa.array(positions))
+    num_nulls = len(valid) - valid.true_count
+    return pa.Array.from_buffers(
+        views.type, len(picked), [valid.buffers()[1], *picked.buffers()[1:]], null_count=num_nulls
+    )
+
+
 class ViewLookup:
     """A dictionary of string views, made ready to be looked up.
 
     Parameters
     ----------
     values
-        Without nulls.
+        Nulls count as values of any content.
     """
 
     __slots__ = ("_data", "_pairs", "values")
@@ -50,7 +62,7 @@ class ViewLookup:
         self._pairs = words.reshape(-1, 2)
         self._pairs.flags.writeable = False
 
-    def pick(self, indices: npt.NDArray[np.unsignedinteger[Any]]) -> pa.Array:
+    def pick(self, indices: npt.NDArray[np.integer[Any]]) -> pa.Array:
         """Return the value of each index, all of which the caller knows to lie within the dictionary."""
         buffer = pa.allocate_buffer(len(indices) * _VIEW_BYTES)
         out = np.frombuffer(buffer, "<u8").reshape(-1, 2)

@@ -21,7 +21,7 @@ from lance_df.file.legacy_statistics import LegacyStatistics, StatisticsReader
 from lance_df.file.tail import with_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.file.legacy_columns import Column
@@ -82,9 +82,16 @@ class LegacyFileReader:
         sizes: npt.NDArray[np.int64] = np.diff(self._metadata.batch_starts)
         return sizes
 
-    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
+    def read(
+        self,
+        fields: Sequence[Field],
+        rows: Rows,
+        *,
+        keep_dictionaries: bool = False,
+        views: Collection[Field] = (),
+    ) -> list[pa.Array]:
         """Return one array for each field. See `FileReader`."""
-        del keep_dictionaries
+        del keep_dictionaries, views
         rows = checked_rows(rows, self.num_rows)
         parts = parts_of(rows, self._metadata.batch_starts)
         columns = self._open(fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -42,7 +42,14 @@ class FileReader(Protocol):
     @property
     def column_of(self) -> Mapping[int, int]: ...
 
-    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
+    def read(
+        self,
+        fields: Sequence[Field],
+        rows: Rows,
+        *,
+        keep_dictionaries: bool = False,
+        views: Collection[Field] = (),
+    ) -> list[pa.Array]:
         """Return one array of Arrow storage type for each field, with ``len(rows)`` values.
 
         Every leaf below ``fields`` must be a column of this file. Reads only the bytes that the rows need,
@@ -57,10 +64,12 @@ class FileReader(Protocol):
         keep_dictionaries
             Plain columns (their type is no dictionary type) may then come as a `pa.DictionaryArray` whose
             values have the column's type: where a range of rows lies in one page that is stored as a
-            dictionary, in a file in memory. Indices are unsigned, of the width that is stored, and have been
-            checked; nulls are nulls of the indices. All arrays of one page share the memory of one
+            dictionary, in a file in memory. Indices are unsigned, of any width, and have been checked;
+            nulls are nulls of the indices. All arrays of one page share the memory of one
             dictionary, ``array.dictionary.buffers()[-1].address`` (while one of them lives) tells it from all
             others. Of 2.0 files its first value is null and stands for nothing: no valid index means it.
+        views
+            Those of ``fields`` whose strings may come as string views, where that costs less.
 
         Raises
         ------

@@ -10,30 +10,38 @@ import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.resident import Form
 from lance_df.errors import LanceError
 from lance_df.file.io import named_errors
 from lance_df.file.page_groups import MANY_PAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from lance_df.encodings.plan import RowPositions, Rows
     from lance_df.encodings.resident import ResidentPage
+    from lance_df.format.schema import Field
+
+
+def forms_of(fields: Sequence[Field], *, keep_dictionaries: bool, views: Collection[Field]) -> list[Form]:
+    """Return what the arrays of fields may be; see `FileReader.read`."""
+    form = Form.DICTIONARY if keep_dictionaries else Form.PLAIN
+    return [form | Form.VIEWS if field in views else form for field in fields]
 
 
 def read_resident(
-    columns: Sequence[ResidentColumn | None], rows: Rows, *, keep_dictionaries: bool
+    columns: Sequence[ResidentColumn | None], rows: Rows, forms: Sequence[Form]
 ) -> list[pa.Array | None]:
     """Return the rows of each column, or None where plans have to read them."""
     if not isinstance(rows, RowRange):
         return [
-            None if column is None or not len(rows) else column.take(rows, keep_dictionary=keep_dictionaries)
-            for column in columns
+            None if column is None or not len(rows) else column.take(rows, form)
+            for column, form in zip(columns, forms, strict=True)
         ]
     start, stop = rows.start, rows.stop
     return [
-        None if column is None else column.read(start, stop, keep_dictionary=keep_dictionaries)
-        for column in columns
+        None if column is None else column.read(start, stop, form)
+        for column, form in zip(columns, forms, strict=True)
     ]
 
 
@@ -69,7 +77,7 @@ class ResidentColumn:
         self._place = place
         self._pages: dict[int, ResidentPage | None] = {}
 
-    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array | None:
+    def read(self, start: int, stop: int, form: Form) -> pa.Array | None:
         """Return rows ``start`` to ``stop`` (exclusive) of the file, or None where plans have to do it."""
         starts = self._starts
         number = bisect_right(starts, start) - 1
@@ -80,17 +88,17 @@ class ResidentColumn:
             page = self._pages[number] if number in self._pages else self._open(number)
             if page is None:
                 return None
-            return page.read(start - first, stop - first, keep_dictionary=keep_dictionary)
+            return page.read(start - first, stop - first, form)
         except _SAID_OF_PAGES:
             with named_errors(self._place(number)):
                 raise
 
-    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array | None:
+    def take(self, rows: RowPositions, form: Form) -> pa.Array | None:
         """Return single rows, of which there are some, or None where plans have to do it."""
         starts = self._starts
         first, last = bisect_right(starts, int(rows[0])) - 1, bisect_right(starts, int(rows[-1])) - 1
         if first == last:
-            return self._take_of(first, rows, keep_dictionary=keep_dictionary)
+            return self._take_of(first, rows, form)
         if last - first >= MANY_PAGES and starts[-1] < _FEW_ROWS * len(starts):
             return None
         cuts = rows.searchsorted(self._bounds[first : last + 2]).tolist()
@@ -98,20 +106,16 @@ class ResidentColumn:
         for number, low, high in zip(range(first, last + 1), cuts, cuts[1:], strict=False):
             if low == high:
                 continue
-            part = self._take_of(number, rows[low:high], keep_dictionary=False)
+            part = self._take_of(number, rows[low:high], Form.PLAIN)
             if part is None:
                 return None
             parts.append(part)
         return concat_arrays(parts, parts[0].type)
 
-    def _take_of(self, number: int, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array | None:
+    def _take_of(self, number: int, rows: RowPositions, form: Form) -> pa.Array | None:
         try:
             page = self._pages[number] if number in self._pages else self._open(number)
-            return (
-                None
-                if page is None
-                else page.take(rows - self._starts[number], keep_dictionary=keep_dictionary)
-            )
+            return None if page is None else page.take(rows - self._starts[number], form)
         except _SAID_OF_PAGES:
             with named_errors(self._place(number)):
                 raise
@@ -125,7 +129,7 @@ class ResidentColumn:
         for low, high in zip(starts[number:last], starts[number + 1 : last + 1], strict=True):
             if low == high:
                 continue
-            part = self.read(max(start, low), min(stop, high), keep_dictionary=False)
+            part = self.read(max(start, low), min(stop, high), Form.PLAIN)
             if part is None:
                 return None
             parts.append(part)

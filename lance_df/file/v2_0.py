@@ -13,7 +13,7 @@ from lance_df.encodings.rows import checked_rows
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.file.io import named_errors, run_plans
 from lance_df.file.read_ahead import read_ahead
-from lance_df.file.resident_column import read_resident
+from lance_df.file.resident_column import forms_of, read_resident
 from lance_df.file.v2_0_blobs import DESCRIPTION_TYPE, BlobColumn
 from lance_df.file.v2_0_columns import LeafColumn, ListColumn, PackedColumn, StructColumn
 from lance_df.file.v2_0_pages import ColumnPages
@@ -21,7 +21,7 @@ from lance_df.format.blobs import is_blob_description
 from lance_df.format.encodings_v2_0 import Blob, PackedStruct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -66,12 +66,21 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
     def column_of(self) -> Mapping[int, int]:
         return self._column_of
 
-    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
+    def read(
+        self,
+        fields: Sequence[Field],
+        rows: Rows,
+        *,
+        keep_dictionaries: bool = False,
+        views: Collection[Field] = (),
+    ) -> list[pa.Array]:
         """Return one array for each field. See `FileReader`."""
         rows = checked_rows(rows, self.num_rows)
         columns = self._open(fields)
         resident = [column.resident if isinstance(column, LeafColumn) else None for column in columns]
-        found = read_resident(resident, rows, keep_dictionaries=keep_dictionaries)
+        found = read_resident(
+            resident, rows, forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
+        )
         if not any(array is None for array in found):
             return found
         planned = [column for column, array in zip(columns, found, strict=True) if array is None]

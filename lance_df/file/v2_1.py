@@ -16,11 +16,11 @@ from lance_df.errors import InvalidInputError
 from lance_df.file.blobs import fetch_blobs
 from lance_df.file.io import named, named_errors, run_plans
 from lance_df.file.read_ahead import read_ahead
-from lance_df.file.resident_column import read_resident
+from lance_df.file.resident_column import forms_of, read_resident
 from lance_df.file.v2_1_columns import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -74,13 +74,22 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         """Field id to column number; fields without a column of their own are left out."""
         return self._column_of
 
-    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
+    def read(
+        self,
+        fields: Sequence[Field],
+        rows: Rows,
+        *,
+        keep_dictionaries: bool = False,
+        views: Collection[Field] = (),
+    ) -> list[pa.Array]:
         """Return one array for each field. See `FileReader.read`."""
         self._check_rows(rows)
         if len(rows) < _WORTH_COMPILED and "numba" not in sys.modules:
             return self._read_planned(fields, rows)
         columns = self._resident_columns(fields)
-        found = read_resident(columns, rows, keep_dictionaries=keep_dictionaries)
+        found = read_resident(
+            columns, rows, forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
+        )
         if not any(array is None for array in found):
             return found
         planned = [field for field, array in zip(fields, found, strict=True) if array is None]

@@ -51,7 +51,14 @@ class FragmentReader:
         self._page_starts: dict[tuple[Field, ...], npt.NDArray[np.int64]] = {}
         self._bytes_per_row: dict[tuple[Field, ...], float] = {}
 
-    def read(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool = False) -> list[pa.Array]:
+    def read(
+        self,
+        fields: Sequence[Field],
+        rows: Rows,
+        *,
+        keep_dictionaries: bool = False,
+        views: Collection[Field] = (),
+    ) -> list[pa.Array]:
         """Return one array of Arrow storage type for each field, with a value for each of ``rows``.
 
         Parameters
@@ -62,6 +69,8 @@ class FragmentReader:
             Physical rows of the fragment, deleted ones included.
         keep_dictionaries
             Columns that are stored as a dictionary may come as dictionary arrays; see `FileReader.read`.
+        views
+            Those of ``fields`` whose strings may come as string views.
 
         Raises
         ------
@@ -72,7 +81,8 @@ class FragmentReader:
         if number is None:
             merged = self._read_spread(fields, rows, keep_dictionaries=keep_dictionaries)
         else:
-            merged = self.open(number).read(fields, rows, keep_dictionaries=keep_dictionaries)
+            reader = self.open(number)
+            merged = reader.read(fields, rows, keep_dictionaries=keep_dictionaries, views=views)
         for field, array in zip(fields, merged, strict=True):
             # engines rely on it; deleted rows, which were null when the column still could be, nobody sees
             if not field.nullable and array.null_count and self._has_live_nulls(array, rows):

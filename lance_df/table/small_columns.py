@@ -14,7 +14,7 @@ from lance_df.table.caches import LruCache
 from lance_df.table.fragment_reader import FragmentReader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from lance_df.encodings.plan import Rows
     from lance_df.format.schema import Field
@@ -34,12 +34,14 @@ class SmallColumns:
     def __init__(self) -> None:
         self._kept: LruCache[list[pa.Array]] = LruCache(_MAX_BYTES)
 
-    def read(self, reader: FragmentReader, fields: Sequence[Field], rows: Rows) -> list[pa.Array]:
+    def read(
+        self, reader: FragmentReader, fields: Sequence[Field], rows: Rows, *, views: Collection[Field] = ()
+    ) -> list[pa.Array]:
         """Return what the reader would, where columns may come as dictionaries; see `FragmentReader.read`."""
         is_whole = isinstance(rows, RowRange) and len(rows) == reader.num_rows <= _MAX_ROWS
         key = _key(reader, tuple(fields)) if is_whole else None
         if key is None:
-            return reader.read(fields, rows, keep_dictionaries=True)
+            return reader.read(fields, rows, keep_dictionaries=True, views=views)
         if (kept := self._kept.find(key)) is not None:
             return kept
         arrays = reader.read(fields, rows, keep_dictionaries=True)

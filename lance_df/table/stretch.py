@@ -14,7 +14,7 @@ from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.gather import true_positions
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_positions
-from lance_df.encodings.string_views import as_views
+from lance_df.encodings.string_views import as_views, pick_views
 from lance_df.errors import CorruptDataError
 from lance_df.expr.matching import matching_rows
 from lance_df.table.batches import count_batch
@@ -191,10 +191,9 @@ class Stretch:
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and leave out what does not match."""
         missing = [column for column in self._scan.columns if column not in match.known]
-        values = self._values(missing, match.rows)
+        values = self._values(missing, match.rows, views=True)
         if match.mask is not None:
-            kept = pa.array(match.mask)
-            values = {column: array.filter(kept) for column, array in values.items()}
+            values = filtered(values, match.mask)
         return self._batch({**match.known, **values}, match.num_rows)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
@@ -207,11 +206,20 @@ class Stretch:
         missing = [column for column in self._scan.columns if column not in known]
         return self._batch({**known, **self._values(missing, rows)}, len(rows))
 
-    def _values(self, columns: Sequence[Column], rows: Rows) -> dict[Column, pa.Array]:
-        """Return the values of columns at all the rows."""
+    def _values(
+        self, columns: Sequence[Column], rows: Rows, *, views: bool = False
+    ) -> dict[Column, pa.Array]:
+        """Return the values of columns at all the rows.
+
+        Parameters
+        ----------
+        views
+            Strings that are to be returned as views may be these already, which nothing can compare.
+        """
         stored = [column for column in columns if isinstance(column, StoredColumn)]
         kept = self._scan.table.shared.small_columns
-        arrays = kept.read(self._reader, [column.field for column in stored], rows)
+        viewed = [each.field for each in stored if views and each.output.type == pa.string_view()]
+        arrays = kept.read(self._reader, [column.field for column in stored], rows, views=viewed)
         values: dict[Column, pa.Array] = {
             column: values_of(self._scan.table, self._reader.fragment, column, array)
             for column, array in zip(stored, arrays, strict=True)
@@ -252,6 +260,19 @@ class Stretch:
             for column in scan.columns
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
+
+
+def filtered(values: Mapping[Column, pa.Array], mask: _Mask) -> dict[Column, pa.Array]:
+    """Return the values for which the mask is true."""
+    kept, positions = pa.array(mask), None
+    found = {}
+    for column, array in values.items():
+        if array.type == pa.string_view():  # pyarrow cannot
+            positions = true_positions(mask) if positions is None else positions
+            found[column] = pick_views(array, positions)
+        else:
+            found[column] = array.filter(kept)
+    return found
 
 
 def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:

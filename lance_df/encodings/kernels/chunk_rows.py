@@ -1,9 +1,10 @@
-"""Pick single values out of mini-block chunks without levels, without decoding the others. Spec: 4.4, 4.7.
+"""Pick single values out of mini-block chunks, without decoding the others. Spec: 4.4, 4.7.
 
 All take ``data``, the chunks of a page; ``positions``, where each chunk starts, multiples of 8, and where the
 last one ends, which the caller has checked to ascend and to lie within; ``items``, the first value of each
-chunk and of what follows the last; ``wide``, whether sizes in headers have 32 bits, not 16; and ``rows``,
-ascending. They return the first chunk that does not hold a value that it should, or -1.
+chunk and of what follows the last; ``levels``, how many level buffers come before the values, 0 or 1;
+``wide``, whether sizes of value buffers have 32 bits, not 16, 1 or 0; and ``rows``, ascending. They return
+the first chunk that does not hold a value that it should, or -1.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ _EIGHTHS = np.array([0, 4, 2, 6, 1, 5, 3, 7])
 
 
 @kernel
-def take_flat(data, positions, items, wide, width, rows, out):  # type: ignore[no-untyped-def]
+def take_flat(data, positions, items, levels, wide, width, rows, out):  # type: ignore[no-untyped-def]
     """Pick flat values of ``width`` bytes. ``out`` has room for all of them."""
     source = data.ctypes.data
     target = out.ctypes.data
@@ -33,13 +34,14 @@ def take_flat(data, positions, items, wide, width, rows, out):  # type: ignore[n
                 chunk += 1
             if chunk == num_chunks:
                 return chunk
-            start = positions[chunk] + 8
+            at = positions[chunk] + 2
+            start = at + 6 + ((np.int64(data[at]) | np.int64(data[at + 1]) << 8) + 7 & ~7) * levels
+            at += 2 * levels
+            size = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+            size |= (np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24) * wide
             room = positions[chunk + 1] - start
             if room < 0:
                 return chunk
-            size = np.int64(data[start - 6]) | np.int64(data[start - 5]) << 8
-            if wide:
-                size |= np.int64(data[start - 4]) << 16 | np.int64(data[start - 3]) << 24
             if (items[chunk + 1] - items[chunk]) * width > size or size > room:
                 return chunk
         place = row - items[chunk]
@@ -50,7 +52,7 @@ def take_flat(data, positions, items, wide, width, rows, out):  # type: ignore[n
 
 
 @kernel
-def take_packed(data, positions, items, wide, width, rows, out):  # type: ignore[no-untyped-def]
+def take_packed(data, positions, items, levels, wide, width, rows, out):  # type: ignore[no-untyped-def]
     """Pick inline bit-packed values of 1, 2, 4 or 8 bytes. ``out`` has room for all of them."""
     num_chunks = len(positions) - 1
     lanes = _BLOCK // (8 * width)
@@ -64,13 +66,14 @@ def take_packed(data, positions, items, wide, width, rows, out):  # type: ignore
                 chunk += 1
             if chunk == num_chunks:
                 return chunk
-            start = positions[chunk] + 8
+            at = positions[chunk] + 2
+            start = at + 6 + ((np.int64(data[at]) | np.int64(data[at + 1]) << 8) + 7 & ~7) * levels
+            at += 2 * levels
+            size = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+            size |= (np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24) * wide
             room = positions[chunk + 1] - start
             if room < width or items[chunk + 1] - items[chunk] > _BLOCK:
                 return chunk
-            size = np.int64(data[start - 6]) | np.int64(data[start - 5]) << 8
-            if wide:
-                size |= np.int64(data[start - 4]) << 16 | np.int64(data[start - 3]) << 24
             bits = np.int64(data[start])
             for byte in range(1, width):
                 bits |= np.int64(data[start + byte]) << 8
@@ -103,7 +106,7 @@ def take_packed(data, positions, items, wide, width, rows, out):  # type: ignore
 
 
 @kernel
-def take_runs(data, positions, items, wide, width, rows, out):  # type: ignore[no-untyped-def]
+def take_runs(data, positions, items, levels, wide, width, rows, out):  # type: ignore[no-untyped-def]
     """Pick run-length encoded values of ``width`` bytes. ``out`` has room for all of them."""
     source = data.ctypes.data
     target = out.ctypes.data
@@ -123,15 +126,15 @@ def take_runs(data, positions, items, wide, width, rows, out):  # type: ignore[n
             stop = positions[chunk + 1]
             if stop - start < header:
                 return chunk
+            at = start + 2
+            start += header + ((np.int64(data[at]) | np.int64(data[at + 1]) << 8) + 7 & ~7) * levels
+            at += 2 * levels
+            size = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+            size |= (np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24) * wide
+            at += 2 + 2 * wide
+            num_runs = np.int64(data[at]) | np.int64(data[at + 1]) << 8
             if wide:
-                size = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
-                size |= np.int64(data[start + 4]) << 16 | np.int64(data[start + 5]) << 24
-                num_runs = np.int64(data[start + 6]) | np.int64(data[start + 7]) << 8
-                num_runs |= np.int64(data[start + 8]) << 16 | np.int64(data[start + 9]) << 24
-            else:
-                size = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
-                num_runs = np.int64(data[start + 4]) | np.int64(data[start + 5]) << 8
-            start += header
+                num_runs |= np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
             lengths = start + (size + 7 & ~7)
             if num_runs > stop - lengths:
                 return chunk
@@ -151,7 +154,7 @@ def take_runs(data, positions, items, wide, width, rows, out):  # type: ignore[n
 
 
 @kernel
-def find_strings(data, words, positions, items, wide, rows, starts, ends):  # type: ignore[no-untyped-def]
+def find_strings(data, words, positions, items, levels, wide, rows, starts, ends):  # type: ignore[no-untyped-def]
     """Find values of variable width: ``starts`` and ``ends`` receive where they lie in ``data``.
 
     ``words`` is the same memory as signed offsets.
@@ -168,13 +171,14 @@ def find_strings(data, words, positions, items, wide, rows, starts, ends):  # ty
                 chunk += 1
             if chunk == num_chunks:
                 return chunk
-            start = positions[chunk] + 8
+            at = positions[chunk] + 2
+            start = at + 6 + ((np.int64(data[at]) | np.int64(data[at + 1]) << 8) + 7 & ~7) * levels
+            at += 2 * levels
+            size = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+            size |= (np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24) * wide
             room = positions[chunk + 1] - start
             if room < 0:
                 return chunk
-            size = np.int64(data[start - 6]) | np.int64(data[start - 5]) << 8
-            if wide:
-                size |= np.int64(data[start - 4]) << 16 | np.int64(data[start - 3]) << 24
             if (items[chunk + 1] - items[chunk] + 1) * width > size or size > room:
                 return chunk
         place = row - items[chunk]

@@ -1,20 +1,15 @@
-"""Find, copy and expand the value buffers of mini-block chunks without levels. Spec: 4.4, 5.1.
-
-All take ``data``, the chunks of a page; ``positions``, where each chunk starts, multiples of 8, and where the
-last one ends, which the caller has checked to ascend and to lie within; ``first`` and ``count``, which chunks
-are meant; and ``wide``, whether sizes in their headers have 32 bits, not 16.
-"""
+"""Find and expand the value buffers of mini-block chunks. Spec: 4.4, 5.1."""
 
 import numpy as np
 
 from lance_df.encodings.kernels.jit import (
-    copy_bytes,
     kernel,
     load_8_bytes,
     load_byte,
     store_4_bytes,
     store_8_bytes,
 )
+from lance_df.encodings.kernels.views import write_view
 
 _U = np.uintp
 _BLOCK = 1024
@@ -26,102 +21,87 @@ _HIGH_BITS = np.uint64(0x8080808080808080)
 
 
 @kernel
-def chunk_buffers(data, positions, first, count, wide, starts, sizes):  # type: ignore[no-untyped-def]
-    """Find the value buffers of chunks; return the first chunk that they do not fit into, or -1.
+def chunk_buffers(data, positions, items, chunks, levels, wide, starts, sizes):  # type: ignore[no-untyped-def]
+    """Find the buffers of chunks; return the first chunk that they do not fit into, or -1.
 
     Parameters
     ----------
+    data
+        The chunks of a page.
+    positions
+        Where each of them starts, multiples of 8, and where the last one ends, which the caller has checked
+        to ascend and to lie within.
+    items
+        The first value of each of them, and of what follows the last.
+    chunks
+        Which are meant.
+    levels
+        How many level buffers come before the values. Where there are some, values and levels are as many.
+    wide
+        Whether sizes of value buffers have 32 bits, not 16.
     starts, sizes
         Receive a row for each buffer: where it starts in ``data``, a multiple of 8, and its bytes.
     """
     num_buffers = len(starts)
     size_bytes = 4 if wide else 2
-    header = (2 + size_bytes * num_buffers + 7) & ~7
-    for chunk in range(count):
-        start = positions[first + chunk]
-        stop = positions[first + chunk + 1]
-        at = start + header
+    header = (2 + 2 * levels + size_bytes * (num_buffers - levels) + 7) & ~7
+    for i in range(len(chunks)):
+        chunk = chunks[i]
+        word = positions[chunk]
+        stop = positions[chunk + 1]
+        at = word + header
         if at > stop:
-            return first + chunk
+            return chunk
+        slots = np.int64(data[word]) | np.int64(data[word + 1]) << 8
+        if levels and slots != items[chunk + 1] - items[chunk]:
+            return chunk
+        word += 2
         for number in range(num_buffers):
-            word = start + 2 + size_bytes * number
             size = np.int64(data[word]) | np.int64(data[word + 1]) << 8
-            if wide:
-                size |= np.int64(data[word + 2]) << 16 | np.int64(data[word + 3]) << 24
+            word += 2
+            if wide and number >= levels:
+                size |= np.int64(data[word]) << 16 | np.int64(data[word + 1]) << 24
+                word += 2
             if size > stop - at:
-                return first + chunk
-            starts[number, chunk] = at
-            sizes[number, chunk] = size
+                return chunk
+            starts[number, i] = at
+            sizes[number, i] = size
             at += (size + 7) & ~7
     return -1
 
 
 @kernel
-def copy_flat(data, positions, first, count, wide, items, width, out):  # type: ignore[no-untyped-def]
-    """Copy flat values; return the first chunk that has too few, or -1.
+def packed_blocks(data, starts, sizes, counts, word_bytes, first_words, widths):  # type: ignore[no-untyped-def]
+    """Find inline bit-packed blocks; return the first buffer that does not hold its block, or -1.
 
     Parameters
     ----------
-    items
-        The first value of each chunk, and of what follows the last.
-    width
-        Bytes of a value.
-    out
-        Room for the values of the chunks.
-    """
-    source = data.ctypes.data
-    target = out.ctypes.data
-    room = len(out)
-    for chunk in range(first, first + count):
-        start = positions[chunk]
-        if positions[chunk + 1] - start < 8:
-            return chunk
-        size = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
-        if wide:
-            size |= np.int64(data[start + 4]) << 16 | np.int64(data[start + 5]) << 24
-        num_bytes = (items[chunk + 1] - items[chunk]) * width
-        if num_bytes > size or size > positions[chunk + 1] - start - 8 or num_bytes > room:
-            return chunk
-        copy_bytes(target, source + _U(start + 8), num_bytes)
-        target += _U(num_bytes)
-        room -= num_bytes
-    return -1
-
-
-@kernel
-def packed_blocks(data, positions, first, count, wide, items, word_bytes, starts, widths):  # type: ignore[no-untyped-def]
-    """Find inline bit-packed blocks; return the first chunk that does not hold its block, or -1.
-
-    Parameters
-    ----------
-    items
-        The first value of each chunk, and of what follows the last.
+    starts, sizes
+        Of the buffers, which lie within ``data``.
+    counts
+        Values in each of them.
     word_bytes
         Bytes of a value.
-    starts, widths
-        Receive, for each chunk, the first packed word and the packed bits of a value.
+    first_words, widths
+        Receive, for each buffer, the first packed word and the packed bits of a value.
     """
-    for chunk in range(count):
-        start = positions[first + chunk]
-        room = positions[first + chunk + 1] - start - 8
-        if room < word_bytes or items[first + chunk + 1] - items[first + chunk] > _BLOCK:
-            return first + chunk
-        size = np.int64(data[start + 2]) | np.int64(data[start + 3]) << 8
-        if wide:
-            size |= np.int64(data[start + 4]) << 16 | np.int64(data[start + 5]) << 24
-        width = np.int64(data[start + 8])
+    for i in range(len(starts)):
+        start = starts[i]
+        if sizes[i] < word_bytes or counts[i] > _BLOCK:
+            return i
+        width = np.int64(data[start])
         for place in range(1, word_bytes):
-            if data[start + 8 + place] != 0:
-                return first + chunk
-        if width > 8 * word_bytes or size > room or word_bytes + width * _BLOCK_BYTES_PER_BIT > size:
-            return first + chunk
-        starts[chunk] = (start + 8) // word_bytes + 1
-        widths[chunk] = width
+            if data[start + place] != 0:
+                return i
+        if width > 8 * word_bytes or word_bytes + width * _BLOCK_BYTES_PER_BIT > sizes[i]:
+            return i
+        first_words[i] = start // word_bytes + 1
+        widths[i] = width
     return -1
 
 
 @kernel
-def expand_fsst_chunks(data, words, starts, sizes, items, first, state, table, places, offsets, out):  # type: ignore[no-untyped-def]
+def expand_fsst_chunks(data, words, starts, sizes, items, first, state, table, places, offsets, views, out):  # type: ignore[no-untyped-def]
     """Expand chunks of FSST-coded strings; return the first whose offsets or codes are broken, or -1.
 
     Parameters
@@ -141,6 +121,8 @@ def expand_fsst_chunks(data, words, starts, sizes, items, first, state, table, p
         Room for one more than the bytes of any chunk, which are at most 2**27.
     offsets
         Receives where values end in ``out``; the first entry is left alone.
+    views
+        Receives views of the values instead, unless it is empty.
     out
         Written to in words of 8 bytes.
     """
@@ -149,6 +131,8 @@ def expand_fsst_chunks(data, words, starts, sizes, items, first, state, table, p
     target = _U(out.ctypes.data)
     symbol = _U(table.ctypes.data)
     length = symbol + _U(256 * 8)
+    as_views = len(views) > 0
+    view = _U(views.ctypes.data) - _U(16)
     while state[0] < len(starts):
         chunk = state[0]
         count = items[first + chunk + 1] - items[first + chunk]
@@ -199,15 +183,21 @@ def expand_fsst_chunks(data, words, starts, sizes, items, first, state, table, p
             at += _U(2)
         store_4_bytes(mark, np.int32(to))
         value = items[first + chunk] - items[first]
+        written = target + _U(state[1])
+        after = np.int64(0)
         previous = low
         for number in range(1, count + 1):
             offset = np.int64(words[base + number])
-            if offset < previous or offset > high:
+            if offset < previous or offset > high or np.int32(places[offset - low] - begin) < 0:
                 return chunk
-            end = np.int32(places[offset - low] - begin)
-            if end < 0:
-                return chunk
-            offsets[value + number] = state[1] + end
+            end = np.int64(np.int32(places[offset - low] - begin))
+            if as_views:
+                write_view(
+                    view + _U(16 * (value + number)), written + _U(after), state[1] + after, end - after
+                )
+            else:
+                offsets[value + number] = state[1] + end
+            after = end
             previous = offset
         state[1] = np.int64(to - target)
         state[0] = chunk + 1

@@ -13,7 +13,7 @@ from lance_df.encodings.arrays import null_array, variable_array, with_validity
 from lance_df.encodings.fetch import fetch_bits, pack_bits, take_spans
 from lance_df.encodings.gather import FEW, take_words
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import CodedValues, is_bytes, is_large, is_plain_type, is_text
+from lance_df.encodings.resident import CodedValues, Form, is_bytes, is_large, is_plain_type, is_text
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.v2_0.binary import BinaryDecoder
 from lance_df.encodings.v2_0.dictionary import DictionaryCodedDecoder
@@ -76,14 +76,14 @@ class ResidentFlat:
     width: int
     data: pa.Buffer
 
-    def read(self, start: int, stop: int, *, keep_dictionary: bool = False) -> pa.Array:
+    def read(self, start: int, stop: int, form: Form = Form.PLAIN) -> pa.Array:
         """Return rows. See `ResidentPage`."""
-        del keep_dictionary
+        del form
         return pa.Array.from_buffers(self.data_type, stop - start, [None, self.bytes(start, stop)], 0)
 
-    def take(self, rows: RowPositions, *, keep_dictionary: bool = False) -> pa.Array:
+    def take(self, rows: RowPositions, form: Form = Form.PLAIN) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
-        del keep_dictionary
+        del form
         data = take_words(self.data, self.width, rows)
         return pa.Array.from_buffers(self.data_type, len(rows), [None, data], 0)
 
@@ -100,15 +100,15 @@ class ResidentNullable:
     validity: FlatDecoder
     run: Run
 
-    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
+    def read(self, start: int, stop: int, form: Form) -> pa.Array:
         """Return rows. See `ResidentPage`."""
-        del keep_dictionary
+        del form
         valid = self.run(fetch_bits(self.validity.buffer, RowRange(start, stop)))
         return with_validity(self.values.read(start, stop), valid)
 
-    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array:
+    def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
-        del keep_dictionary
+        del form
         bitmap = np.frombuffer(self.run(_whole(self.validity.buffer)), np.uint8)
         bits = bitmap[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
         return with_validity(self.values.take(rows), pack_bits(bits))
@@ -121,17 +121,17 @@ class ResidentDictionary:
     indices: ResidentFlat
     values: CodedValues
 
-    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
+    def read(self, start: int, stop: int, form: Form) -> pa.Array:
         """Return rows. See `ResidentPage`."""
         data = self.indices.bytes(start, stop)
         numbers = np.frombuffer(data, f"<u{self.indices.width}") if stop > start else np.empty(0, np.uint8)
-        return self.values.read(numbers, data, keep_dictionary=keep_dictionary)
+        return self.values.read(numbers, data, form)
 
-    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array:
+    def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
         data = take_words(self.indices.data, self.indices.width, rows)
         numbers = np.frombuffer(data, f"<u{self.indices.width}") if len(rows) else np.empty(0, np.uint8)
-        return self.values.read(numbers, data, keep_dictionary=keep_dictionary)
+        return self.values.read(numbers, data, form)
 
 
 class ResidentBinary:
@@ -149,9 +149,9 @@ class ResidentBinary:
         # ranges of bytes that are UTF-8; what is written stays as it is
         self._checked: set[tuple[int, int]] = set()
 
-    def read(self, start: int, stop: int, *, keep_dictionary: bool) -> pa.Array:
+    def read(self, start: int, stop: int, form: Form) -> pa.Array:
         """Return rows. See `ResidentPage`."""
-        del keep_dictionary
+        del form
         count, width = stop - start, self._width
         if count < FEW:
             return self._run(self._decoder.read(RowRange(start, stop)))
@@ -173,9 +173,9 @@ class ResidentBinary:
                 self._checked.add((start, stop))
         return pa.Array.from_buffers(self._data_type, count, [None, offsets, data], 0)
 
-    def take(self, rows: RowPositions, *, keep_dictionary: bool) -> pa.Array:
+    def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
-        del keep_dictionary
+        del form
         stored = np.frombuffer(self._ends.data, np.uint64)
         ends = stored.take(rows)
         starts = stored.take(rows - 1, mode="clip")

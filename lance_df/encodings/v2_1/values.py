@@ -28,7 +28,7 @@ from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, Fsst, Genera
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
+INDEX_TYPES = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
 
 def bits_per_offset(data_type: pa.DataType) -> int | None:
@@ -90,7 +90,7 @@ def decode_dictionary(encoding: Encoding, data: Bytes, count: int, data_type: pa
 def decode_indices(encoding: Encoding, buffers: tuple[Chunked, ...], counts: Counts) -> pa.Array:
     """Decode dictionary indices of whatever width the page has, as unsigned integers."""
     bits = stored_bits(encoding)
-    if (index_type := _INDEX_TYPES.get(bits)) is None:
+    if (index_type := INDEX_TYPES.get(bits)) is None:
         raise CorruptDataError(f"dictionary indices of {bits} bits")
     data = decode_fixed_width(encoding, buffers, counts, bits_per_value=bits)
     return fixed_width_array(data, int(counts.sum()), index_type)

@@ -1,0 +1,118 @@
+"""The chunks of a mini-block page in memory: where their buffers are, and which of their values are null."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from lance_df.encodings import kernels
+from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts
+from lance_df.encodings.v2_1.levels import decode_levels
+from lance_df.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_df.encodings.plan import RowPositions
+    from lance_df.encodings.resident import Form
+    from lance_df.format.encodings_v2_1 import MiniBlockLayout
+
+    Mask = npt.NDArray[np.bool_]
+
+
+class Values(Protocol):
+    """Decodes the values of a page as they are stored: dictionary indices remain, nulls have any value."""
+
+    def read(self, first: int, last: int, form: Form) -> pa.Array:
+        """Return all values of chunks ``first`` to ``last`` (exclusive)."""
+        ...
+
+    def take(self, rows: RowPositions) -> pa.Array:
+        """Return single values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Where chunks start, the first value of each, and where the last ends."""
+
+    data: Bytes
+    positions: Counts
+    items: Counts
+    layout: MiniBlockLayout
+
+    @property
+    def levels(self) -> int:
+        """How many level buffers come before the values."""
+        return int(self.layout.definition is not None)
+
+    def find(self, chunks: Counts) -> tuple[Counts, Counts]:
+        """Return a row for each buffer, levels first: where it starts in the chunks, and its bytes."""
+        num_buffers = self.levels + self.layout.num_buffers
+        starts, sizes = np.empty((2, num_buffers, len(chunks)), np.int64)
+        wide = int(self.layout.has_large_chunk)
+        check(
+            kernels.chunk_buffers(
+                self.data, self.positions, self.items, chunks, self.levels, wide, starts, sizes
+            )
+        )
+        return starts, sizes
+
+    def values(self, first: int, last: int) -> tuple[Counts, Counts]:
+        """Do the same for the value buffers of chunks ``first`` to ``last`` (exclusive)."""
+        starts, sizes = self.find(np.arange(first, last))
+        return starts[self.levels :], sizes[self.levels :]
+
+    def counts(self, first: int, last: int) -> Counts:
+        """Return how many values chunks ``first`` to ``last`` (exclusive) have."""
+        return np.diff(self.items[first : last + 1])
+
+    def chunks_of(self, rows: RowPositions) -> Counts:
+        """Return the chunk of each row."""
+        return self.items.searchsorted(rows, "right") - 1
+
+    def words(self, word: str) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the whole of ``data`` as words."""
+        width = int(word[-1])
+        return self.data[: len(self.data) // width * width].view(word)
+
+
+class Validity:
+    """Which values of chunks with definition levels are not null."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+
+    def read(self, first: int, last: int) -> Mask:
+        """Return a mask of the values of chunks ``first`` to ``last`` (exclusive), which are decoded."""
+        return self._decode(np.arange(first, last))
+
+    def take(self, rows: RowPositions) -> Mask:
+        """Return a mask of single values of chunks that are decoded."""
+        items = self._chunks.items
+        chunks, place = np.unique(self._chunks.chunks_of(rows), return_inverse=True)
+        counts = items[chunks + 1] - items[chunks]
+        shift = np.cumsum(counts) - counts - items[chunks]
+        return self._decode(chunks)[rows + shift[place]]
+
+    def _decode(self, chunks: Counts) -> Mask:
+        page = self._chunks
+        encoding = page.layout.definition
+        assert encoding is not None
+        starts, sizes = page.find(chunks)
+        counts = page.items[chunks + 1] - page.items[chunks]
+        levels = decode_levels(encoding, Chunked(page.data, starts[0], sizes[0]), counts)
+        if int(levels.max(initial=0)) > 1:
+            raise CorruptDataError(f"definition level {levels.max()}, the layers have 1")
+        return levels == 0
+
+
+def check(broken: int) -> None:
+    """Raise `CorruptDataError` where a kernel has found a broken chunk."""
+    if broken >= 0:
+        raise CorruptDataError(f"chunk {broken} does not hold its values")

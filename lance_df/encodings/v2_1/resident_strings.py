@@ -1,0 +1,202 @@
+"""Strings and binaries of mini-block pages in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings import kernels
+from lance_df.encodings.arrays import variable_array
+from lance_df.encodings.fetch import take_spans
+from lance_df.encodings.resident import Form, is_text
+from lance_df.encodings.text import check_utf8
+from lance_df.encodings.v2_1.resident_chunks import check
+from lance_df.encodings.v2_1.values import checked_text
+from lance_df.errors import CorruptDataError, InvalidInputError
+
+if TYPE_CHECKING:
+    from lance_df.encodings.fsst import SymbolTable
+    from lance_df.encodings.plan import RowPositions
+    from lance_df.encodings.v2_1.buffers import Counts
+    from lance_df.encodings.v2_1.resident_chunks import Chunks
+
+# what the positions of expanded codes within a chunk are counted with has 32 bits
+MAX_CODED_CHUNK = 1 << 27
+_MAX_SYMBOL_BYTES = 8
+_SLACK_BYTES = 64
+_VIEW_BYTES = 16
+# what views point with
+_MAX_VIEWED = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlainStrings:
+    """Offsets and bytes in each chunk."""
+
+    chunks: Chunks
+    data_type: pa.DataType
+    width: int
+
+    def read(self, first: int, last: int, form: Form) -> pa.Array:
+        """See `Values`. Views point into the file."""
+        chunks, counts = self.chunks, self.chunks.counts(first, last)
+        (starts,), (sizes,) = chunks.values(first, last)
+        room = int(sizes.sum()) - (int(counts.sum()) + last - first) * self.width
+        if room < 0 or ((counts + 1) * self.width > sizes).any():
+            raise CorruptDataError(f"chunks {first} to {last - 1} have no room for their offsets")
+        if Form.VIEWS in form and self.data_type == pa.string() and len(chunks.data) <= _MAX_VIEWED:
+            views = self._views(first, starts, sizes, counts)
+            if views is not None:
+                return views
+        return self._strings(first, starts, sizes, counts, room)
+
+    def _strings(self, first: int, starts: Counts, sizes: Counts, counts: Counts, room: int) -> pa.Array:
+        _check_total(room, self.width)
+        count = int(counts.sum())
+        offsets = pa.allocate_buffer((count + 1) * self.width)
+        data = pa.allocate_buffer(room)
+        ends = np.frombuffer(offsets, f"<i{self.width}")
+        broken = kernels.gather_variable(
+            self.chunks.data,
+            self.chunks.words(f"<i{self.width}"),
+            starts,
+            sizes,
+            counts,
+            ends,
+            np.frombuffer(data, np.uint8) if room else np.empty(0, np.uint8),
+        )
+        _check_offsets(first, broken)
+        used = data.slice(0, int(ends[-1]))
+        return checked_text(pa.Array.from_buffers(self.data_type, count, [None, offsets, used], 0))
+
+    def _views(self, first: int, starts: Counts, sizes: Counts, counts: Counts) -> pa.Array | None:
+        """Return views, or None where it is to be looked whether strings are UTF-8."""
+        data, count = self.chunks.data, int(counts.sum())
+        views = pa.allocate_buffer(count * _VIEW_BYTES)
+        out = np.frombuffer(views, "<u8").reshape(-1, 2)
+        state = np.zeros(1, np.uint64)
+        words = self.chunks.words(f"<i{self.width}")
+        _check_offsets(first, kernels.view_variable(data, words, starts, sizes, counts, state, out))
+        if state[0]:
+            return None
+        return pa.Array.from_buffers(pa.string_view(), count, [None, views, pa.py_buffer(data)], 0)
+
+    def take(self, rows: RowPositions) -> pa.Array:
+        """See `Values`."""
+        starts, ends = _find(self.chunks, self.width, rows)
+        bounds, data = take_spans(pa.py_buffer(self.chunks.data), starts, ends)
+        return variable_array(self.data_type, bounds, data, None)
+
+
+class CodedStrings:
+    """Offsets and FSST codes in each chunk."""
+
+    __slots__ = (
+        "_bytes_per_code",
+        "_chunks",
+        "_data_type",
+        "_is_ascii",
+        "_longest",
+        "_symbols",
+        "_table",
+        "_width",
+    )
+
+    def __init__(self, chunks: Chunks, data_type: pa.DataType, width: int, symbols: SymbolTable) -> None:
+        self._chunks = chunks
+        self._data_type = data_type
+        self._width = width
+        self._symbols = symbols
+        self._table = np.concatenate((symbols.symbols, symbols.lengths.astype(np.uint64)))
+        self._longest = int(np.diff(chunks.positions).max(initial=0))
+        symbol_bytes = symbols.symbols.view(np.uint8).reshape(-1, _MAX_SYMBOL_BYTES)
+        counted = np.arange(_MAX_SYMBOL_BYTES) < symbols.lengths[:, None]
+        self._is_ascii = not (symbol_bytes[counted] >= 0x80).any()
+        self._bytes_per_code = 3.0  # learned while reading
+
+    def read(self, first: int, last: int, form: Form) -> pa.Array:
+        """See `Values`."""
+        chunks, width = self._chunks, self._width
+        as_views = Form.VIEWS in form and self._data_type == pa.string() and self._is_ascii
+        (starts,), (sizes,) = chunks.values(first, last)
+        count = int(chunks.items[last] - chunks.items[first])
+        num_codes = int(sizes.sum()) - (count + last - first) * width
+        reserve = _MAX_SYMBOL_BYTES * self._longest + _SLACK_BYTES
+        placed = pa.allocate_buffer(count * _VIEW_BYTES if as_views else (count + 1) * width)
+        if as_views:
+            ends, views = np.empty(0, "<i4"), np.frombuffer(placed, "<u8").reshape(-1, 2)
+        else:
+            ends, views = np.frombuffer(placed, f"<i{width}"), np.empty((0, 2), np.uint64)
+            ends[0] = 0
+        state, places = np.zeros(3, np.int64), np.empty(self._longest + 1, np.int32)
+        capacity = int(max(num_codes, 0) * self._bytes_per_code * 1.05) + reserve
+        data = pa.allocate_buffer(capacity, resizable=True)
+        while True:
+            broken = kernels.expand_fsst_chunks(
+                chunks.data,
+                chunks.words(f"<i{width}"),
+                starts,
+                sizes,
+                chunks.items,
+                first,
+                state,
+                self._table,
+                places,
+                ends,
+                views,
+                np.frombuffer(data, np.uint8),
+            )
+            if broken >= 0:
+                raise CorruptDataError(
+                    f"offsets of chunk {first + broken} do not ascend, lie outside of it or within an escape"
+                )
+            done, total, has_other_bytes = state.tolist()
+            if done == last - first:
+                break
+            capacity = int(1.3 * total * len(starts) / max(done, 1)) + 2 * reserve
+            data.resize(max(capacity, total + reserve))
+        _check_total(total, width)
+        if num_codes > 0:
+            self._bytes_per_code = max(self._bytes_per_code * 0.99, total / num_codes)
+        self._is_ascii = self._is_ascii and not has_other_bytes
+        if as_views and not self._is_ascii:
+            return self.read(first, last, Form.PLAIN)
+        if is_text(self._data_type) and not self._is_ascii:
+            check_utf8(data, ends)
+        data_type = pa.string_view() if as_views else self._data_type
+        return pa.Array.from_buffers(data_type, count, [None, placed, data.slice(0, total)], 0)
+
+    def take(self, rows: RowPositions) -> pa.Array:
+        """See `Values`."""
+        starts, ends = _find(self._chunks, self._width, rows)
+        bounds, codes = take_spans(pa.py_buffer(self._chunks.data), starts, ends)
+        content = np.frombuffer(codes, np.uint8) if codes.size else np.empty(0, np.uint8)
+        expanded, data = self._symbols.expand(bounds, content)
+        return variable_array(
+            self._data_type, expanded.astype(np.int64, copy=False), pa.py_buffer(data), None
+        )
+
+
+def _find(chunks: Chunks, width: int, rows: RowPositions) -> tuple[Counts, Counts]:
+    """Return where the bytes of values start and end in the chunks."""
+    starts, ends = np.empty((2, len(rows)), np.int64)
+    words, wide = chunks.words(f"<i{width}"), int(chunks.layout.has_large_chunk)
+    check(
+        kernels.find_strings(
+            chunks.data, words, chunks.positions, chunks.items, chunks.levels, wide, rows, starts, ends
+        )
+    )
+    return starts, ends
+
+
+def _check_offsets(first: int, broken: int) -> None:
+    if broken >= 0:
+        raise CorruptDataError(f"offsets of chunk {first + broken} do not ascend, or lie outside of it")
+
+
+def _check_total(total: int, width: int) -> None:
+    if width == 4 and total >= 1 << 31:
+        raise InvalidInputError(f"{total} bytes do not fit into one array of 32-bit offsets: read fewer rows")
