@@ -43,6 +43,7 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
         """Make what the tasks of a batch wrote visible, unless the batch was committed before."""
         mark = Mark(f"lance_df.stream.{self._sink}", batchId)
         self._writer.commit_once(messages, mark, self._attempt(batchId))
+        self._writer.add_statistics(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Remove what tasks wrote, unless it may be visible."""

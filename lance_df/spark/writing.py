@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
+    from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.write import Mode
 
 _ABORTED_WITHIN_SECONDS: Final = 7 * 24 * 3600
@@ -70,6 +71,7 @@ class LanceWriter(DataSourceArrowWriter):
         """Make what all tasks wrote visible."""
         run_id = self._options.run_id
         self.commit_once(messages, None if run_id is None else run_mark(run_id), self._job)
+        self.add_statistics(messages)
 
     def commit_once(
         self, messages: Sequence[WriterCommitMessage | None], mark: Mark | None, name: str
@@ -92,7 +94,7 @@ class LanceWriter(DataSourceArrowWriter):
         begun = _begun(name)
         begun.touch()
         try:
-            version = self._publish(staged, mark)
+            return self._publish(staged, mark)
         except CommitStateUnknownError:
             raise
         except AlreadyCommittedError:
@@ -101,8 +103,9 @@ class LanceWriter(DataSourceArrowWriter):
         except Exception:
             begun.unlink(missing_ok=True)
             raise
-        self._follow_up(staged, version)
-        return version
+
+    def add_statistics(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Add what tasks have collected to rows that `commit_once` has made visible, if it has not yet."""
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks wrote, unless it may be visible. Spark calls this after a failed commit, too."""
@@ -120,9 +123,6 @@ class LanceWriter(DataSourceArrowWriter):
     @abstractmethod
     def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         """Commit, and return the version."""
-
-    def _follow_up(self, staged: Sequence[StagedRows | StagedPartitions], version: int) -> None:
-        """Do what may follow a commit, and need not."""
 
     @abstractmethod
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
@@ -144,6 +144,7 @@ class TableWriter(LanceWriter):
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite=overwrite)
+        self._made: ManifestFile | None = None
         if overwrite:
             return
         with suppress(DatasetNotFoundError):
@@ -153,6 +154,16 @@ class TableWriter(LanceWriter):
     @property
     def _mode(self) -> Mode:
         return "overwrite" if self._overwrite else "append"
+
+    def add_statistics(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Add zone maps, which take a version of their own: a transaction adds rows, or it adds indices."""
+        staged = [message.staged for message in messages if isinstance(message, Written)]
+        found = [each.zone_maps for each in staged if isinstance(each, StagedRows) and each.zone_maps]
+        if self._made is None or not found:
+            return
+        for each in found[1:]:
+            found[0].extend(each)
+        with_zone_maps(self._location, self._made, found[0])
 
     def _write_options(self, mark: Mark | None = None) -> WriteOptions:
         return WriteOptions(
@@ -168,18 +179,8 @@ class TableWriter(LanceWriter):
     def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         parts = [each for each in staged if isinstance(each, StagedRows)]
         options = self._write_options(mark)
-        made = publish_staged(self._location, self._schema, parts, mode=self._mode, options=options)
-        return made.manifest.version
-
-    def _follow_up(self, staged: Sequence[StagedRows | StagedPartitions], version: int) -> None:
-        """Add zone maps, which take a version of their own: a transaction adds rows, or it adds indices."""
-        found = [each.zone_maps for each in staged if isinstance(each, StagedRows) and each.zone_maps]
-        if not found:
-            return
-        for each in found[1:]:
-            found[0].extend(each)
-        table = open_table(self._options.path, version=version, storage_options=self._options.storage or None)
-        with_zone_maps(table.location, table.manifest_file, found[0])
+        self._made = publish_staged(self._location, self._schema, parts, mode=self._mode, options=options)
+        return self._made.manifest.version
 
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
         discard_rows(self._location, staged)

@@ -16,7 +16,7 @@ from lance_df.spark.ingesting import sink
 from lance_df.spark.ingesting.checked_rows import BAD, BAD_FIELDS
 from lance_df.spark.ingesting.report import Report
 from lance_df.spark.ingesting.sink import IngestSink, sink_options
-from lance_df.table import write_plan
+from lance_df.table import write_plan, zone_map_writer
 
 COLUMNS = StructType([StructField("k", LongType()), StructField("s", StringType())])
 BAD_TYPE = pa.struct([(name, pa.string()) for name in BAD_FIELDS])
@@ -61,11 +61,22 @@ def files(target):
 class Job:
     """One write of a run, as Spark does it: every call may be of another process."""
 
-    def __init__(self, target, run="r1", *, rejects=True, to_target=True, overwrite=False, marked=True):
+    def __init__(
+        self,
+        target,
+        run="r1",
+        *,
+        rejects=True,
+        to_target=True,
+        overwrite=False,
+        marked=True,
+        statistics=False,
+    ):
+        self.target = target
         self.folder = target.parent / f"folder-{uuid.uuid4()}"
         self.folder.mkdir()
         options = sink_options(
-            {"path": str(target)},
+            {"path": str(target), "statistics": str(statistics)},
             COLUMNS,
             run,
             str(self.folder),
@@ -308,6 +319,28 @@ def test_whenever_the_driver_dies_the_next_run_makes_it_right(target, monkeypatc
     assert rejects_of(target) == (REJECTED if step == "after the rejects" else None)
     Job(target, to_target=step == "before the rows").run()
     assert (rows_of(target), rejects_of(target)) == ([*range(10), *NEW], REJECTED)
+
+
+@pytest.mark.parametrize("error", [StorageError, ZeroDivisionError])
+def test_statistics_that_fail_leave_the_rows_and_the_rejects(tmp_path, monkeypatch, error):
+    def fail(*args, **kwargs):
+        raise error("no space left")
+
+    job = Job(tmp_path / "target", statistics=True)
+    messages = [job.task(), job.task(200)]
+    with monkeypatch.context() as patched:
+        patched.setattr(zone_map_writer.ZoneMapBuilder, "commit", fail)
+        if error is StorageError:
+            with pytest.warns(RuntimeWarning, match=r"statistics are not: no space left"):
+                job.writer.commit(messages)
+            assert Report.read(job.folder).rows_out == 40
+        else:
+            with pytest.raises(ZeroDivisionError):
+                job.writer.commit(messages)
+    job.writer.abort(messages)  # after an error, by Spark
+    assert (rows_of(job.target), rejects_of(job.target)) == (NEW, REJECTED)
+    Job(job.target).run()
+    assert (rows_of(job.target), rejects_of(job.target)) == (NEW, REJECTED)
 
 
 def test_a_table_of_other_columns_takes_no_rejects(target):

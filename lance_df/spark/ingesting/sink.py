@@ -167,7 +167,10 @@ class IngestWriter(DataSourceArrowWriter):
                 raise
             if version is not None:
                 report = _added(report, version, done)
-        self._with_rejects(report, done).write(self._folder)
+        report = self._with_rejects(report, done)
+        if self._target is not None:
+            self._target.add_statistics([each.rows for each in done])
+        report.write(self._folder)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks wrote, unless it may be visible."""
