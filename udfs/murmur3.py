@@ -18,8 +18,6 @@ from typing import Any
 import pyarrow as pa
 from datafusion import udf
 
-from lance_df.hashing import canonical_bytes, murmur3, murmur3_multi, murmur3_of_lists
-
 PLAIN_TYPES = {
     "int64": pa.int64(),
     "uint64": pa.uint64(),
@@ -34,22 +32,41 @@ PLAIN_TYPES = {
 
 def plain_udfs() -> Iterator[Any]:
     """Yield the UDFs with fixed signatures."""
-    yield udf(murmur3, [pa.int64()], pa.int32(), "immutable", name="murmur3")
-    yield udf(murmur3_of_lists, [pa.list_(pa.binary())], pa.int32(), "immutable", name="murmur3_multi")
+    yield udf(_murmur3, [pa.int64()], pa.int32(), "immutable", name="murmur3")
+    yield udf(_of_lists, [pa.list_(pa.binary())], pa.int32(), "immutable", name="murmur3_multi")
     for name, data_type in PLAIN_TYPES.items():
-        yield udf(murmur3, [data_type], pa.int32(), "immutable", name=f"murmur3_{name}")
+        yield udf(_murmur3, [data_type], pa.int32(), "immutable", name=f"murmur3_{name}")
         yield udf(_key, [data_type], pa.binary(), "immutable", name=f"murmur3_key_{name}")
 
 
 def typed_udf(function: str, types: Sequence[pa.DataType], name: str) -> Any:
     """Return the UDF ``name`` that computes `murmur3` or `murmur3_multi` of exactly ``types``."""
-    body = murmur3 if function == "murmur3" else _multi
+    body = _murmur3 if function == "murmur3" else _multi
     return udf(body, list(types), pa.int32(), "immutable", name=name)
 
 
+# each session has these functions, and few call them: what they need is imported then
+
+
+def _murmur3(values: pa.Array) -> pa.Array:
+    from lance_df.hashing import murmur3
+
+    return murmur3(values)
+
+
+def _of_lists(keys: pa.Array) -> pa.Array:
+    from lance_df.hashing import murmur3_of_lists
+
+    return murmur3_of_lists(keys)
+
+
 def _key(values: pa.Array) -> pa.Array:
+    from lance_df.hashing import canonical_bytes
+
     return canonical_bytes(values).cast(pa.binary())
 
 
 def _multi(*columns: pa.Array) -> pa.Array:
+    from lance_df.hashing import murmur3_multi
+
     return murmur3_multi(columns)

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lance_df.compute.compat import PlainSessionContext, udf
 from lance_df.errors import InvalidInputError
-from lance_df.hashing import canonical_bytes
 from lance_df.udfs.murmur3 import plain_udfs, typed_udf
 
 HASHES = ("murmur3", "murmur3_multi")
@@ -83,6 +82,8 @@ class TypedFunctions:
         """
         if function == "murmur3" and _PLAIN_MURMUR3_TYPES.issuperset(type_names):
             return None
+        from lance_df.hashing import canonical_bytes
+
         key = (function, type_names)
         with self._lock:
             if key not in self._known:

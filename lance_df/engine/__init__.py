@@ -1,7 +1,19 @@
 """DataFusion: providers, sessions, catalogs, functions, and what a scan would read."""
 
+from typing import TYPE_CHECKING, Any
+
 from lance_df.compute.typed_functions import register_udfs
-from lance_df.engine.report import ScanReport
 from lance_df.engine.session import SessionContext, connect, enable, register
 
+if TYPE_CHECKING:
+    from lance_df.engine.report import ScanReport
+
 __all__ = ["ScanReport", "SessionContext", "connect", "enable", "register", "register_udfs"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ScanReport":
+        raise AttributeError(f"module 'lance_df.engine' has no attribute {name!r}")
+    from lance_df.engine.report import ScanReport
+
+    return ScanReport

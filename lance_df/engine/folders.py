@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lance_df.engine.parts import PartSource
 from lance_df.engine.source import TableSource
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
-from lance_df.namespace.directory.manifest import DirectoryManifest
-from lance_df.namespace.directory.names import Parts, folder_at, joined
-from lance_df.namespace.health.orphans import is_member_folder
-from lance_df.namespace.manifest_table import NAMESPACE, TABLE
+from lance_df.namespace.kind import holds_namespace
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
-from lance_df.namespace.snapshot import holds_namespace
-from lance_df.storage import Location
 from lance_df.table.parallel import map_reads
 from lance_df.table.versions import VERSIONS_DIR
+
+if TYPE_CHECKING:
+    from lance_df.namespace.directory.manifest import DirectoryManifest
+    from lance_df.namespace.directory.names import Parts
+    from lance_df.storage import Location
 
 SUFFIX = ".lance"
 
@@ -116,6 +116,8 @@ class TableFolder:
         folders = [entry.name for entry in self.location.list() if entry.is_directory]
         rows: list[str] = []
         if MANIFEST_FOLDER in folders:
+            from lance_df.namespace.health.orphans import is_member_folder
+
             rows = self.directory.tables(())
             named = self.directory.folders()
             folders = [name for name in folders if name not in named and not is_member_folder(name)]
@@ -148,12 +150,17 @@ class DirectoryRows:
         manifest = self._manifest()
         if manifest is None:
             return []
+        from lance_df.namespace.manifest_table import NAMESPACE
+
         ids: list[str] = manifest.ids(NAMESPACE).to_pylist()
         return [name for name in ids if not manifest.is_of_partitions(name)]
 
     def tables(self, parent: Parts) -> list[str]:
         """Return the names of the tables right in a namespace."""
         manifest = self._manifest()
+        from lance_df.namespace.directory.names import joined
+        from lance_df.namespace.manifest_table import TABLE
+
         if manifest is None or (parent and manifest.is_of_partitions(joined(parent))):
             return []
         return manifest.children(parent, TABLE)
@@ -166,6 +173,8 @@ class DirectoryRows:
 
     def source(self, parts: Parts) -> TableSource | None:
         """Return the table of an id."""
+        from lance_df.namespace.directory.names import folder_at, joined
+
         manifest = self._manifest()
         entry = None if manifest is None else manifest.find(joined(parts))
         if entry is None or not entry.is_table or entry.location is None:
@@ -175,6 +184,8 @@ class DirectoryRows:
             return self._sources.setdefault(place, TableSource(place, storage_options=self._storage_options))
 
     def _manifest(self) -> DirectoryManifest | None:
+        from lance_df.namespace.directory.manifest import DirectoryManifest
+
         known = self._known
         try:
             self._known = DirectoryManifest.open(self._root) if known is None else known.latest()

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, key_array_settings
 from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
-from lance_df.engine.partitioned_join_units import JoinOptions, Unit, Units, num_cores, units_of
+from lance_df.engine.partitioned_join_units import Unit, Units, num_cores, units_of
 from lance_df.engine.plan_rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
 from lance_df.engine.plan_walk import visible_scans
 from lance_df.engine.qualified_columns import renaming
@@ -28,6 +28,7 @@ from lance_df.engine.unit_stream import streamed
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
+    from lance_df.engine.join_options import JoinOptions
     from lance_df.engine.statement import Statement
 
 _MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,13 @@ import pyarrow as pa
 from lance_df.engine.partitioned_join_analysis import JoinedScan, Part, needed_groups
 from lance_df.engine.partitioned_join_shares import Share, SharedTableProvider
 from lance_df.engine.provider import LanceTableProvider
-from lance_df.errors import InvalidInputError
 from lance_df.namespace.member_subset import MemberSubset
 
 if TYPE_CHECKING:
+    from lance_df.engine.join_options import JoinOptions
     from lance_df.engine.statement import ResolvedTable
 
     Numbers = npt.NDArray[np.int64]
-
-PartitionedJoins = Literal["auto", "always", "never"]
 
 # A unit of fewer rows costs more to plan than it saves.
 _MIN_UNIT_ROWS: Final = 64 * 1024
@@ -38,29 +36,6 @@ _VARIABLE_BYTES: Final = 32
 # Each window costs calls, so narrow rows are read in larger ones than usual: each unit has one in memory.
 _WINDOW_ROWS: Final = 256 * 1024
 _WINDOW_BYTES: Final = 8 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class JoinOptions:
-    """How joins of partitioned namespaces are computed; see `lance_df.engine.session.LanceSession`.
-
-    Raises
-    ------
-    InvalidInputError
-        A value is none of those.
-    """
-
-    partitioned_joins: PartitionedJoins = "auto"
-    join_memory_limit: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.partitioned_joins not in get_args(PartitionedJoins):
-            raise InvalidInputError(
-                f"partitioned_joins is {self.partitioned_joins!r}, expected 'auto', 'always' or 'never'"
-            )
-        limit = self.join_memory_limit
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise InvalidInputError(f"join_memory_limit is {limit!r}, expected a number of bytes or None")
 
 
 @dataclass(frozen=True, slots=True)

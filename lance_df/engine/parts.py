@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import DatasetNotFoundError
-from lance_df.namespace.metadata.history import HistoryTable
-from lance_df.namespace.metadata.partitions import FilesTable, PartitionsTable, SpecsTable
+from lance_df.namespace.kind import is_namespace
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
-from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from lance_df.engine.source import TableSource
     from lance_df.namespace.metadata.tables import MetadataTable
+    from lance_df.namespace.snapshot import NamespaceSnapshot
 
     Part: TypeAlias = Table | MetadataTable
 
-_TABLES: Final = {table.kind: table for table in (PartitionsTable, SpecsTable, FilesTable, HistoryTable)}
 # More members than these have names, but are in no list.
 _MAX_LISTED: Final = 1_000
 
@@ -48,7 +47,7 @@ class PartSource:
         DatasetNotFoundError
             It is none of a namespace, or has no such part.
         """
-        if not isinstance(whole, NamespaceSnapshot):
+        if not is_namespace(whole):
             raise DatasetNotFoundError(
                 f"{getattr(whole, 'uri', whole)}: one table, which has no {self._name}"
             )
@@ -70,7 +69,7 @@ class NamespaceParts:
     def names(self) -> list[str]:
         """Return the ids of the members; none when there are too many for a list."""
         whole = self._parent.current()
-        if not isinstance(whole, NamespaceSnapshot) or len(whole.manifest.members) > _MAX_LISTED:
+        if not is_namespace(whole) or len(whole.manifest.members) > _MAX_LISTED:
             return []
         found: list[str] = whole.manifest.members["object_id"].to_pylist()
         return found
@@ -78,7 +77,7 @@ class NamespaceParts:
     def source(self, name: str) -> PartSource | None:
         """Return the member of an id, whose last part may be left out."""
         whole = self._parent.current()
-        if not isinstance(whole, NamespaceSnapshot):
+        if not is_namespace(whole):
             return None
         found = name if name.endswith(SEPARATOR + MEMBER_NAME) else name + SEPARATOR + MEMBER_NAME
         if not pc.any(pc.equal(whole.manifest.members["object_id"], found)).as_py():
@@ -87,7 +86,7 @@ class NamespaceParts:
 
     def table(self, kind: str) -> PartSource | None:
         """Return a table about the namespace: ``partitions``, ``specs``, ``files`` or ``history``."""
-        table = _TABLES.get(kind.lower())
+        table = _tables().get(kind.lower())
         return None if table is None else self._part(SEPARATOR + kind.lower(), table)
 
     def _part(self, name: str, make: Callable[[NamespaceSnapshot], Part]) -> PartSource:
@@ -97,7 +96,15 @@ class NamespaceParts:
 
 def metadata_names(name: str) -> list[str]:
     """Return the names of the tables about a namespace."""
-    return [f"{name}{SEPARATOR}{kind}" for kind in _TABLES]
+    return [f"{name}{SEPARATOR}{kind}" for kind in _tables()]
+
+
+@lru_cache(maxsize=1)
+def _tables() -> dict[str, Callable[[NamespaceSnapshot], MetadataTable]]:
+    from lance_df.namespace.metadata.history import HistoryTable
+    from lance_df.namespace.metadata.partitions import FilesTable, PartitionsTable, SpecsTable
+
+    return {table.kind: table for table in (PartitionsTable, SpecsTable, FilesTable, HistoryTable)}
 
 
 def _member(snapshot: NamespaceSnapshot, name: str) -> Table:

@@ -29,7 +29,7 @@ from lance_df.errors import LanceError
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
-from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.namespace.kind import is_namespace
 from lance_df.table.caches import LruCache
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
@@ -39,6 +39,7 @@ from lance_df.table.table import Table
 if TYPE_CHECKING:
     from lance_df.engine.plan_walk import LogicalScan
     from lance_df.namespace.metadata.tables import MetadataTable
+    from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.table.scan_plan import ScanTask
 
     Scanned: TypeAlias = Table | NamespaceSnapshot | MetadataTable
@@ -177,7 +178,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def hint_of(self, scans: list[LogicalScan]) -> Predicate | None:
         """Return what the plan of a statement says about the rows that its scans of this table need."""
-        return scan_hint(scans, self._schema, with_terms=isinstance(self.table, NamespaceSnapshot))
+        return scan_hint(scans, self._schema, with_terms=is_namespace(self.table))
 
     def scanner(
         self,

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, Table, col, variant
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
-from lance_df.engine.decided_filters import without_decided_filters
 from lance_df.engine.failures import execution_errors, planning_errors
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.provider import LanceTableProvider
-from lance_df.engine.source import Scannable
 from lance_df.engine.statement import ResolvedTable, Statement
 from lance_df.errors import InvalidInputError
+from lance_df.namespace.kind import is_namespace
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.scan_plan import TableReport
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
+
+if TYPE_CHECKING:
+    from lance_df.engine.source import Scannable
 
 _TABLE = "t"
 _BATCH_ROWS = 64 * 1024
@@ -216,8 +218,11 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
         ctx.deregister_table(_TABLE)
         ctx.register_table(_TABLE, view)
         return ctx.sql(text)
-    alone = [(scans[0], provider)] if len(scans) == 1 else []
-    return without_decided_filters(ctx, frame, plan, alone) or frame
+    if len(scans) != 1 or not is_namespace(provider.table):
+        return frame
+    from lance_df.engine.decided_filters import without_decided_filters
+
+    return without_decided_filters(ctx, frame, plan, [(scans[0], provider)]) or frame
 
 
 def _cast(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:

@@ -18,18 +18,13 @@ from lance_df.compute.compat import (
     col,
     default_place,
 )
-from lance_df.compute.evaluator import evaluator
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_udfs
 from lance_df.engine.dataframe import LanceDataFrame
-from lance_df.engine.decided_filters import without_decided_filters
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
-from lance_df.engine.join_sides import with_small_sides_built
+from lance_df.engine.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.names import names_of
-from lance_df.engine.partitioned_join import join_by_partition
-from lance_df.engine.partitioned_join_units import JoinOptions, PartitionedJoins
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
-from lance_df.engine.report import ScanReport, merged
 from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source
 from lance_df.engine.statement import Statement, planning
@@ -41,6 +36,7 @@ from lance_df.table.refs import VersionRef
 from lance_df.table.scan_plan import TableReport
 
 if TYPE_CHECKING:
+    from lance_df.engine.report import ScanReport
     from lance_df.sql.statements import CreateExternalTable, CreateView
 
 Context = TypeVar("Context", bound=PlainSessionContext)
@@ -136,6 +132,8 @@ class LanceSession:
             frame.execution_plan()
             for unit in statement.unit_frames:
                 unit.execution_plan()
+        from lance_df.engine.report import ScanReport
+
         return ScanReport(tuple(_scan_reports(statement)), tuple(statement.joins))
 
     def _set_up(self, storage_options: Mapping[str, Any] | None) -> None:
@@ -167,7 +165,7 @@ class LanceSession:
         optimized = frame.optimized_logical_plan()
         scans = logical_scans(optimized)
         # predicates prove nothing where functions of the user's have the names of built-in ones
-        can_prove = not (self._registered and evaluator().replaces(self._registered))
+        can_prove = not (self._registered and _replaces_functions(self._registered))
         if scans and can_prove:
             for table, own in statement.scans_of_tables(scans):
                 table.provider.hint = table.provider.hint_of(own)
@@ -183,13 +181,19 @@ class LanceSession:
             if viewed is not None:
                 frame, optimized = viewed, viewed.optimized_logical_plan()
             how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
-            joined = join_by_partition(self, statement, (frame, optimized), plan, how)
-            if joined is not None:
-                return LanceDataFrame(joined.df, (statement,))
-            filtered = without_decided_filters(self, frame, optimized, statement.lone_scans(scans))
-            if filtered is not None:
-                frame, optimized = filtered, filtered.optimized_logical_plan()
+            if not statement.reads_tables_only:
+                from lance_df.engine.decided_filters import without_decided_filters
+                from lance_df.engine.partitioned_join import join_by_partition
+
+                joined = join_by_partition(self, statement, (frame, optimized), plan, how)
+                if joined is not None:
+                    return LanceDataFrame(joined.df, (statement,))
+                filtered = without_decided_filters(self, frame, optimized, statement.lone_scans(scans))
+                if filtered is not None:
+                    frame, optimized = filtered, filtered.optimized_logical_plan()
             if len(scans) > 1:
+                from lance_df.engine.join_sides import with_small_sides_built
+
                 frame = with_small_sides_built(self, statement, frame, optimized) or frame
         return LanceDataFrame(frame.df, (statement,))
 
@@ -377,12 +381,20 @@ def _create_view(text: str) -> CreateView | None:
     return parse_create_view(text)
 
 
+def _replaces_functions(names: set[str]) -> bool:
+    from lance_df.compute.evaluator import evaluator
+
+    return evaluator().replaces(names)
+
+
 def _scan_reports(statement: Statement) -> Iterator[TableReport]:
     """Yield what each scan of a statement reads; one that is cut into units is one scan."""
     for table in statement.tables.values():
         yield from (plan.report for plan in table.provider.scans)
         units = [provider.scans for own, provider in statement.units if own is table]
         for plans in zip(*units, strict=False):
+            from lance_df.engine.report import merged
+
             yield merged([plan.report for plan in plans])
 
 

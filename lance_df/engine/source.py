@@ -6,19 +6,22 @@ import os
 import threading
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from lance_df.engine.parts import NamespaceParts
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
-from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.namespace.kind import holds_namespace, is_namespace
 from lance_df.storage import open_location
 from lance_df.table.open import open_table
 from lance_df.table.refs import VersionRef
 from lance_df.table.table import Table
 
-Scannable: TypeAlias = Table | NamespaceSnapshot
+if TYPE_CHECKING:
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+
+    Scannable: TypeAlias = Table | NamespaceSnapshot
 
 
 class TableSource:
@@ -50,17 +53,17 @@ class TableSource:
         self._lock = threading.Lock()
         self._opened: Scannable | None = None
         self._is_pinned = version is not None
-        self._place = place.uri if isinstance(place, Scannable) else place
+        self._place = place if isinstance(place, str | os.PathLike) else place.uri
         self._version = version
         self._storage_options = storage_options
-        if isinstance(place, Scannable):
+        if not isinstance(place, str | os.PathLike):
             self._opened = place if version is None else place.checkout(version)
             self._is_pinned = self._is_pinned or place.latest_version() != place.version
 
     @property
     def is_namespace(self) -> bool:
         """Whether it is a partitioned namespace; it is opened unless it was."""
-        return isinstance(self.open(), NamespaceSnapshot)
+        return is_namespace(self.open())
 
     def listed_schema(self) -> pa.Schema:
         """Return the columns; for lists."""
@@ -98,6 +101,8 @@ def _open(
         root = open_location(place, storage_options)
         if not holds_namespace(root):
             raise
+        from lance_df.namespace.snapshot import NamespaceSnapshot
+
         found = NamespaceSnapshot.open(root)
         return found if version is None else found.checkout(version)
 
@@ -114,8 +119,9 @@ def as_source(
     """
     if isinstance(source, TableSource):
         return source
-    place = source if isinstance(source, str | os.PathLike | Scannable) else getattr(source, "_table", None)
-    if not isinstance(place, str | os.PathLike | Scannable):
+    is_place = isinstance(source, str | os.PathLike | Table) or is_namespace(source)
+    place: Any = source if is_place else getattr(source, "_table", None)
+    if not (isinstance(place, str | os.PathLike | Table) or is_namespace(place)):
         raise InvalidInputError(
             f"a path, a URL, a dataset or a namespace is needed, got {type(source).__name__}"
         )

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from lance_df.engine.parts import PartSource
 from lance_df.engine.provider import LanceTableProvider
-from lance_df.engine.report import JoinReport
 from lance_df.engine.source import TableSource
 from lance_df.errors import LanceError
 from lance_df.table.table import Table
@@ -23,6 +22,7 @@ from lance_df.table.table import Table
 if TYPE_CHECKING:
     from lance_df.engine.plan_walk import LogicalScan
     from lance_df.engine.provider import Scanned
+    from lance_df.engine.report import JoinReport
 
 
 @dataclass(slots=True)

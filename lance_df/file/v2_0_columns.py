@@ -22,7 +22,6 @@ from lance_df.encodings.v2_0.build import build_decoder, build_end_positions
 from lance_df.encodings.v2_0.ends import Spans
 from lance_df.encodings.v2_0.flat import select
 from lance_df.encodings.v2_0.page_run import StoredPage, kind_of, read_run
-from lance_df.encodings.v2_0.resident import open_resident
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named, named_errors, run_plan
 from lance_df.file.page_groups import SMALL_BYTES, grouped, in_order, rows_of_run
@@ -131,6 +130,8 @@ class LeafColumn:
         return self._decoders[number]
 
     def _open_resident(self, number: int) -> ResidentPage | None:
+        from lance_df.encodings.v2_0.resident import open_resident
+
         return open_resident(self._decoder(number), lambda plan: run_plan(self.pages.source, plan))
 
 

@@ -13,7 +13,6 @@ from lance_df.encodings.rows import item_rows, split_rows
 from lance_df.encodings.v2_1.nested import empty_path_array, path_array
 from lance_df.encodings.v2_1.page import open_page
 from lance_df.encodings.v2_1.page_run import CommonLayout, StoredPage, common_layout, decode_run
-from lance_df.encodings.v2_1.resident import open_resident
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named_errors, run_plan
 from lance_df.file.page_groups import MANY_PAGES, SMALL_BYTES, grouped, in_order, rows_of_run
@@ -145,6 +144,8 @@ class Column:
         return StoredPage(info.buffers, info.num_rows, None if common is None else common.value)
 
     def _open_resident(self, number: int) -> ResidentPage | None:
+        from lance_df.encodings.v2_1.resident import open_resident
+
         return open_resident(self._open(number), self._stored_type, lambda plan: run_plan(self._source, plan))
 
     def _page_place(self, number: int) -> str:

@@ -12,21 +12,19 @@ import pyarrow as pa
 from lance_df.errors import InvalidInputError
 from lance_df.expr.walk import has_unknown
 from lance_df.namespace.joined_members import JoinedMembers
-from lance_df.namespace.manifest_table import NamespaceManifest, open_manifest_table
+from lance_df.namespace.kind import holds_namespace as holds_namespace
+from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.member_tables import in_columns_of
-from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.pruning.kept_members import KeptMembers, kept_members
 from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
-from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.table.caches import LruCache
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns
 from lance_df.table.scan_plan import Count, ScanPlan, ScanTask, SpecReport, TableReport
 from lance_df.table.system_columns import SYSTEM_COLUMNS
-from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,14 +47,6 @@ _MAX_KNOWN_RUNS: Final = 4 * _MAX_OPEN_MEMBERS
 # Plans are kept of scans for which planning takes longer than reading.
 _MAX_KNOWN_PLANS: Final = 256
 _MAX_PLANNED_ROWS: Final = 8192
-
-
-def holds_namespace(folder: Location) -> bool:
-    """Whether a folder is the root of a partitioned namespace, and not of a mere directory of tables."""
-    if not (folder / MANIFEST_FOLDER / VERSIONS_DIR).exists():
-        return False
-    metadata = open_manifest_table(folder).manifest.table_metadata
-    return any(key.startswith(KEY_PREFIX) for key in metadata)
 
 
 class NamespaceSnapshot:

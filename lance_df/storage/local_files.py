@@ -100,6 +100,19 @@ def make_folders(folder: str) -> None:
         sync_folder(os.path.dirname(made))
 
 
+def entries_of(folder: str) -> list[tuple[str, int, bool]]:
+    """Return the name of each entry of a folder, its size, and whether it is a folder, too; in any order."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                size = entry.stat().st_size
+            except FileNotFoundError:  # removed since, or a link to nowhere
+                continue
+            found.append((entry.name, size, entry.is_dir()))
+    return found
+
+
 def sync_folder(folder: str) -> None:
     """Make the names in a local folder durable."""
     if os.name == "nt":  # folders cannot be opened there

@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, unquote_to_bytes
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
 from lance_df.errors import (
     CorruptDataError,
     InvalidInputError,
@@ -22,7 +19,8 @@ from lance_df.errors import (
     NotFoundError,
     StorageError,
 )
-from lance_df.storage.local_files import replace
+from lance_df.storage.local import LocalFiles
+from lance_df.storage.local_files import entries_of, replace
 from lance_df.storage.options import filesystem_options
 from lance_df.storage.source import (
     SMALL_FILE_BYTES,
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*(://|::)")
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
+_LOCAL = LocalFiles()
 _OBJECT_STORES = frozenset({*_EXTRAS, "memory"})
 
 
@@ -69,14 +68,14 @@ class Location:
 
     uri: str
     path: str
-    fs: AbstractFileSystem = field(repr=False, compare=False)
+    fs: AbstractFileSystem | LocalFiles = field(repr=False, compare=False)
     options_elsewhere: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
     @property
     def is_local(self) -> bool:
-        return isinstance(self.fs, LocalFileSystem)
+        return isinstance(self.fs, LocalFiles)
 
     @property
     def name(self) -> str:
@@ -220,6 +219,8 @@ class Location:
 
     def exists(self) -> bool:
         """Whether there is a file or a folder of this name."""
+        if self.is_local:
+            return os.path.exists(self.path)
         with translate_errors(self.uri):
             return bool(self.fs.exists(self.path))
 
@@ -244,6 +245,9 @@ class Location:
         """Yield the entries of this folder in name order; nothing when it does not exist."""
         try:
             with translate_errors(self.uri):
+                if self.is_local:
+                    yield from sorted((Entry(*each) for each in entries_of(self.path)), key=_name_of)
+                    return
                 found = self.fs.ls(self.path, detail=True, refresh=True)
         except NotFoundError:
             return
@@ -258,7 +262,7 @@ class Location:
             for info in found
             if str(info["name"]).rstrip("/") != prefix
         )
-        yield from sorted(entries, key=lambda entry: entry.name)
+        yield from sorted(entries, key=_name_of)
 
     def put(self, data: bytes, *, durable: bool = True) -> None:
         """Write a file whole, replacing one that exists.
@@ -338,7 +342,10 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         raise InvalidInputError(f"a path or URL is needed, got {uri!r}")
     if not _SCHEME.match(text):
         path = os.path.abspath(os.path.expanduser(text))
-        return Location(path, path, LocalFileSystem())
+        return Location(path, path, _LOCAL)
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
     scheme = text.split("://", 1)[0].lower()
     try:
         fs, path = fsspec.core.url_to_fs(text, **filesystem_options(scheme, storage_options))
@@ -354,10 +361,14 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
     if isinstance(fs, LocalFileSystem):
         # a URL, so that its path may be percent-encoded; fsspec takes it as it is
         path = os.path.abspath(os.fsdecode(unquote_to_bytes(path)) if scheme == "file" else path)
-        return Location(path, path, fs)
+        return Location(path, path, _LOCAL)
     if "://" in path:  # such as of http
         return Location(path, path, fs)
     return Location(f"{scheme}://{path.lstrip('/')}" if scheme != "memory" else f"memory://{path}", path, fs)
+
+
+def _name_of(entry: Entry) -> str:
+    return entry.name
 
 
 def _one_request(fs: AbstractFileSystem) -> dict[str, int]:

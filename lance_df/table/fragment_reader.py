@@ -18,7 +18,6 @@ from lance_df.encodings.arrays import null_array
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.io import named_errors
-from lance_df.file.legacy import LegacyFileReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -194,9 +193,13 @@ class FragmentReader:
     def statistics(self, field: Field) -> LegacyStatistics | None:
         """Return the page statistics of a field that is cut down to one leaf; None where there are none."""
         parts = self.parts(field)
-        reader = self.open(parts[0][0]) if len(parts) == 1 else None
         leaves = list(field.leaves())
-        if not isinstance(reader, LegacyFileReader) or len(leaves) != 1:
+        if not self.has_legacy_files or len(parts) != 1 or len(leaves) != 1:
+            return None
+        from lance_df.file.legacy import LegacyFileReader
+
+        reader = self.open(parts[0][0])
+        if not isinstance(reader, LegacyFileReader):
             return None
         return reader.statistics(leaves[0])
 

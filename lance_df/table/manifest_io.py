@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
-from lance_df.file.legacy_dictionaries import DictionaryLoader
 from lance_df.file.tail import with_tail
 from lance_df.format.feature_flags import check_readable
 from lance_df.format.manifest import IndexMetadata, Manifest, parse_indices
-from lance_df.format.transaction import Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lance_df.format.transaction import Transaction
     from lance_df.storage import ByteSource
 
 MAGIC = b"LANC"
@@ -59,6 +58,8 @@ class ManifestFile:
         position = self.manifest.transaction_section
         if position is None:
             return None
+        from lance_df.format.transaction import Transaction
+
         return Transaction.parse(
             _read_block(self.source, position, "the transaction section"), source=self.path
         )
@@ -90,6 +91,8 @@ def _with_dictionaries(manifest: Manifest, source: ByteSource) -> Manifest:
     """Read the values that all 0.1 files of the table share: the next version holds them, too."""
     if manifest.data_format not in (None, "0.1"):
         return manifest
+    from lance_df.file.legacy_dictionaries import DictionaryLoader
+
     loader = DictionaryLoader(source)
     values = {
         field.id: loader.load(field) for field in manifest.schema.walk() if field.dictionary is not None

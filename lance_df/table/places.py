@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import InvalidInputError
 from lance_df.storage import open_location
-from lance_df.table.external_store_dynamodb import SCHEME, DynamoDBManifestStore, parse_dynamodb_url
 
 if TYPE_CHECKING:
     import os
@@ -57,7 +56,9 @@ def find_place(
     MissingDependencyError
         Its scheme needs an extra that is not installed.
     """
-    if isinstance(uri, str) and uri.startswith(SCHEME):
+    if isinstance(uri, str) and uri.startswith("s3+ddb://"):
+        from lance_df.table.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
+
         uri, table_name = parse_dynamodb_url(uri)
         external_store = external_store or DynamoDBManifestStore(table_name, storage_options)
     if storage_options is not None and not isinstance(storage_options, Mapping):

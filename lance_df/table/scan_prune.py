@@ -9,7 +9,6 @@ import numpy as np
 
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import columns, conjuncts
-from lance_df.table.indices import prune
 from lance_df.table.page_statistics import matching_pages
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ def plan_pruning(
     conditions = tuple(condition for condition in (predicate, hint) if condition is not None)
     if not conditions or not table.indices or not len(fragment_ids):
         return Pruning(table.schema, conditions)
+    from lance_df.table.indices import prune
+
     asked = _without_repetition(predicate, hint)
     results = tuple(prune(table, condition, fragment_ids) for condition in asked)
     return Pruning(

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from lance_df.encodings.rows import as_positions, split_rows
 from lance_df.errors import LanceError
-from lance_df.file.joined import open_joined
 from lance_df.table.batches import sliced
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
@@ -118,6 +117,8 @@ def joined_files(table: Table, places: tuple[int, ...]) -> JoinedFiles | None:
         if not _are_alike(chosen):
             return None
         files = [fragment.files[0] for fragment in chosen]
+        from lance_df.file.joined import open_joined
+
         contents = map_reads(
             lambda file: table.data_file_location(file).read_start(file.size_bytes),
             files,

@@ -22,13 +22,10 @@ from lance_df.file.tail import TAIL_BYTES
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import MAX_ROWS, Fragment
-from lance_df.format.row_ids import RunSequence
 from lance_df.format.schema import Schema
-from lance_df.format.transaction import Transaction
 from lance_df.storage.source import SMALL_FILE_BYTES
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
-from lance_df.table.deletions import read_deletion_vector
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.history import History
 from lance_df.table.kept_dictionaries import KeptDictionaries
@@ -44,10 +41,7 @@ from lance_df.table.refs import (
     list_tags,
     resolve,
 )
-from lance_df.table.row_ids import AddressIndex, StableIdIndex
-from lance_df.table.row_lineage import RowLineage
 from lance_df.table.small_columns import SmallColumns
-from lance_df.table.version_info import VersionInfo, describe_version
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,12 +52,16 @@ if TYPE_CHECKING:
     from lance_df.format.fragments import DataFile, DeletionFile
     from lance_df.format.manifest import IndexMetadata, Manifest
     from lance_df.format.refs import Branch, Tag
+    from lance_df.format.row_ids import RunSequence
+    from lance_df.format.transaction import Transaction
     from lance_df.storage import ByteSource, Location
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.row_ids import RowIdIndex
+    from lance_df.table.row_lineage import RowLineage
     from lance_df.table.small_fragments import JoinedFiles
+    from lance_df.table.version_info import VersionInfo
 
 TRANSACTIONS_DIR = "_transactions"
 
@@ -126,7 +124,6 @@ class Table:
         self.shared = shared
         self._file = file
         self._bases = BasePaths(location, file.manifest.base_paths, source=file.path)
-        self._lineage = RowLineage(self)
         self._fragment_readers: LruCache[FragmentReader] = LruCache(_MAX_FRAGMENT_READERS)
         self.scan_plans: LruCache[Any] = LruCache(_MAX_SCAN_PLANS)
 
@@ -226,6 +223,8 @@ class Table:
 
     def versions(self) -> list[VersionInfo]:
         """Return all versions of this branch, ascending. Reads the manifest of each."""
+        from lance_df.table.version_info import describe_version
+
         return [describe_version(file.manifest) for _, file in self.history.open_all()]
 
     def checkout(self, ref: VersionRef | None) -> Table:
@@ -267,6 +266,8 @@ class Table:
         name = file.manifest.transaction_file
         if inline is not None or not name:
             return inline
+        from lance_df.format.transaction import Transaction
+
         location = (self.location / TRANSACTIONS_DIR).child(name)
         try:
             return Transaction.parse(location.read(), source=location.uri)
@@ -334,6 +335,8 @@ class Table:
         file = fragment.deletion_file
         if file is None:
             return None
+        from lance_df.table.deletions import read_deletion_vector
+
         location = self._bases.deletion_file(file, fragment.id)
         num_rows = self.fragment_rows(fragment)
         return self.shared.deletions.get(
@@ -388,6 +391,12 @@ class Table:
 
     # -- row ids --------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _lineage(self) -> RowLineage:
+        from lance_df.table.row_lineage import RowLineage
+
+        return RowLineage(self)
+
     def row_ids(self, fragment: Fragment) -> RunSequence:
         """Return the row ids of all physical rows of a fragment.
 
@@ -418,6 +427,8 @@ class Table:
 
     @cached_property
     def _row_id_index(self) -> RowIdIndex:
+        from lance_df.table.row_ids import AddressIndex, StableIdIndex
+
         if not self.uses_stable_row_ids:
             return AddressIndex(self.fragments, self.fragment_rows, self.deletion_vector)
 

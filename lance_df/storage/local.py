@@ -1,0 +1,30 @@
+"""fsspec's filesystem of local files, imported when it is asked for something: most reads do not need it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+
+class LocalFiles:
+    """Stands for fsspec's `LocalFileSystem`. All are alike."""
+
+    protocol = ("file", "local")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # copying and pickling ask for what there may be
+            raise AttributeError(name)
+        return getattr(_local_files(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalFiles)
+
+    def __hash__(self) -> int:
+        return hash(LocalFiles)
+
+
+@lru_cache(maxsize=1)
+def _local_files() -> Any:
+    from fsspec.implementations.local import LocalFileSystem
+
+    return LocalFileSystem()
