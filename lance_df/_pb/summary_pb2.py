@@ -24,15 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alance_df/_pb/summary.proto\x12\x13lance_df.pb.summary\"K\n\x0fManifestSummary\x12\x38\n\tfragments\x18\x02 \x01(\x0b\x32%.lance_df.pb.summary.FragmentsSummary\"*\n\x10\x46ragmentsSummary\x12\x16\n\x0e\x64\x65letion_files\x18\x03 \x03(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alance_df/_pb/summary.proto\x12\x13lance_df.pb.summary\"K\n\x0fManifestSummary\x12\x38\n\tfragments\x18\x02 \x01(\x0b\x32%.lance_df.pb.summary.FragmentsSummary\"V\n\x10\x46ragmentsSummary\x12\x0f\n\x03ids\x18\x01 \x03(\x04\x42\x02\x10\x00\x12\x16\n\x0e\x64\x65letion_files\x18\x03 \x03(\x0c\x12\x19\n\rphysical_rows\x18\x04 \x03(\x04\x42\x02\x10\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lance_df._pb.summary_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_FRAGMENTSSUMMARY'].fields_by_name['ids']._loaded_options = None
+  _globals['_FRAGMENTSSUMMARY'].fields_by_name['ids']._serialized_options = b'\020\000'
+  _globals['_FRAGMENTSSUMMARY'].fields_by_name['physical_rows']._loaded_options = None
+  _globals['_FRAGMENTSSUMMARY'].fields_by_name['physical_rows']._serialized_options = b'\020\000'
   _globals['_MANIFESTSUMMARY']._serialized_start=51
   _globals['_MANIFESTSUMMARY']._serialized_end=126
   _globals['_FRAGMENTSSUMMARY']._serialized_start=128
-  _globals['_FRAGMENTSSUMMARY']._serialized_end=170
+  _globals['_FRAGMENTSSUMMARY']._serialized_end=214
 # @@protoc_insertion_point(module_scope)

@@ -12,7 +12,11 @@ class ManifestSummary(_message.Message):
     def __init__(self, fragments: _Optional[_Union[FragmentsSummary, _Mapping]] = ...) -> None: ...
 
 class FragmentsSummary(_message.Message):
-    __slots__ = ("deletion_files",)
+    __slots__ = ("ids", "deletion_files", "physical_rows")
+    IDS_FIELD_NUMBER: _ClassVar[int]
     DELETION_FILES_FIELD_NUMBER: _ClassVar[int]
+    PHYSICAL_ROWS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[int]
     deletion_files: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, deletion_files: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    physical_rows: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ids: _Optional[_Iterable[int]] = ..., deletion_files: _Optional[_Iterable[bytes]] = ..., physical_rows: _Optional[_Iterable[int]] = ...) -> None: ...

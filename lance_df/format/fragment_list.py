@@ -21,6 +21,8 @@ from lance_df.format.fragments import MAX_FRAGMENT_ID, MAX_ROWS, Fragment
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_df._pb.summary_pb2 import FragmentsSummary
+
 T = TypeVar("T", bound=np.generic)
 
 # of `fragments` in `Manifest`, followed by a length
@@ -45,16 +47,52 @@ class FragmentList(Sequence[Fragment]):
     - ``num_files``: int64, data files
     - ``file_bytes``: int64, bytes in the data files, as far as the manifest says
 
+    Parameters
+    ----------
+    messages
+        The fragments; with a ``summary`` they are not copied, and belong to the list from then on.
+    summary
+        The same bytes as the messages, parsed at once: for who parses a manifest.
+
     Raises
     ------
     CorruptDataError
         An id or, when it is asked for, another number is impossible.
     """
 
-    def __init__(self, messages: Iterable[table_pb2.DataFragment], *, source: str = "fragments") -> None:
-        self._messages = list(messages)
+    def __init__(
+        self,
+        messages: Iterable[table_pb2.DataFragment],
+        *,
+        source: str = "fragments",
+        summary: FragmentsSummary | None = None,
+    ) -> None:
         self._source = source
-        self.ids = self._array([m.id for m in self._messages], limit=MAX_FRAGMENT_ID, what="a fragment id")
+        self._told_rows: list[int] | None = None
+        ids = None
+        if summary is None or not isinstance(messages, Sequence):
+            self._messages: Sequence[table_pb2.DataFragment] = list(messages)
+        else:
+            self._messages = messages
+            ids = self._one_each(summary.ids, messages[0].id if messages else 0)
+            self._told_rows = self._one_each(
+                summary.physical_rows, messages[0].physical_rows if messages else 0
+            )
+            if not summary.deletion_files:
+                self.has_deletions = _frozen(np.zeros(len(messages), dtype=np.bool_))
+        if ids is None:
+            ids = [m.id for m in self._messages]
+        self.ids = self._array(ids, limit=MAX_FRAGMENT_ID, what="a fragment id")
+
+    def _one_each(self, told: Iterable[int], first: int) -> list[int] | None:
+        """Return a number for each fragment; None if it cannot be told which of them leave theirs out as 0.
+
+        The id of the first fragment mostly is 0.
+        """
+        numbers = list(told)
+        if len(numbers) + 1 == len(self._messages) and not first:
+            numbers.insert(0, 0)
+        return numbers if len(numbers) == len(self._messages) else None
 
     @classmethod
     def of(cls, fragments: Iterable[Fragment], *, source: str = "fragments") -> Self:
@@ -63,17 +101,13 @@ class FragmentList(Sequence[Fragment]):
 
     @cached_property
     def physical_rows(self) -> npt.NDArray[np.int64]:
-        return self._array(
-            [m.physical_rows for m in self._messages], limit=MAX_ROWS, what="the row count of a fragment"
-        )
+        rows = self._told_rows or [m.physical_rows for m in self._messages]
+        self._told_rows = None
+        return self._array(rows, limit=MAX_ROWS, what="the row count of a fragment")
 
     @cached_property
     def has_deletions(self) -> npt.NDArray[np.bool_]:
         return _frozen(np.array([m.HasField("deletion_file") for m in self._messages], dtype=np.bool_))
-
-    def expect_no_deletions(self) -> None:
-        """Take note that no fragment has a deletion file, before any is asked; for who parses a manifest."""
-        self.has_deletions = _frozen(np.zeros(len(self), dtype=np.bool_))
 
     @cached_property
     def num_deleted(self) -> npt.NDArray[np.int64]:
@@ -229,9 +263,10 @@ class FragmentList(Sequence[Fragment]):
     def _chosen(self, order: npt.NDArray[np.intp] | None, new: FragmentList) -> FragmentList:
         """Return some fragments of this and another list, one after the other; all of them without order."""
         made = FragmentList.__new__(FragmentList)
-        messages = self._messages + new._messages
+        messages = [*self._messages, *new._messages]
         made._messages = messages if order is None else [messages[place] for place in order.tolist()]
         made._source = self._source
+        made._told_rows = None
         for name in ("ids", *(_FACTS if len(self) >= _LONG else ())):
             if name in self.__dict__:
                 both = np.concatenate([getattr(self, name), getattr(new, name)])
@@ -276,16 +311,18 @@ class FragmentList(Sequence[Fragment]):
     def __getitem__(self, index: slice) -> tuple[Fragment, ...]: ...
     def __getitem__(self, index: int | slice) -> Fragment | tuple[Fragment, ...]:
         if isinstance(index, slice):
-            return tuple(self._fragment(message) for message in self._messages[index])
-        return self._fragment(self._messages[index])
+            return tuple(map(self._fragment, self._messages[index], self.ids[index].tolist()))
+        return self._fragment(self._messages[index], int(self.ids[index]))
 
     def __iter__(self) -> Iterator[Fragment]:
-        return (self._fragment(message) for message in self._messages)
+        return map(self._fragment, self._messages, self.ids.tolist())
 
     def __repr__(self) -> str:
         return f"<FragmentList of {len(self)} fragments>"
 
-    def _fragment(self, message: table_pb2.DataFragment) -> Fragment:
+    def _fragment(self, message: table_pb2.DataFragment, expected_id: int) -> Fragment:
+        if message.id != expected_id:  # a field that comes twice in one, and not in another
+            raise CorruptDataError(f"{self._source}: fragment {message.id} is stored as no writer does it")
         try:
             return Fragment.from_proto(message)
         except UnsupportedFeatureError as err:

@@ -288,11 +288,10 @@ class Manifest:
             It names a data format that this release does not know.
         """
         message = parse_message(table_pb2.Manifest, data, source=source, what="the manifest")
-        fragments = FragmentList(message.fragments, source=source)
-        if len(fragments) >= _MANY_FRAGMENTS:
-            summary = parse_message(ManifestSummary, data, source=source, what="the manifest")
-            if not summary.fragments.deletion_files:
-                fragments.expect_no_deletions()
+        summary = None
+        if len(message.fragments) >= _MANY_FRAGMENTS:
+            summary = parse_message(ManifestSummary, data, source=source, what="the manifest").fragments
+        fragments = FragmentList(message.fragments, source=source, summary=summary)
         # the list keeps them; what is left of the message is copied into every later version
         message.ClearField("fragments")
         schema = _schema(message, source)

@@ -11,6 +11,7 @@ from lance_df._pb import table_pb2 as pb
 from lance_df.errors import CorruptDataError
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import DataFile, DeletionFile, DeletionFileType, Fragment
+from lance_df.format.manifest import Manifest
 
 FACTS = ("ids", "physical_rows", "has_deletions", "num_deleted", "num_files", "file_bytes")
 
@@ -73,3 +74,43 @@ def test_two_fragments_that_share_an_id_are_not_changed():
     unordered = FragmentList.of([fragment(2), fragment(1)])
     assert unordered.edited().ids.tolist() == [1, 2]
     assert np.array_equal(unordered.ids, [2, 1])
+
+
+def parsed(messages):
+    """Return the list that a manifest of these fragments has."""
+    data = pb.Manifest(fragments=messages, version=1).SerializeToString()
+    return Manifest.parse(data, source="test").fragments
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_numbers_of_many_fragments_are_those_of_each(seed):
+    """Numbers that are 0 are not stored: none, the first, another one, or several."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(64, 90))
+    ids, rows = np.arange(count) + 1, rng.integers(1, 1000, count)
+    for numbers, kind in ((ids, seed % 4), (rows, seed // 4)):
+        numbers[{0: [], 1: [0], 2: [int(rng.integers(1, count))]}.get(kind, [0, 3, 9])] = 0
+    messages = [
+        pb.DataFragment(id=number, physical_rows=size)
+        for number, size in zip(ids.tolist(), rows.tolist(), strict=True)
+    ]
+    for message in messages[5::7] if seed % 2 else ():
+        message.deletion_file.num_deleted_rows = 1
+    found, expected = parsed(messages), FragmentList(messages)
+    for name in ("ids", "physical_rows", "has_deletions", "num_deleted", "num_files"):
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
+    assert [fragment.id for fragment in found] == ids.tolist()
+    assert [fragment.physical_rows for fragment in found] == rows.tolist()
+    assert found.serialize() == expected.serialize()
+    if len(set(ids.tolist())) == count:
+        assert found.edited(added=[Fragment(id=1000, files=())]).ids.tolist() == [*sorted(ids), 1000]
+
+
+def test_numbers_that_are_stored_twice_are_noticed():
+    """Two ids in one fragment, of which the last counts, and none in another."""
+    messages = [pb.DataFragment(id=number, physical_rows=1) for number in range(1, 81)]
+    data = b"".join(b"\x12" + bytes([len(part)]) + part for part in (m.SerializeToString() for m in messages))
+    odd = data.replace(b"\x12\x04\x08\x05\x20\x01", b"\x12\x06\x08\x05\x08\x63\x20\x01", 1)
+    odd = odd.replace(b"\x12\x04\x08\x06\x20\x01", b"\x12\x02\x20\x01", 1)
+    with pytest.raises(CorruptDataError, match="fragment 99"):
+        list(Manifest.parse(odd, source="test").fragments)
