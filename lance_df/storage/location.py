@@ -9,6 +9,7 @@ import re
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -204,8 +205,9 @@ class Location:
         if self.is_local:
             source = MappedSource(self.path)
             return source.read_range(0, source.size).to_pybytes()
+        kind: Any = type(self.fs)
         with translate_errors(self.uri):
-            data: bytes = self.fs.cat_file(self.path, **_one_request(self.fs))
+            data: bytes = self.fs.cat_file(self.path, **_one_request(kind))
         return data
 
     def read_start(self, num_bytes: int) -> bytes:
@@ -371,7 +373,8 @@ def _name_of(entry: Entry) -> str:
     return entry.name
 
 
-def _one_request(fs: AbstractFileSystem) -> dict[str, int]:
+@lru_cache(maxsize=64)
+def _one_request(kind: type[AbstractFileSystem]) -> dict[str, int]:
     """Return arguments that keep filesystems from asking for a size first, to read in parts at once."""
-    parameters = inspect.signature(getattr(fs, "_cat_file", fs.cat_file)).parameters
+    parameters = inspect.signature(getattr(kind, "_cat_file", kind.cat_file)).parameters
     return {name: 1 for name in ("max_concurrency", "concurrency") if name in parameters}
