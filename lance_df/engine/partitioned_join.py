@@ -25,6 +25,7 @@ from lance_df.engine.plan_walk import visible_scans
 from lance_df.engine.qualified_columns import renaming
 from lance_df.engine.report import JoinReport
 from lance_df.engine.unit_stream import streamed
+from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
@@ -147,12 +148,22 @@ class _Rewriting:
     def _union(self, ctx: PlainSessionContext, part: Part, units: Units) -> DataFrame:
         whole = ctx.create_dataframe_from_logical_plan(part.plan)
         names = [f"c{number}" for number in range(len(whole.schema()))]
-        frames = [self._unit(ctx, part, unit, units, names) for unit in units.units]
+        frames, read = [], []
+        for unit in units.units:
+            known = len(self._statement.units)
+            frames.append(self._unit(ctx, part, unit, units, names))
+            read.append([provider.table for _, provider in self._statement.units[known:]])
+
+        def release(number: int) -> None:
+            for table in read[number]:
+                if isinstance(table, MemberSubset):
+                    table.release_pages()
+
         if units.at_once is None:
             found = reduce(DataFrame.union, frames)
         else:
             self._statement.unit_frames += frames
-            found = streamed(ctx, frames, units.at_once)
+            found = streamed(ctx, frames, units.at_once, release)
         if not names:
             return found
         return found.select(*renaming(ctx, list(zip(names, columns_of(whole, part.plan), strict=True))))

@@ -25,19 +25,39 @@ _POLL_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 0.005
 
 
-def streamed(ctx: PlainSessionContext, frames: Sequence[DataFrame], at_once: int) -> DataFrame:
-    """Return a frame with the rows of all ``frames``, which have one schema, ``at_once`` being computed."""
+def streamed(
+    ctx: PlainSessionContext,
+    frames: Sequence[DataFrame],
+    at_once: int,
+    done: Callable[[int], None] = lambda _: None,
+) -> DataFrame:
+    """Return a frame with the rows of all ``frames``, which have one schema.
+
+    Parameters
+    ----------
+    at_once
+        How many are computed at a time.
+    done
+        Called with the number of each frame when all of its rows have been computed.
+    """
     # a filter does not pass a LIMIT: the table need not apply any
-    return PlainSessionContext.read_table(ctx, Table(_Stream(ctx, frames, at_once))).limit(_NO_LIMIT)
+    return PlainSessionContext.read_table(ctx, Table(_Stream(ctx, frames, at_once, done))).limit(_NO_LIMIT)
 
 
 class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
     """What DataFusion asks of a Dataset; see `lance_df.engine.provider`."""
 
-    def __init__(self, ctx: PlainSessionContext, frames: Sequence[DataFrame], at_once: int) -> None:
+    def __init__(
+        self,
+        ctx: PlainSessionContext,
+        frames: Sequence[DataFrame],
+        at_once: int,
+        done: Callable[[int], None],
+    ) -> None:
         self._ctx = ctx
         self._frames = frames
         self._at_once = min(at_once, len(frames))
+        self._done = done
         self._schema: pa.Schema = frames[0].schema()
 
     @property
@@ -60,7 +80,7 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return pa.schema([self._schema.field(name) for name in columns], self._schema.metadata)
 
     def _read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        run = _Run(self._ctx, self._frames, self._at_once)
+        run = _Run(self._ctx, self._frames, self._at_once, self._done)
         is_ours = not isinstance(threading.current_thread(), threading._DummyThread)
         try:
             with scan_stream():
@@ -87,9 +107,16 @@ class _Scan:
 class _Run:
     """One execution: threads that put batches into a queue."""
 
-    def __init__(self, ctx: PlainSessionContext, frames: Sequence[DataFrame], at_once: int) -> None:
+    def __init__(
+        self,
+        ctx: PlainSessionContext,
+        frames: Sequence[DataFrame],
+        at_once: int,
+        done: Callable[[int], None],
+    ) -> None:
         self._ctx = ctx
-        self._frames = iter(frames)
+        self._frames = enumerate(frames)
+        self._done = done
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(2 * at_once)
@@ -117,15 +144,17 @@ class _Run:
 
     def _work(self) -> None:
         try:
-            while (frame := self._next_frame()) is not None:
+            while (numbered := self._next_frame()) is not None:
+                number, frame = numbered
                 if not self._compute(frame):
                     return
+                self._done(number)
         except BaseException as err:  # noqa: BLE001 - raised again by who takes batches
             self._put(err)
         finally:
             self._put(None)
 
-    def _next_frame(self) -> DataFrame | None:
+    def _next_frame(self) -> tuple[int, DataFrame] | None:
         with self._lock:
             return next(self._frames, None)
 

@@ -10,6 +10,7 @@ import numpy as np
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.published import members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.storage.mapped_pages import release_pages
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_counts import live_rows
 from lance_df.table.scan_plan import Count
@@ -68,6 +69,16 @@ class MemberSubset(NamespaceSnapshot):
         found = np.zeros(len(self.subset), np.int64)
         found[places] = counts
         return found
+
+    def release_pages(self) -> None:
+        """Give back the memory of what has been read of local files; see `release_pages`."""
+        if not self.root.is_local:
+            return
+        for member in members_at(self.root, self.manifest, np.flatnonzero(self.subset)):
+            table = self._members.find(self._key(member))
+            if table is not None:
+                files = (file for fragment in table.fragments for file in fragment.files)
+                release_pages([table.data_file_location(file).path for file in files])
 
 
 class ChosenMembers(MemberSubset):

@@ -27,7 +27,7 @@ from lance_df.table.scan_plan import Count, ScanPlan, ScanTask, SpecReport, Tabl
 from lance_df.table.system_columns import SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -215,9 +215,11 @@ class NamespaceSnapshot:
 
     def _opened(self, member: Member) -> Table:
         members = self._members if member.is_pinned else self._moving
+        return members.get(self._key(member), lambda: self._open(member))
+
+    def _key(self, member: Member) -> Hashable:
         columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
-        key = member.folder.path, member.version, member.branch, member.tag, columns
-        return members.get(key, lambda: self._open(member))
+        return member.folder.path, member.version, member.branch, member.tag, columns
 
     def _open(self, member: Member) -> Table:
         return in_columns_of(self.manifest.schema, member.open())

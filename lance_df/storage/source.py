@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
+from lance_df.storage.mapped_pages import note_mapped
 from lance_df.storage.ranges import ByteRange, coalesce
 from lance_df.storage.translate import translate_errors
 
@@ -89,6 +90,7 @@ class MappedSource(ByteSource):
         except OSError as err:
             raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
         self.size = self._buffer.size
+        note_mapped(self)
 
     @property
     def is_memory_mapped(self) -> bool:

@@ -13,6 +13,7 @@ from lance_df.engine import partitioned_join_units
 from lance_df.engine.partitioned_join_shares import Share
 from lance_df.errors import InvalidInputError
 from lance_df.hashing.arrays import murmur3
+from lance_df.namespace import member_subset
 
 pytestmark = pytest.mark.engine
 
@@ -564,3 +565,22 @@ def test_enabled_contexts_join_by_partition_too(root, memory):
     query = f"SELECT o.id, c.name FROM {ON.format('LEFT')}"
     assert rows_of(enabled.sql(query)) == rows_of(memory.sql(query))
     assert [join.effect[:2] for join in enabled.explain_scan(query).joins] == ["by"]
+
+
+def test_joins_within_a_limit_give_back_what_they_have_read(tmp_path, monkeypatch):
+    released = []
+    monkeypatch.setattr(member_subset, "release_pages", lambda paths: released.extend(paths))
+    rows = pa.table({"k": range(64), "v": range(64)})
+    for name in ("a", "b"):
+        by = [partition.bucket("k", 4)]
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, by).append(rows)
+    files = sorted(map(str, tmp_path.glob("*/*$dataset/data/*")))
+    context = lance_df.connect(tmp_path, partitioned_joins="always", join_memory_limit=1)
+    query = "SELECT count(*) AS n, sum(a.v + b.v) AS s FROM a JOIN b ON a.k = b.k"
+    for _ in range(2):
+        assert context.sql(query).to_pylist() == [{"n": 64, "s": 63 * 64}]
+        assert sorted(released) == files
+        released.clear()
+    context.join_memory_limit = None
+    assert context.sql(query).to_pylist() == [{"n": 64, "s": 63 * 64}]
+    assert not released

@@ -42,3 +42,14 @@ def test_a_frame_that_was_computed_is_gone_before_the_next_one_begins(monkeypatc
     for _ in range(2):
         assert sorted(found.to_arrow_table()["n"].to_pylist()) == sorted([*range(5)] * 3)
     assert _Executed.most == 1
+
+
+def test_it_is_told_which_frames_are_done():
+    ctx = PlainSessionContext()
+    frames = [ctx.from_arrow(pa.table({"n": [number]})).select("n") for number in range(4)]
+    done = []
+    found = unit_stream.streamed(ctx, frames, 2, done.append)
+    for _ in range(2):
+        assert sorted(found.to_arrow_table()["n"].to_pylist()) == [0, 1, 2, 3]
+        assert sorted(done) == [0, 1, 2, 3]
+        done.clear()
