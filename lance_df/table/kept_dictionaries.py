@@ -61,11 +61,21 @@ class _Table:
         self._lookup = ViewLookup(filled.cast(pa.string_view())) if views else Lookup(filled)
 
     def look_up(self, array: pa.DictionaryArray) -> pa.Array:
-        if not array.null_count:
-            return self._lookup.pick(array.indices.to_numpy())
-        if array.null_count == len(array):
-            return pa.nulls(len(array), self._lookup.values.type)
-        numbers: npt.NDArray[np.unsignedinteger[Any]] = array.indices.fill_null(0).to_numpy()
+        count, num_nulls = len(array), array.null_count
+        if num_nulls == count:
+            return pa.nulls(count, self._lookup.values.type)
+        valid, data = array.indices.buffers()
+        width = array.indices.type.bit_width // 8
+        numbers: npt.NDArray[np.unsignedinteger[Any]] = np.frombuffer(
+            data, f"<u{width}", count, array.offset * width
+        )
+        if num_nulls:  # below them stands any index
+            last = min(len(self.dictionary) - 1, np.iinfo(numbers.dtype).max)
+            numbers = np.minimum(numbers, numbers.dtype.type(last))
+        numbers.flags.writeable = False  # as kernels are compiled for
         found = self._lookup.pick(numbers)
-        valid = pa.array(array.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]
-        return pa.Array.from_buffers(found.type, len(found), [valid, *found.buffers()[1:]], array.null_count)
+        if not num_nulls:
+            return found
+        if array.offset:
+            valid = pa.array(array.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]
+        return pa.Array.from_buffers(found.type, count, [valid, *found.buffers()[1:]], num_nulls)

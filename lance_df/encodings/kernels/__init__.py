@@ -18,6 +18,7 @@ _MODULES = {
     "unpack_blocks": "bitpacking",
     "expand_runs": "runs",
     "chunk_buffers": "chunks",
+    "copy_flat": "chunks",
     "expand_fsst_chunks": "chunks",
     "find_strings": "chunk_rows",
     "packed_blocks": "chunks",

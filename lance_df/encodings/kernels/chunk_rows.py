@@ -9,10 +9,12 @@ the first chunk that does not hold a value that it should, or -1.
 
 import numpy as np
 
+from lance_df.encodings.kernels.chunks import only_buffer
 from lance_df.encodings.kernels.jit import copy_bytes, kernel
 
 _U = np.uintp
 _BLOCK = 1024
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BLOCK_BYTES_PER_BIT = 128
 # where the eighths of a block of 1024 values lie, which is its own inverse
 _EIGHTHS = np.array([0, 4, 2, 6, 1, 5, 3, 7])
@@ -21,7 +23,7 @@ _EIGHTHS = np.array([0, 4, 2, 6, 1, 5, 3, 7])
 @kernel
 def take_flat(data, positions, items, levels, wide, width, rows, out):  # type: ignore[no-untyped-def]
     """Pick flat values of ``width`` bytes. ``out`` has room for all of them."""
-    source = data.ctypes.data
+    source = _U(data.ctypes.data)
     target = out.ctypes.data
     num_chunks = len(positions) - 1
     chunk = -1
@@ -34,15 +36,8 @@ def take_flat(data, positions, items, levels, wide, width, rows, out):  # type: 
                 chunk += 1
             if chunk == num_chunks:
                 return chunk
-            at = positions[chunk] + 2
-            start = at + 6 + ((np.int64(data[at]) | np.int64(data[at + 1]) << 8) + 7 & ~7) * levels
-            at += 2 * levels
-            size = np.int64(data[at]) | np.int64(data[at + 1]) << 8
-            size |= (np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24) * wide
-            room = positions[chunk + 1] - start
-            if room < 0:
-                return chunk
-            if (items[chunk + 1] - items[chunk]) * width > size or size > room:
+            start, size = only_buffer(source, positions[chunk], positions[chunk + 1], levels, wide)
+            if (items[chunk + 1] - items[chunk]) * width > size:
                 return chunk
         place = row - items[chunk]
         if place < 0:
@@ -52,12 +47,19 @@ def take_flat(data, positions, items, levels, wide, width, rows, out):  # type: 
 
 
 @kernel
-def take_packed(data, positions, items, levels, wide, width, rows, out):  # type: ignore[no-untyped-def]
-    """Pick inline bit-packed values of 1, 2, 4 or 8 bytes. ``out`` has room for all of them."""
+def take_packed(data, words, positions, items, levels, wide, rows, out):  # type: ignore[no-untyped-def]
+    """Pick inline bit-packed values.
+
+    ``words`` is the same memory as ``data``. ``out`` has room for all of them.
+    """
+    source = _U(data.ctypes.data)
+    width = words.itemsize
+    word_bits = 8 * width
+    lanes = _BLOCK // word_bits
     num_chunks = len(positions) - 1
-    lanes = _BLOCK // (8 * width)
     chunk = -1
-    start = bits = np.int64(0)
+    first = bits = np.int64(0)
+    mask = np.uint64(0)
     for i in range(len(rows)):
         row = rows[i]
         if chunk < 0 or row >= items[chunk + 1]:
@@ -66,49 +68,37 @@ def take_packed(data, positions, items, levels, wide, width, rows, out):  # type
                 chunk += 1
             if chunk == num_chunks:
                 return chunk
-            at = positions[chunk] + 2
-            start = at + 6 + ((np.int64(data[at]) | np.int64(data[at + 1]) << 8) + 7 & ~7) * levels
-            at += 2 * levels
-            size = np.int64(data[at]) | np.int64(data[at + 1]) << 8
-            size |= (np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24) * wide
-            room = positions[chunk + 1] - start
-            if room < width or items[chunk + 1] - items[chunk] > _BLOCK:
+            start, size = only_buffer(source, positions[chunk], positions[chunk + 1], levels, wide)
+            if size < width or items[chunk + 1] - items[chunk] > _BLOCK:
                 return chunk
-            bits = np.int64(data[start])
-            for byte in range(1, width):
-                bits |= np.int64(data[start + byte]) << 8
-            if bits < 0 or bits > 8 * width or width + bits * _BLOCK_BYTES_PER_BIT > size or size > room:
+            first = start // width
+            if np.uint64(words[first]) > np.uint64(word_bits):
                 return chunk
+            bits = np.int64(words[first])
+            if width + bits * _BLOCK_BYTES_PER_BIT > size:
+                return chunk
+            first += 1
+            mask = _ALL >> np.uint64(64 - bits) if bits else np.uint64(0)
         place = row - items[chunk]
         if place < 0:
             return chunk
         # a value is in one lane of one packed row of words; where, the unpacking of whole blocks says too
-        line = _EIGHTHS[place % 128 // lanes * lanes // 16] * 8 + place // 128
-        lane = place % lanes
-        bit = line * bits
-        stop = bit + bits
+        bit = (_EIGHTHS[place % 128 // lanes * lanes // 16] * 8 + place // 128) * bits
+        shift = bit % word_bits
+        at = _U(first + bit // word_bits * lanes + place % lanes)
         value = np.uint64(0)
-        done = 0
-        while bit < stop:
-            at = start + width + (bit // (8 * width) * lanes + lane) * width
-            shift = bit % (8 * width)
-            stored = np.uint64(0)
-            for byte in range(width):
-                stored |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
-            value |= stored >> np.uint64(shift) << np.uint64(done)
-            done += 8 * width - shift
-            bit += 8 * width - shift
-        if bits < 64:
-            value &= (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-        for byte in range(width):
-            out[i * width + byte] = np.uint8(value >> np.uint64(8 * byte) & np.uint64(255))
+        if bits:
+            value = np.uint64(words[at]) >> np.uint64(shift)
+        if shift + bits > word_bits:
+            value |= np.uint64(words[at + _U(lanes)]) << np.uint64(word_bits - shift)
+        out[i] = value & mask
     return -1
 
 
 @kernel
 def take_runs(data, positions, items, levels, wide, width, rows, out):  # type: ignore[no-untyped-def]
     """Pick run-length encoded values of ``width`` bytes. ``out`` has room for all of them."""
-    source = data.ctypes.data
+    source = _U(data.ctypes.data)
     target = out.ctypes.data
     num_chunks = len(positions) - 1
     header = 16 if wide else 8
@@ -159,6 +149,7 @@ def find_strings(data, words, positions, items, levels, wide, rows, starts, ends
 
     ``words`` is the same memory as signed offsets.
     """
+    source = _U(data.ctypes.data)
     width = words.itemsize
     num_chunks = len(positions) - 1
     chunk = -1
@@ -171,15 +162,8 @@ def find_strings(data, words, positions, items, levels, wide, rows, starts, ends
                 chunk += 1
             if chunk == num_chunks:
                 return chunk
-            at = positions[chunk] + 2
-            start = at + 6 + ((np.int64(data[at]) | np.int64(data[at + 1]) << 8) + 7 & ~7) * levels
-            at += 2 * levels
-            size = np.int64(data[at]) | np.int64(data[at + 1]) << 8
-            size |= (np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24) * wide
-            room = positions[chunk + 1] - start
-            if room < 0:
-                return chunk
-            if (items[chunk + 1] - items[chunk] + 1) * width > size or size > room:
+            start, size = only_buffer(source, positions[chunk], positions[chunk + 1], levels, wide)
+            if (items[chunk + 1] - items[chunk] + 1) * width > size:
                 return chunk
         place = row - items[chunk]
         if place < 0:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Run = Callable[[IoPlan[Any]], Any]
 
-# from one row of so many on, all rows between them are decoded
-_DENSE = 4
 _WORD_BITS = (8, 16, 32, 64)
 
 
@@ -109,7 +107,7 @@ class ResidentMiniBlock:
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
         first, last = int(rows[0]), int(rows[-1])
-        if len(rows) * _DENSE > last - first:
+        if len(rows) * self._values.dense > last - first:
             stored, valid = self._stored(first, last + 1, Form.PLAIN)
             stored, valid = take(stored, rows - first), None if valid is None else valid[rows - first]
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from lance_df.encodings.v2_1.levels import decode_levels
 from lance_df.errors import CorruptDataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
     import pyarrow as pa
 
@@ -24,7 +26,15 @@ if TYPE_CHECKING:
 
 
 class Values(Protocol):
-    """Decodes the values of a page as they are stored: dictionary indices remain, nulls have any value."""
+    """Decodes the values of a page as they are stored: dictionary indices remain, nulls have any value.
+
+    Attributes
+    ----------
+    dense
+        From one row of so many on, to decode all between them takes less time than to pick them.
+    """
+
+    dense: ClassVar[int]
 
     def read(self, first: int, last: int, form: Form) -> pa.Array:
         """Return all values of chunks ``first`` to ``last`` (exclusive)."""
@@ -65,6 +75,16 @@ class Chunks:
         """Do the same for the value buffers of chunks ``first`` to ``last`` (exclusive)."""
         starts, sizes = self.find(np.arange(first, last))
         return starts[self.levels :], sizes[self.levels :]
+
+    def read_by(self, kernel: Callable[..., int], first: int, last: int, *others: object) -> None:
+        """Have a kernel read the value buffers, one a chunk, of chunks ``first`` to ``last`` (exclusive)."""
+        layout = self.layout
+        wide = int(layout.has_large_chunk)
+        check(kernel(self.data, self.positions, self.items, first, last, self.levels, wide, *others))
+
+    def count(self, first: int, last: int) -> int:
+        """Return how many values chunks ``first`` to ``last`` (exclusive) have together."""
+        return int(self.items[last] - self.items[first])
 
     def counts(self, first: int, last: int) -> Counts:
         """Return how many values chunks ``first`` to ``last`` (exclusive) have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,13 +40,14 @@ class PlainStrings:
     data_type: pa.DataType
     width: int
 
+    dense: ClassVar[int] = 4
+
     def read(self, first: int, last: int, form: Form) -> pa.Array:
         """See `Values`. Views point into the file."""
         chunks, counts = self.chunks, self.chunks.counts(first, last)
         (starts,), (sizes,) = chunks.values(first, last)
         room = int(sizes.sum()) - (int(counts.sum()) + last - first) * self.width
-        if room < 0 or ((counts + 1) * self.width > sizes).any():
-            raise CorruptDataError(f"chunks {first} to {last - 1} have no room for their offsets")
+        _check_room(first, last, int((sizes - (counts + 1) * self.width).min()))
         if Form.VIEWS in form and self.data_type == pa.string() and len(chunks.data) <= _MAX_VIEWED:
             views = self._views(first, starts, sizes, counts)
             if views is not None:
@@ -105,6 +106,8 @@ class CodedStrings:
         "_width",
     )
 
+    dense: ClassVar[int] = 4
+
     def __init__(self, chunks: Chunks, data_type: pa.DataType, width: int, symbols: SymbolTable) -> None:
         self._chunks = chunks
         self._data_type = data_type
@@ -122,8 +125,9 @@ class CodedStrings:
         chunks, width = self._chunks, self._width
         as_views = Form.VIEWS in form and self._data_type == pa.string() and self._is_ascii
         (starts,), (sizes,) = chunks.values(first, last)
-        count = int(chunks.items[last] - chunks.items[first])
+        count = chunks.count(first, last)
         num_codes = int(sizes.sum()) - (count + last - first) * width
+        _check_room(first, last, num_codes)
         reserve = _MAX_SYMBOL_BYTES * self._longest + _SLACK_BYTES
         placed = pa.allocate_buffer(count * _VIEW_BYTES if as_views else (count + 1) * width)
         if as_views:
@@ -132,7 +136,7 @@ class CodedStrings:
             ends, views = np.frombuffer(placed, f"<i{width}"), np.empty((0, 2), np.uint64)
             ends[0] = 0
         state, places = np.zeros(3, np.int64), np.empty(self._longest + 1, np.int32)
-        capacity = int(max(num_codes, 0) * self._bytes_per_code * 1.05) + reserve
+        capacity = int(num_codes * self._bytes_per_code * 1.05) + reserve
         data = pa.allocate_buffer(capacity, resizable=True)
         while True:
             broken = kernels.expand_fsst_chunks(
@@ -190,6 +194,11 @@ def _find(chunks: Chunks, width: int, rows: RowPositions) -> tuple[Counts, Count
         )
     )
     return starts, ends
+
+
+def _check_room(first: int, last: int, num_bytes: int) -> None:
+    if num_bytes < 0:
+        raise CorruptDataError(f"chunks {first} to {last - 1} have no room for their offsets")
 
 
 def _check_offsets(first: int, broken: int) -> None:

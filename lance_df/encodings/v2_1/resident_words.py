@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ class GeneralValues:
     chunks: Chunks
     decoder: MiniBlockPage
     is_coded: bool
+
+    dense: ClassVar[int] = 4
 
     def read(self, first: int, last: int, form: Form) -> pa.Array:
         """See `Values`."""
@@ -67,18 +69,17 @@ class FlatValues:
     data_type: pa.DataType
     width: int
 
+    dense: ClassVar[int] = 4
+
     def read(self, first: int, last: int, form: Form) -> pa.Array:
         """See `Values`."""
         del form
-        chunks = self.chunks
-        (starts,), (sizes,) = chunks.values(first, last)
-        wanted = chunks.counts(first, last) * self.width
-        if (wanted > sizes).any():
-            check(first + int((wanted > sizes).argmax()))
-        stops = np.cumsum(wanted)
-        data = pa.allocate_buffer(int(stops[-1]))
-        kernels.copy_spans(chunks.data, starts, wanted, np.frombuffer(data, np.uint8), stops - wanted)
-        return pa.Array.from_buffers(self.data_type, data.size // self.width, [None, data], 0)
+        count = self.chunks.count(first, last)
+        if count * self.width > len(self.chunks.data):
+            raise CorruptDataError(f"chunks {first} to {last - 1} do not hold their values")
+        data = pa.allocate_buffer(count * self.width)
+        self.chunks.read_by(kernels.copy_flat, first, last, self.width, np.frombuffer(data, np.uint8))
+        return pa.Array.from_buffers(self.data_type, count, [None, data], 0)
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
@@ -94,19 +95,20 @@ class PackedValues:
     width: int
     is_coded: bool
 
+    dense: ClassVar[int] = 16
+
     def read(self, first: int, last: int, form: Form) -> pa.Array:
         """See `Values`. Indices come in the narrowest words that they fit into."""
         del form
-        chunks, counts = self.chunks, self.chunks.counts(first, last)
-        (starts,), (sizes,) = chunks.values(first, last)
-        first_words, widths = np.empty((2, last - first), np.int64)
-        broken = kernels.packed_blocks(chunks.data, starts, sizes, counts, self.width, first_words, widths)
-        check(-1 if broken < 0 else first + broken)
+        chunks = self.chunks
+        found = np.empty((3, last - first), np.int64)
+        chunks.read_by(kernels.packed_blocks, first, last, self.width, found)
+        first_words, widths, counts = found
         width, data_type = self.width, self.data_type
         if self.is_coded:
             width = next(each for each in (1, 2, 4, 8) if widths.max(initial=0) <= 8 * each)
             data_type = INDEX_TYPES[8 * width]
-        count = int(counts.sum())
+        count = chunks.count(first, last)
         data = pa.allocate_buffer((count + _BLOCK) * width)
         kernels.unpack_blocks(
             chunks.words(f"<u{self.width}"), first_words, widths, counts, np.frombuffer(data, f"<u{width}")
@@ -115,7 +117,22 @@ class PackedValues:
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
-        return _take(kernels.take_packed, self.chunks, self.data_type, self.width, rows)
+        chunks, word = self.chunks, f"<u{self.width}"
+        data = pa.allocate_buffer(len(rows) * self.width)
+        wide = int(chunks.layout.has_large_chunk)
+        check(
+            kernels.take_packed(
+                chunks.data,
+                chunks.words(word),
+                chunks.positions,
+                chunks.items,
+                chunks.levels,
+                wide,
+                rows,
+                np.frombuffer(data, word),
+            )
+        )
+        return pa.Array.from_buffers(self.data_type, len(rows), [None, data], 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +142,8 @@ class RunValues:
     chunks: Chunks
     data_type: pa.DataType
     width: int
+
+    dense: ClassVar[int] = 8
 
     def read(self, first: int, last: int, form: Form) -> pa.Array:
         """See `Values`."""
