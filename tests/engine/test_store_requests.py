@@ -6,6 +6,7 @@ committed since. To give a table a name looks once, too, so that a wrong name fa
 
 import collections
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ import pytest
 import lance_df
 from benchmarks.slow_store import SlowStore, use_slow_store
 from lance_df.errors import CorruptDataError, LanceError, StorageError
+from lance_df.storage import open_location
+from lance_df.storage.source import SMALL_FILE_BYTES
 
 pytestmark = pytest.mark.engine
 
@@ -193,3 +196,65 @@ def test_files_that_vanish_between_the_manifest_and_the_read_are_errors(store, n
     del SlowStore.store[next(path for path in SlowStore.store if "/data/" in path)]
     with pytest.raises(LanceError, match=r"missing|no such file"):
         ctx.sql("SELECT sum(value % 7) AS s FROM t").to_pylist()
+
+
+@pytest.mark.parametrize("by", [-1, 0, 1])
+def test_files_of_about_the_size_that_is_read_whole(store, by):
+    content = RNG.bytes(SMALL_FILE_BYTES + by)
+    store.store.clear()
+    location = open_location("slow:///sizes/file.bin")
+    location.put(content)
+    SlowStore.log.clear()
+    source = location.open_sized(len(content))
+    assert source.read_tail(10).to_pybytes() == content[-10:]
+    assert source.read_range(5, len(content)).to_pybytes() == content[5:]
+    assert len(SlowStore.log.requests) == (1 if by < 1 else 2)
+    with pytest.raises(CorruptDataError, match="has more bytes"):
+        location.open_sized(100)
+    with pytest.raises(CorruptDataError, match=f"has {len(content)} bytes" if by < 0 else "outside|referred"):
+        location.open_sized(len(content) + 1).read_range(0, len(content) + 2)
+
+
+def test_sizes_that_a_manifest_does_not_tell_are_asked_for(store, monkeypatch):
+    from lance_df.format.fragments import DataFile
+    from lance_df.format.manifest import IndexMetadata
+
+    table = made(4 * 10_000, indexed=True)
+    for kind, name, unknown in ((DataFile, "size_bytes", 0), (IndexMetadata, "files", ())):
+        parsed = kind.from_proto.__func__
+
+        def untold(cls, message, *rest, parsed=parsed, name=name, unknown=unknown, **options):
+            return replace(parsed(cls, message, *rest, **options), **{name: unknown})
+
+        monkeypatch.setattr(kind, "from_proto", classmethod(untold))
+    found = queried(renamed("untold"), "SELECT value FROM t WHERE id = 12345")
+    assert found == [{"value": table["value"][12345].as_py()}]
+    found = requests()
+    assert found["HEAD data"] == found["GET data"] == 1
+
+
+@pytest.mark.parametrize("small_bytes", [0, 3000, 256 * 1024])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_rows_are_those_of_local_files(store, tmp_path, monkeypatch, version, small_bytes):
+    """However much of a file or a page is read at once."""
+    monkeypatch.setattr("lance_df.storage.location.SMALL_FILE_BYTES", small_bytes)
+    monkeypatch.setattr("lance_df.file.read_ahead._SMALL_BYTES", small_bytes)
+    count = 3000
+    rng = np.random.default_rng(small_bytes)
+    numbers = rng.normal(size=count)
+    numbers[::17], numbers[::19] = np.nan, -0.0
+    table = pa.table(
+        {
+            "id": np.arange(count),
+            "number": pa.array(numbers, mask=rng.random(count) < 0.1),
+            "text": pa.array([None if k % 9 == 0 else "äx" * (k % 5) for k in range(count)]),
+            "list": pa.array([None if k % 8 == 0 else [k] * (k % 4) for k in range(count)]),
+        }
+    )
+    texts = ("SELECT * FROM t", "SELECT text, list FROM t WHERE number > 0.5", "SELECT * FROM t WHERE id = 7")
+    answers = []
+    for place in ("slow:///rows", tmp_path / "rows"):
+        lance_df.write_dataset(table, place, max_rows_per_file=1300, data_storage_version=version)
+        lance_df.dataset(place).delete("id % 5 = 2")
+        answers.append([repr(sorted(queried(place, text), key=repr)) for text in texts])
+    assert answers[0] == answers[1]
