@@ -1,17 +1,19 @@
-"""Give the hash joins of a statement their smaller side to build on.
+"""Give the hash joins of a statement an order that leaves few rows, and their smaller side to build on.
 
 DataFusion builds the left side of a join in memory and swaps sides where statistics tell it to, which it gets
-none of through Python. So the plan is built anew with the sides swapped, and with semi joins applied to the
-table that they say something of, before that is joined with others. The order of inner joins stays as it is.
+none of through Python. So the plan is built anew with the sides swapped, with semi joins applied to the table
+that they say something of, before that is joined with others, and with inner joins in an order that takes
+clearly less than the one that is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, plan_schema, variant
+from lance_df.engine.join_order import Edge, Order, Pair, better_order, inputs_of
 from lance_df.engine.join_sizes import Size, scanned_size, semi_joined, size_above
 from lance_df.engine.plan_rebuild import checked, columns_of, rebuilt_node
 from lance_df.table.table import Table
@@ -38,11 +40,13 @@ def with_small_sides_built(
     tables = tuple(statement.tables.values())
     if not any(map(_may_be_large, tables)):
         return None
-    tree = _chosen(_semi_joins_below(_tree(plan, tables)))
+    tree = _chosen(_ordered(_semi_joins_below(_tree(plan, tables))))
     if not tree.is_changed:
         return None
     try:
         anew = _frame(ctx, tree)
+        # what it cannot plan it says when asked to, and not before
+        anew.optimized_logical_plan()
     except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
         return None
     return anew if anew.schema() == frame.schema() else None
@@ -54,10 +58,19 @@ def _may_be_large(table: ResolvedTable) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Key:
+    """Two columns of inputs, by their numbers, that are equal."""
+
+    inputs: tuple[int, int]
+    columns: tuple[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class _Tree:
     """A node of a plan, perhaps over other inputs than it has there.
 
     ``semi_on`` has the keys of a semi join of ``inputs``, which stands in for the node and has its columns.
+    With an ``order``, inner joins of all ``inputs`` by keys, ``joined_on``, do.
     """
 
     plan: Any
@@ -66,6 +79,8 @@ class _Tree:
     is_swapped: bool = False
     is_changed: bool = False
     semi_on: tuple[tuple[Any, Any], ...] = ()
+    order: Order | None = None
+    joined_on: tuple[_Key, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -76,6 +91,8 @@ class _Tree:
         if all(one is other for one, other in zip(inputs, self.inputs, strict=True)):
             return self
         is_changed = self.is_changed or any(each.is_changed for each in inputs)
+        if self.order is not None:
+            return replace(self, inputs=inputs)
         return replace(self, inputs=inputs, size=_size(self.plan, inputs), is_changed=is_changed)
 
 
@@ -105,7 +122,7 @@ def _semi_joins_below(tree: _Tree) -> _Tree:
         return tree
     left, right = tree.inputs
     on = tuple(detail.on())
-    if not on or left.size is None or right.size is None or left.size.rows < _WORTH_ROWS:
+    if not _are_columns(on) or left.size is None or right.size is None or left.size.rows < _WORTH_ROWS:
         return tree
     found = _semi_joined(left, right, on, {key.canonical_name() for key, _ in on})
     # the semi join stays where it is if no other is better
@@ -146,10 +163,110 @@ def _columns(tree: _Tree) -> list[str]:
     return plan_schema(variant(tree.plan))
 
 
+def _ordered(tree: _Tree) -> _Tree:
+    """Give inner joins by columns another order where it takes clearly less."""
+    if not _is_inner(tree):
+        return tree.over(tuple(map(_ordered, tree.inputs)))
+    inputs: list[_Tree] = []
+    written = _joined_inputs(tree, inputs)
+    inputs = list(map(_ordered, inputs))
+    order, keys = _better(tree, inputs, written)
+    if order is None:
+        return _over_inputs(tree, iter(inputs))
+    return replace(tree, inputs=tuple(inputs), is_changed=True, order=order, joined_on=keys)
+
+
+def _better(tree: _Tree, inputs: Sequence[_Tree], written: Order) -> tuple[Order | None, tuple[_Key, ...]]:
+    """Return a better order of inner joins, if there is one, and all their keys."""
+    sizes = [each.size for each in inputs if each.size is not None]
+    if len(inputs) < 3 or len(sizes) < len(inputs) or max(size.rows for size in sizes) < _WORTH_ROWS:
+        return None, ()
+    keys = _keys(tree, inputs)
+    edges = [_edge(key, sizes) for key in keys]
+    return better_order([size.rows for size in sizes], edges, written) if keys else None, keys
+
+
+def _is_inner(tree: _Tree) -> bool:
+    """Whether a node joins rows of which columns are equal, and does nothing else."""
+    if tree.kind != "Join" or tree.semi_on:
+        return False
+    detail = variant(tree.plan)
+    return (
+        str(detail.join_type()) == "Inner"
+        and detail.filter() is None
+        and not detail.null_equals_null()
+        and _are_columns(detail.on())
+    )
+
+
+def _are_columns(on: Sequence[tuple[Any, Any]]) -> bool:
+    """Whether there are keys, and these are columns as they are."""
+    return bool(on) and all(key.variant_name() == "Column" for pair in on for key in pair)
+
+
+def _is_passed(tree: _Tree) -> bool:
+    """Whether a node is one of those between inner joins: a choice of columns."""
+    return (
+        tree.kind == "Projection"
+        and _lets_through(tree)
+        and (_is_inner(*tree.inputs) or _is_passed(*tree.inputs))
+    )
+
+
+def _joined_inputs(tree: _Tree, found: list[_Tree]) -> Order:
+    """Add what inner joins join to a list, and return the order in which they do."""
+    if _is_passed(tree):
+        return _joined_inputs(tree.inputs[0], found)
+    if _is_inner(tree):
+        one, other = tree.inputs
+        return Pair(_joined_inputs(one, found), _joined_inputs(other, found))
+    found.append(tree)
+    return len(found) - 1
+
+
+def _over_inputs(tree: _Tree, inputs: Iterator[_Tree]) -> _Tree:
+    """Return inner joins over other inputs, in the order of `_joined_inputs`."""
+    if _is_passed(tree) or _is_inner(tree):
+        return tree.over(tuple(_over_inputs(each, inputs) for each in tree.inputs))
+    return next(inputs)
+
+
+def _keys(tree: _Tree, inputs: Sequence[_Tree]) -> tuple[_Key, ...]:
+    """Return all keys of inner joins; nothing if columns cannot be told apart by their names."""
+    owners: dict[str, int] = {}
+    for number, each in enumerate(inputs):
+        for name in _columns(each):
+            if owners.setdefault(name, number) != number:
+                return ()
+    keys: list[_Key] = []
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if _is_inner(node):
+            for one, other in variant(node.plan).on():
+                first, second = owners.get(one.canonical_name()), owners.get(other.canonical_name())
+                if first is None or second is None:
+                    return ()
+                keys.append(_Key((first, second), (one, other)))
+        elif not _is_passed(node):
+            continue
+        pending += node.inputs
+    return tuple(keys)
+
+
+def _edge(key: _Key, sizes: Sequence[Size]) -> Edge:
+    (first, second), (one, other) = key.inputs, key.columns
+    return Edge(
+        key.inputs,
+        (one.canonical_name(), other.canonical_name()),
+        (sizes[first].among(one), sizes[second].among(other)),
+    )
+
+
 def _chosen(tree: _Tree) -> _Tree:
     """Swap the sides of joins of which the right one is clearly smaller."""
     tree = tree.over(tuple(map(_chosen, tree.inputs)))
-    if tree.kind != "Join" or tree.semi_on:
+    if tree.kind != "Join" or tree.semi_on or tree.order is not None:
         return tree
     detail = variant(tree.plan)
     if str(detail.join_type()) not in _SWAPPED or not detail.on() or detail.null_equals_null():
@@ -169,6 +286,8 @@ def _frame(ctx: PlainSessionContext, tree: _Tree) -> DataFrame:
     inputs = [_frame(ctx, each) for each in tree.inputs]
     if tree.semi_on:
         return _semi_frame(tree, *inputs)
+    if tree.order is not None:
+        return _with_columns(ctx, _joined_frame(tree, tree.order, inputs), tree.plan)
     if tree.is_swapped:
         detail = variant(tree.plan)
         left, right = inputs
@@ -186,6 +305,24 @@ def _semi_frame(tree: _Tree, left: DataFrame, right: DataFrame) -> DataFrame:
     if not _is_unique(other, len(tree.semi_on)):
         right = right.select(*(Expr(key) for _, key in tree.semi_on)).distinct()
     return checked(right.join_on(left, *conditions, how="inner").select(*columns), tree.plan)
+
+
+def _joined_frame(tree: _Tree, order: Order, inputs: Sequence[DataFrame]) -> DataFrame:
+    if isinstance(order, int):
+        return inputs[order]
+    ones, others = inputs_of(order.one), inputs_of(order.other)
+    conditions = [
+        Expr(key.columns[0]) == Expr(key.columns[1])
+        for key in tree.joined_on
+        for one, other in [key.inputs]
+        if (one in ones and other in others) or (one in others and other in ones)
+    ]
+    left, right = (_joined_frame(tree, each, inputs) for each in (order.one, order.other))
+    joined = left.join_on(right, *conditions, how="inner")
+    # DataFusion gives joins that follow each other an order of its own, but not across a projection, which
+    # it removes unless that changes something
+    columns = columns_of(joined, joined.logical_plan())
+    return joined.select(*(Expr.column(str(column)) for column in reversed(columns)))
 
 
 def _is_unique(tree: _Tree, num_keys: int) -> bool:
