@@ -13,6 +13,7 @@ from datafusion.catalog import Catalog, CatalogProvider, Schema, SchemaProvider,
 from datafusion.plan import LogicalPlan
 
 __all__ = [
+    "NO_TABLE",
     "Catalog",
     "CatalogProvider",
     "DataFrame",
@@ -45,9 +46,13 @@ class NameList(list[str]):
         return set(self)
 
 
+# what no table is called: catalogs need not look for it
+NO_TABLE: Final = "__lance_df_no_table_"
+
+
 def default_place(ctx: PlainSessionContext) -> tuple[str, str]:
     """Return the catalog and schema of bare table names. Only an error tells them in every release."""
-    probe = f"no_table_{uuid.uuid4().hex}"
+    probe = f"{NO_TABLE}{uuid.uuid4().hex}"
     try:
         PlainSessionContext.sql(ctx, f'SELECT * FROM "{probe}"')
     except Exception as err:  # noqa: BLE001 - it raises nothing narrower

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.dataset
 
-from lance_df.compute.compat import CatalogProvider, NameList, Schema, SchemaProvider, Table
+from lance_df.compute.compat import NO_TABLE, CatalogProvider, NameList, Schema, SchemaProvider, Table
 from lance_df.engine.folders import MemberTables, TableFolder, Tables, spelt_like, tables_of_schema
 from lance_df.engine.parts import PartSource, metadata_names
 from lance_df.engine.provider import LanceTableProvider
@@ -122,6 +122,8 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         outside_runtime(lambda: self._inner.deregister_table(name))
 
     def _find(self, name: str) -> Any:
+        if name.startswith(NO_TABLE):
+            return None
         source = self._registered.get(name)
         if source is None and name in self._inner.table_names():
             return outside_runtime(self._views.get(name) or (lambda: self._inner.table(name)))

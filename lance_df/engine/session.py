@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lance_df.compute.compat import (
@@ -32,6 +32,7 @@ from lance_df.engine.string_views import with_string_views
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
+from lance_df.table.parallel import map_reads
 from lance_df.table.refs import VersionRef
 from lance_df.table.scan_plan import TableReport
 
@@ -277,12 +278,18 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         super().__init__((config or SessionConfig()).with_information_schema(True), runtime)
         if root is not None:
             location = open_location(root, storage_options)
-            if not location.exists():
+            questions: list[Callable[[], bool]] = [
+                location.exists,
+                location.is_file,
+                lambda: location.name.endswith(SUFFIX) or holds_table(location),
+            ]
+            exists, is_file, is_table = map_reads(lambda ask: ask(), questions, where=location)
+            if not exists:
                 raise NotFoundError(f"{location.uri}: no such folder")
-            if location.is_file():
+            if is_file:
                 raise InvalidInputError(f"{location.uri}: a file; the folder of the tables is needed")
             names_of(self).use_folder(self, TableFolder(location, storage_options))
-            if location.name.endswith(SUFFIX) or holds_table(location):  # the folder is a table itself
+            if is_table:  # the folder is a table itself
                 source = TableSource(location.uri, storage_options=storage_options)
                 names_of(self).schema(self, *default_place(self)).add(
                     location.name.removesuffix(SUFFIX), source

@@ -137,6 +137,19 @@ def test_a_commit_between_register_and_the_statement_is_seen(store):
     assert requests() == LOOK
 
 
+def test_a_folder_is_listed_by_statements_alone(store):
+    made(4 * 5000)
+    place = renamed("lake/t.lance").removesuffix("/t.lance")
+    ctx = lance_df.connect(place)
+    assert {kind for kind, *_ in SlowStore.log.requests} == {"HEAD"}
+    SlowStore.log.clear()
+    lance_df.register(ctx, "u", f"{place}/t.lance")
+    assert requests() == {"LIST": 1, "GET _versions": 1}
+    SlowStore.log.clear()
+    assert ctx.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": 4 * 5000}]
+    assert requests() == {"LIST": 2, "GET _versions": 1}
+
+
 @pytest.mark.parametrize("by", [-300, -1, 1, 300, 1 << 20])
 def test_wrong_sizes_of_index_files_are_looked_up(store, by, monkeypatch):
     from lance_df.format.manifest import IndexMetadata
