@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # A unit of fewer rows costs more to plan than it saves.
 _MIN_UNIT_ROWS: Final = 64 * 1024
-_UNITS_PER_CORE: Final = 8
+# More are planned for longer, and look keys up in arrays of which less is used.
+_UNITS_PER_CORE: Final = 2
 _MAX_UNITS: Final = 64
 _MAX_SUCCESSIVE_UNITS: Final = 1024
 # Smaller shares of a group would cost more to read than they save.
@@ -156,7 +157,7 @@ def num_cores() -> int:
 
 
 def _wanted(num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
-    most = min(_MAX_UNITS, max(16, _UNITS_PER_CORE * num_cores()))
+    most = min(_MAX_UNITS, max(4, _UNITS_PER_CORE * num_cores()))
     if options.partitioned_joins == "always":
         return max(1, min(num_groups, most))
     worth = num_rows // _MIN_UNIT_ROWS
