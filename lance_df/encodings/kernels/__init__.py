@@ -20,6 +20,7 @@ _MODULES = {
     "chunk_buffers": "chunks",
     "copy_flat": "chunks",
     "expand_fsst_chunks": "chunks",
+    "expand_strings": "chunk_rows",
     "find_strings": "chunk_rows",
     "packed_blocks": "chunks",
     "take_flat": "chunk_rows",

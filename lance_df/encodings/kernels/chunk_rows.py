@@ -10,9 +10,10 @@ the first chunk that does not hold a value that it should, or -1.
 import numpy as np
 
 from lance_df.encodings.kernels.chunks import only_buffer
-from lance_df.encodings.kernels.jit import copy_bytes, kernel
+from lance_df.encodings.kernels.jit import copy_bytes, kernel, load_8_bytes, load_byte, store_8_bytes
 
 _U = np.uintp
+_ESCAPE = _U(255)
 _BLOCK = 1024
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BLOCK_BYTES_PER_BIT = 128
@@ -174,4 +175,47 @@ def find_strings(data, words, positions, items, levels, wide, rows, starts, ends
             return chunk
         starts[i] = start + low
         ends[i] = start + high
+    return -1
+
+
+@kernel
+def expand_strings(data, starts, ends, table, state, offsets, out):  # type: ignore[no-untyped-def]
+    """Expand FSST-coded strings one by one; return the first that ends within an escape, or -1.
+
+    Parameters
+    ----------
+    starts, ends
+        Where the codes of each lie in ``data``, as :func:`find_strings` says.
+    table
+        256 symbols (little-endian, first byte first), then their lengths, at most 8.
+    state
+        Receives what is not 0 where an escaped byte is no ASCII.
+    offsets
+        Receives where each string ends in ``out``; the first entry is left alone.
+    out
+        Room for 8 bytes a code, and 8 more.
+    """
+    source = _U(data.ctypes.data)
+    target = _U(out.ctypes.data)
+    symbol = _U(table.ctypes.data)
+    length = symbol + _U(256 * 8)
+    to = target
+    for i in range(len(starts)):
+        at = source + _U(starts[i])
+        stop = source + _U(ends[i])
+        while at < stop:
+            code = _U(load_byte(at))
+            if code != _ESCAPE:
+                store_8_bytes(to, load_8_bytes(symbol + (code << _U(3))))
+                to += _U(load_8_bytes(length + (code << _U(3))))
+                at += _U(1)
+                continue
+            if at + _U(1) == stop:
+                return i
+            literal = load_byte(at + _U(1))
+            state[0] |= literal >> 7
+            store_8_bytes(to, np.uint64(literal))
+            to += _U(1)
+            at += _U(2)
+        offsets[i + 1] = np.int64(to - target)
     return -1

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_df.encodings import kernels
 from lance_df.encodings.arrays import variable_array
 from lance_df.encodings.fetch import take_spans
+from lance_df.encodings.gather import take
 from lance_df.encodings.resident import Form, is_text
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.v2_1.resident_chunks import check
@@ -28,7 +29,7 @@ MAX_CODED_CHUNK = 1 << 27
 _MAX_SYMBOL_BYTES = 8
 _SLACK_BYTES = 64
 _VIEW_BYTES = 16
-# what views point with
+# what views, and offsets of 32 bits, point with
 _MAX_VIEWED = (1 << 31) - 1
 
 
@@ -95,16 +96,7 @@ class PlainStrings:
 class CodedStrings:
     """Offsets and FSST codes in each chunk."""
 
-    __slots__ = (
-        "_bytes_per_code",
-        "_chunks",
-        "_data_type",
-        "_is_ascii",
-        "_longest",
-        "_symbols",
-        "_table",
-        "_width",
-    )
+    __slots__ = ("_bytes_per_code", "_chunks", "_data_type", "_is_ascii", "_longest", "_table", "_width")
 
     dense: ClassVar[int] = 4
 
@@ -112,7 +104,6 @@ class CodedStrings:
         self._chunks = chunks
         self._data_type = data_type
         self._width = width
-        self._symbols = symbols
         self._table = np.concatenate((symbols.symbols, symbols.lengths.astype(np.uint64)))
         self._longest = int(np.diff(chunks.positions).max(initial=0))
         symbol_bytes = symbols.symbols.view(np.uint8).reshape(-1, _MAX_SYMBOL_BYTES)
@@ -175,13 +166,24 @@ class CodedStrings:
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
-        starts, ends = _find(self._chunks, self._width, rows)
-        bounds, codes = take_spans(pa.py_buffer(self._chunks.data), starts, ends)
-        content = np.frombuffer(codes, np.uint8) if codes.size else np.empty(0, np.uint8)
-        expanded, data = self._symbols.expand(bounds, content)
-        return variable_array(
-            self._data_type, expanded.astype(np.int64, copy=False), pa.py_buffer(data), None
-        )
+        chunks, width = self._chunks, self._width
+        starts, ends = _find(chunks, width, rows)
+        num_codes = int((ends - starts).sum())
+        if num_codes > min(len(chunks.data), _MAX_VIEWED // _MAX_SYMBOL_BYTES):  # many, or they overlap
+            first, last = chunks.chunks_of(rows[[0, -1]]).tolist()
+            return take(self.read(first, last + 1, Form.PLAIN), rows - chunks.items[first])
+        offsets = pa.allocate_buffer((len(rows) + 1) * width)
+        bounds = np.frombuffer(offsets, f"<i{width}")
+        bounds[0], state = 0, np.zeros(1, np.int64)
+        data = pa.allocate_buffer(_MAX_SYMBOL_BYTES * (num_codes + 1))
+        out = np.frombuffer(data, np.uint8)
+        if kernels.expand_strings(chunks.data, starts, ends, self._table, state, bounds, out) >= 0:
+            raise CorruptDataError("a coded string ends within an escape")
+        data = data.slice(0, int(bounds[-1]))
+        self._is_ascii = self._is_ascii and not state[0]
+        if is_text(self._data_type) and not self._is_ascii:
+            check_utf8(data, bounds)
+        return pa.Array.from_buffers(self._data_type, len(rows), [None, offsets, data], 0)
 
 
 def _find(chunks: Chunks, width: int, rows: RowPositions) -> tuple[Counts, Counts]:
