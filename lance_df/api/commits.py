@@ -274,7 +274,7 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
     made = commit(
         table.location,
         _model(transaction, model, read_version=read_version),
-        read=read.file,
+        read=read.manifest_file,
         data_format=data_format,
         external_store=table.shared.external_store,
         options=options,

@@ -18,7 +18,8 @@ from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.sources import to_batches
 from lance_df.storage import Location, open_location
 from lance_df.table.refs import ResolvedRef
-from lance_df.table.table import Shared, open_ref
+from lance_df.table.shared import Shared
+from lance_df.table.table import open_ref
 from lance_df.table.write import Mode, write_table
 
 

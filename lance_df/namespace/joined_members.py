@@ -14,7 +14,8 @@ from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.caches import LruCache
 from lance_df.table.manifest_io import ManifestFile
 from lance_df.table.parallel import map_reads
-from lance_df.table.table import Shared, Table
+from lance_df.table.shared import Shared
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

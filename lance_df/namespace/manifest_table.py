@@ -29,8 +29,9 @@ from lance_df.table.caches import LruCache
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.row_ids import split_addresses
+from lance_df.table.shared import Shared
 from lance_df.table.system_columns import ROW_ADDRESS
-from lance_df.table.table import Shared, open_ref
+from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
     from lance_df.storage import Location

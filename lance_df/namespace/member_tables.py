@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
 from lance_df.table.refs import ResolvedRef
-from lance_df.table.table import Shared, Table, open_ref
+from lance_df.table.shared import Shared
+from lance_df.table.table import Table, open_ref
 
 if TYPE_CHECKING:
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema

@@ -14,7 +14,8 @@ from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.table.history import History
 from lance_df.table.refs import ResolvedRef, resolve
-from lance_df.table.table import Shared, open_ref
+from lance_df.table.shared import Shared
+from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
     import numpy.typing as npt

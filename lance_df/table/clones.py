@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from lance_df.storage import Location
     from lance_df.table.manifest_io import ManifestFile
-    from lance_df.table.table import Shared
+    from lance_df.table.shared import Shared
 
 _EXTENSION_NAME = "ARROW:extension:name"
 _BLOBS = b"lance.blob.v2"

@@ -14,7 +14,8 @@ from lance_df.format.refs import MAIN
 from lance_df.table.history import History
 from lance_df.table.places import Place, find_place
 from lance_df.table.refs import ResolvedRef, VersionRef, resolve
-from lance_df.table.table import Shared, Table, open_ref
+from lance_df.table.shared import Shared
+from lance_df.table.table import Table, open_ref
 
 if TYPE_CHECKING:
     import os

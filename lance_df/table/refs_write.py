@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lance_df.format.refs import Branch
     from lance_df.storage import Location
     from lance_df.table.refs import ResolvedRef
-    from lance_df.table.table import Shared
+    from lance_df.table.shared import Shared
 
 TABLE_FOLDERS = ("_versions", "_transactions", "data", "_deletions", "_indices", "_blobs")
 """What belongs to a branch itself; other folders may hold branches whose names go on from there."""

@@ -6,10 +6,40 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.errors import CorruptDataError
+from lance_df.table.parallel import map_reads
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.table.table import Table
+
+
+def count_rows(table: Table) -> int:
+    """Return the rows of a table, from the manifest where that knows them."""
+    fragments = table.fragments
+    known = (fragments.physical_rows > 0) & ~(fragments.has_deletions & (fragments.num_deleted == 0))
+    if not table.trusts_row_counts:
+        known[:] = False
+    live = (fragments.physical_rows - fragments.num_deleted)[known]
+    if (live < 0).any():
+        raise CorruptDataError(
+            f"{table.manifest_file.path}: more rows are deleted than there are in fragment "
+            f"{fragments.ids[known][live.argmin()]}"
+        )
+    unknown = [fragments[place] for place in np.flatnonzero(~known).tolist()]
+    return int(live.sum()) + sum(map_reads(table.live_rows, unknown, where=table.location))
+
+
+def told_rows(table: Table) -> int | None:
+    """Return the rows of a table as the manifest tells them without more ado; None if it does not.
+
+    Where it does not say how many rows are deleted, these count.
+    """
+    fragments = table.fragments
+    if (fragments.physical_rows == 0).any():  # old tables
+        return None
+    return max(0, int(fragments.physical_rows.sum()) - int(fragments.num_deleted.sum()))
 
 
 def physical_rows(table: Table, places: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
@@ -19,7 +49,7 @@ def physical_rows(table: Table, places: npt.NDArray[np.intp]) -> npt.NDArray[np.
     """
     counts: npt.NDArray[np.int64] = table.fragments.physical_rows[places].copy()
     untold = counts == 0
-    if table.manifest.writer_version is None:
+    if not table.trusts_row_counts:
         untold[:] = True
     for index in np.flatnonzero(untold).tolist():
         counts[index] = table.fragment_rows(table.fragments[int(places[index])])

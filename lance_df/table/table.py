@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,31 +16,25 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.file.io import named_errors
-from lance_df.file.open import open_file
 from lance_df.file.tail import TAIL_BYTES
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import MAX_ROWS, Fragment
 from lance_df.format.schema import Schema
-from lance_df.storage.source import SMALL_FILE_BYTES
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.history import History
-from lance_df.table.kept_dictionaries import KeptDictionaries
-from lance_df.table.learned_bounds import LearnedBounds
 from lance_df.table.manifest_cache import LATEST
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import (
     ResolvedRef,
     VersionRef,
-    branch_location,
     describe_branches,
     list_branches,
     list_tags,
     resolve,
 )
-from lance_df.table.small_columns import SmallColumns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -56,42 +49,16 @@ if TYPE_CHECKING:
     from lance_df.format.transaction import Transaction
     from lance_df.storage import ByteSource, Location
     from lance_df.table.commit.lock import CommitLock
-    from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.row_ids import RowIdIndex
     from lance_df.table.row_lineage import RowLineage
-    from lance_df.table.small_fragments import JoinedFiles
+    from lance_df.table.shared import Shared
     from lance_df.table.version_info import VersionInfo
 
 TRANSACTIONS_DIR = "_transactions"
 
-_MAX_OPEN_FILES = 256
 _MAX_FRAGMENT_READERS = 64
 _MAX_SCAN_PLANS = 64
-# Of small files that are read as one: their bytes, and what is made of them.
-_MAX_JOINED_BYTES = 128 * 1024 * 1024
-_MAX_DELETION_VECTORS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all versions of a table have in common: where its root is, and what was opened already."""
-
-    root: Location
-    external_store: ExternalManifestStore | None = None
-    commit_lock: CommitLock | None = None
-    readers: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_OPEN_FILES), repr=False)
-    joined: LruCache[JoinedFiles | None] = field(
-        default_factory=lambda: LruCache(_MAX_JOINED_BYTES), repr=False
-    )
-    bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
-    dictionaries: KeptDictionaries = field(default_factory=KeptDictionaries, repr=False)
-    small_columns: SmallColumns = field(default_factory=SmallColumns, repr=False)
-    deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
-
-    def history(self, branch: str | None) -> History:
-        """Return the history of a branch."""
-        return History(branch_location(self.root, branch), self.external_store)
 
 
 class Table:
@@ -133,11 +100,6 @@ class Table:
     @property
     def manifest_file(self) -> ManifestFile:
         """The file that the manifest was read from, with its other sections."""
-        return self._file
-
-    @property
-    def file(self) -> ManifestFile:
-        """The manifest file."""
         return self._file
 
     @property
@@ -278,29 +240,18 @@ class Table:
 
     def count_rows(self) -> int:
         """Return the number of rows, from the manifest where that knows it."""
-        fragments = self.fragments
-        known = (fragments.physical_rows > 0) & ~(fragments.has_deletions & (fragments.num_deleted == 0))
-        if not self._trusts_row_counts:
-            known[:] = False
-        live = (fragments.physical_rows - fragments.num_deleted)[known]
-        if (live < 0).any():
-            raise CorruptDataError(
-                f"{self._file.path}: more rows are deleted than there are in fragment "
-                f"{fragments.ids[known][live.argmin()]}"
-            )
-        total = int(live.sum())
-        unknown = [fragments[position] for position in np.flatnonzero(~known).tolist()]
-        return total + sum(map_reads(self.live_rows, unknown, where=self.location))
+        from lance_df.table.row_counts import count_rows
+
+        return count_rows(self)
 
     def told_rows(self) -> int | None:
         """Return the number of rows that the manifest tells without more ado; None if it does not.
 
         Where it does not say how many rows are deleted, these count.
         """
-        fragments = self.fragments
-        if (fragments.physical_rows == 0).any():  # old tables
-            return None
-        return max(0, int(fragments.physical_rows.sum()) - int(fragments.num_deleted.sum()))
+        from lance_df.table.row_counts import told_rows
+
+        return told_rows(self)
 
     def fragment(self, fragment_id: int) -> Fragment:
         """Return a fragment by its id.
@@ -315,13 +266,19 @@ class Table:
             raise NotFoundError(f"{self.uri}: version {self.version} has no fragment {fragment_id}")
         return self.fragments[position]
 
+    @property
+    def trusts_row_counts(self) -> bool:
+        """Whether fragments have the rows that the manifest says."""
+        # Tables migrated by releases that did not name themselves count live rows as physical ones.
+        return self.manifest.writer_version is not None
+
     def fragment_rows(self, fragment: Fragment) -> int:
         """Return the physical rows of a fragment, deleted ones included."""
         if fragment.physical_rows > MAX_ROWS:
             raise CorruptDataError(
                 f"{self.name_of(fragment)} has {fragment.physical_rows} rows, more than {MAX_ROWS}"
             )
-        if (fragment.physical_rows and self._trusts_row_counts) or not fragment.files:
+        if (fragment.physical_rows and self.trusts_row_counts) or not fragment.files:
             return fragment.physical_rows
         return self.open_data_file(fragment, fragment.files[0]).num_rows
 
@@ -354,16 +311,11 @@ class Table:
         UnsupportedFeatureError
             It is of a version that this release does not read.
         """
-        location = self._bases.data_file(file)
         is_legacy = self._file_version(fragment, file) == "0.1"
-        key = (location.uri, file.size_bytes, file.fields, file.column_indices, is_legacy and self._file.path)
-        in_memory = 0 if location.is_local or file.size_bytes > SMALL_FILE_BYTES else file.size_bytes
-        reader = self.shared.readers.get(
-            key,
-            lambda: self._open(location, file, is_legacy=is_legacy),
-            weight=1 + in_memory // TAIL_BYTES,
+        reader = self.shared.open_data_file(
+            self._bases.data_file(file), file, manifest_source=self._file.source if is_legacy else None
         )
-        if self._trusts_row_counts and fragment.physical_rows not in (0, reader.num_rows):
+        if self.trusts_row_counts and fragment.physical_rows not in (0, reader.num_rows):
             raise CorruptDataError(
                 f"{reader.path}: {reader.num_rows} rows, fragment {fragment.id} has {fragment.physical_rows}"
             )
@@ -440,11 +392,6 @@ class Table:
 
     # -- inner ----------------------------------------------------------------------------------------------
 
-    @property
-    def _trusts_row_counts(self) -> bool:
-        # Tables migrated by releases that did not name themselves count live rows as physical ones.
-        return self.manifest.writer_version is not None
-
     def name_of(self, fragment: Fragment) -> str:
         """Return what messages call a fragment."""
         return f"{self._file.path}: fragment {fragment.id}"
@@ -454,19 +401,6 @@ class Table:
             return file.version
         except UnsupportedFeatureError as err:
             raise UnsupportedFeatureError(f"{self.name_of(fragment)}: {err}") from err
-
-    def _open(self, location: Location, file: DataFile, *, is_legacy: bool) -> FileReader:
-        try:
-            source = location.open_sized(file.size_bytes) if file.size_bytes else location.open()
-            if file.size_bytes not in (0, source.size):
-                raise CorruptDataError(
-                    f"{location.uri}: the file has {source.size} bytes, its table says {file.size_bytes}"
-                )
-            if is_legacy:
-                return open_file(source, field_ids=file.fields, dictionary_source=self._file.source)
-            return open_file(source, column_of=file.column_of())
-        except NotFoundError as err:
-            raise CorruptDataError(f"{location.uri}: this data file is missing") from err
 
 
 def open_ref(shared: Shared, ref: ResolvedRef) -> Table:

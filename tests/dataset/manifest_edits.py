@@ -15,7 +15,7 @@ def edit_manifest(
     uri: str, edit: Callable[[Any], None], *, edit_index: Callable[[Any], None] | None = None
 ) -> None:
     """Let ``edit`` change the manifest message, and ``edit_index`` each entry of the index section."""
-    path = Path(open_table(uri).file.path)
+    path = Path(open_table(uri).manifest_file.path)
     data = path.read_bytes()
     position, *footer = struct.unpack("<qHH4s", data[-16:])
     content = data[:position]

@@ -383,7 +383,7 @@ def test_indices_follow_their_columns(tmp_path: Path) -> None:
     ours = lance_df.dataset(uris[1])
 
     def indices(uri: str) -> list[tuple[Any, ...]]:
-        found = open_table(uri).file.read_indices()
+        found = open_table(uri).manifest_file.read_indices()
         return [(i.name, i.uuid, i.fields, i.fragment_bitmap, i.dataset_version, i.files) for i in found]
 
     for step in (

@@ -24,7 +24,8 @@ from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.cleanup import explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.refs import ResolvedRef, resolve
-from lance_df.table.table import Shared, open_ref
+from lance_df.table.shared import Shared
+from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
     from lance_df.format.schema import Field

@@ -14,7 +14,8 @@ from lance_df.namespace.health.check_members import differing_fields
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
 from lance_df.table.refs import ResolvedRef
-from lance_df.table.table import Shared, open_ref
+from lance_df.table.shared import Shared
+from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema

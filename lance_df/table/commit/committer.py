@@ -33,7 +33,8 @@ from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.history import History
 from lance_df.table.manifest_cache import LATEST
 from lance_df.table.parallel import map_reads
-from lance_df.table.table import Shared, Table
+from lance_df.table.shared import Shared
+from lance_df.table.table import Table
 from lance_df.table.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def validate_table(table: Table) -> None:
         Something is missing, damaged, or contradicts something else; the message names the file.
     """
     _check_ids(table)
-    for index in table.file.read_indices():
+    for index in table.manifest_file.read_indices():
         _check_index(table, index)
     _check_zones(table)
     validate_fragments(table, table.fragments)
@@ -59,7 +59,7 @@ def validate_fragments(table: Table, fragments: Sequence[Fragment]) -> None:
 
 
 def _check_ids(table: Table) -> None:
-    manifest, path = table.manifest, table.file.path
+    manifest, path = table.manifest, table.manifest_file.path
     _check_once(table.fragments.ids.tolist(), f"{path}: fragment id")
     highest = int(table.fragments.ids.max()) if len(table.fragments) else -1
     known = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
@@ -171,11 +171,11 @@ def _check_row_ids(table: Table) -> None:
     everything = np.sort(np.concatenate(live)) if live else np.empty(0, np.uint64)
     same = everything[1:][np.diff(everything) == 0]
     if len(same):
-        raise CorruptDataError(f"{table.file.path}: two rows have the row id {same[0]}")
+        raise CorruptDataError(f"{table.manifest_file.path}: two rows have the row id {same[0]}")
     if len(everything) and int(everything[-1]) >= table.manifest.next_row_id:
         raise CorruptDataError(
-            f"{table.file.path}: there is a row id {everything[-1]}, but the next one to be given out is "
-            f"{table.manifest.next_row_id}"
+            f"{table.manifest_file.path}: there is a row id {everything[-1]}, but the next one to be given "
+            f"out is {table.manifest.next_row_id}"
         )
 
 
@@ -197,13 +197,13 @@ def _check_zones(table: Table) -> None:
                 unknown = segment.without_zones()
                 if len(unknown):
                     raise CorruptDataError(
-                        f"{table.file.path}: index {name!r} ({segment.entry.uuid}) is said to cover fragment "
-                        f"{unknown[0]}, but has no zone of it"
+                        f"{table.manifest_file.path}: index {name!r} ({segment.entry.uuid}) is said to cover "
+                        f"fragment {unknown[0]}, but has no zone of it"
                     )
 
 
 def _check_index(table: Table, index: IndexMetadata) -> None:
-    name = f"{table.file.path}: index {index.name!r} ({index.uuid})"
+    name = f"{table.manifest_file.path}: index {index.name!r} ({index.uuid})"
     unknown = sorted(set(index.fields) - table.schema.by_id().keys())
     if unknown:
         raise CorruptDataError(f"{name} is on field {unknown[0]}, which the schema does not have")
