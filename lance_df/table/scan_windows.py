@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_WINDOW_ROWS = 128 * 1024
 MAX_WINDOW_BYTES = 48 * 1024 * 1024
 # A window of a file in a store costs a request for each column, so it is as long as memory allows.
-_REMOTE_WINDOW_BYTES = 16 * 1024 * 1024
+_REMOTE_WINDOW_BYTES = 8 * 1024 * 1024
 
 
 def window_rows(
