@@ -6,19 +6,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lance_df.errors import InvalidInputError
-from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.storage import open_location
 from lance_df.table.caches import LruCache
 from lance_df.table.open import open_table
 from lance_df.table.table import Table
+from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
 
-Source: TypeAlias = Table | NamespaceSnapshot
+# Each process of Spark imports what it needs anew: what reads of tables do without waits until it is needed.
+Source: TypeAlias = "Table | NamespaceSnapshot"
 """What a path names."""
 
 _MAX_OPEN: Final = 64
@@ -44,9 +47,9 @@ class SourceRef:
     @classmethod
     def of(cls, source: Source, options: SourceOptions) -> SourceRef:
         """Return what names an open table or namespace."""
-        if isinstance(source, NamespaceSnapshot):
-            return cls(options.path, source.version, None, is_namespace=True, storage=options.storage)
-        return cls(options.path, source.version, source.branch or "main", storage=options.storage)
+        if isinstance(source, Table):
+            return cls(options.path, source.version, source.branch or "main", storage=options.storage)
+        return cls(options.path, source.version, None, is_namespace=True, storage=options.storage)
 
     @property
     def location(self) -> Location:
@@ -67,6 +70,8 @@ class SourceRef:
 
     def _open(self, location: Location) -> Source:
         if self.is_namespace:
+            from lance_df.namespace.snapshot import NamespaceSnapshot
+
             return NamespaceSnapshot.open(location, self.version)
         return open_table(
             self.uri,
@@ -87,7 +92,7 @@ def open_source(options: SourceOptions) -> Source:
         A namespace has no branches and tags.
     """
     location = open_location(options.path, options.storage or None)
-    if not holds_namespace(location):
+    if not _holds_namespace(location):
         return open_table(
             options.path,
             version=options.version,
@@ -96,4 +101,14 @@ def open_source(options: SourceOptions) -> Source:
         )
     if options.branch is not None or isinstance(options.version, str):
         raise InvalidInputError(f"{location.uri}: a namespace has no branches and tags; use option version")
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+
     return NamespaceSnapshot.open(location, options.version)
+
+
+def _holds_namespace(location: Location) -> bool:
+    if not (location / MANIFEST_FOLDER / VERSIONS_DIR).exists():
+        return False
+    from lance_df.namespace.snapshot import holds_namespace
+
+    return holds_namespace(location)

@@ -9,13 +9,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
 from lance_df.errors import ColumnNotFoundError, MissingDependencyError
-from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.opened import open_source
 from lance_df.spark.options import SourceOptions, refuse
-from lance_df.spark.reading import LanceReader
-from lance_df.spark.streaming import LanceStreamWriter
 from lance_df.spark.types import spark_schema
-from lance_df.spark.writing import writer_for
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lance_df.spark.opened import Source
+    from lance_df.spark.reading import LanceReader
     from lance_df.spark.stream_source import LanceStreamReader
+    from lance_df.spark.streaming import LanceStreamWriter
     from lance_df.spark.writing import LanceWriter
 
 
@@ -48,6 +47,8 @@ class LanceSource(DataSource):
 
     def reader(self, schema: StructType) -> LanceReader:
         """Return a reader of the columns of ``schema``."""
+        from lance_df.spark.reading import LanceReader
+
         options, source = self._opened()
         refuse(options.of_streams, "is for streams")
         _chosen(source.arrow_schema, schema.names, options.path)
@@ -74,10 +75,14 @@ class LanceSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
         """Return a writer that appends, or replaces what is there."""
+        from lance_df.spark.writing import writer_for
+
         return writer_for(SourceOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LanceStreamWriter:  # noqa: N802
         """Return a writer of the batches of a streaming query."""
+        from lance_df.spark.streaming import LanceStreamWriter
+
         return LanceStreamWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
 
     def _opened(self) -> tuple[SourceOptions, Source]:
@@ -86,7 +91,7 @@ class LanceSource(DataSource):
             version, branch = self._pinned
             return options, open_source(replace(options, version=version, branch=branch))
         source = open_source(options)
-        branch = None if isinstance(source, NamespaceSnapshot) else source.branch or "main"
+        branch = source.branch or "main" if isinstance(source, Table) else None
         self._pinned = source.version, branch
         return options, source
 

@@ -15,14 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.engine.pushed_condition import pushed_condition
-from lance_df.engine.query import scan_with_sql
-from lance_df.namespace.member_subset import ChosenMembers
-from lance_df.namespace.snapshot import NamespaceSnapshot
-from lance_df.sql.plain_predicates import plain_predicate
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.scan import kept_fragments, plan_scan
 from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +27,9 @@ if TYPE_CHECKING:
 
     from lance_df.expr.nodes import Predicate
     from lance_df.namespace.pruning.kept_members import KeptMembers
+    from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.additions import Fragments
     from lance_df.spark.opened import Source, SourceRef
-    from lance_df.table.table import Table
 
 # A Python task costs Spark about 75 ms, whatever it does.
 MIN_SPLIT_BYTES: Final = 1024 * 1024
@@ -57,7 +53,11 @@ class Filter:
     @classmethod
     def parse(cls, text: str | None, schema: pa.Schema) -> Filter:
         """Read an SQL expression over the columns of a schema; None stands for all rows."""
-        predicate = None if text is None else plain_predicate(text, schema)
+        if text is None:
+            return cls()
+        from lance_df.sql.plain_predicates import plain_predicate
+
+        predicate = plain_predicate(text, schema)
         return cls(predicate, text if predicate is None else None)
 
 
@@ -88,9 +88,13 @@ class Piece:
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows."""
         source = self.source.open()
-        if self.places is not None and isinstance(source, NamespaceSnapshot):
+        if self.places is not None and not isinstance(source, Table):
+            from lance_df.namespace.member_subset import ChosenMembers
+
             source = ChosenMembers(source, self.places, self.refs)
         if self.filter.sql is not None:
+            from lance_df.engine.query import scan_with_sql
+
             yield from scan_with_sql(
                 source, columns=columns, filter=self.filter.sql, fragment_ids=self.fragment_ids
             )
@@ -98,10 +102,8 @@ class Piece:
         request = ScanRequest(
             columns=tuple(columns), predicate=self.filter.predicate, fragment_ids=self.fragment_ids
         )
-        if isinstance(source, NamespaceSnapshot):
-            tasks = source.plan_scan(request).tasks
-        else:
-            tasks = plan_scan(source, request).tasks
+        plan = plan_scan(source, request) if isinstance(source, Table) else source.plan_scan(request)
+        tasks = plan.tasks
         number, count = self.part
         for task in tasks[len(tasks) * number // count : len(tasks) * (number + 1) // count]:
             yield from task.read()
@@ -127,10 +129,10 @@ def plan_splits(
         The expression is wrong.
     """
     wanted = Filter.parse(text, source.arrow_schema)
-    if isinstance(source, NamespaceSnapshot):
-        items = list(_items_of_members(source, wanted, split_bytes))
-    else:
+    if isinstance(source, Table):
         items = list(_items_of_table(source, wanted.predicate))
+    else:
+        items = list(_items_of_members(source, wanted, split_bytes))
     return _packed(items, ref, wanted, _target(items, split_bytes, parallelism))
 
 
@@ -145,10 +147,10 @@ def plan_added(
 ) -> list[tuple[Piece, ...]]:
     """Return what each task reads of some fragments; else as `plan_splits`."""
     wanted = Filter.parse(text, source.arrow_schema)
-    if isinstance(source, NamespaceSnapshot):
-        items = list(_items_of_fragments(source, wanted, fragments))
-    else:
+    if isinstance(source, Table):
         items = list(_items_of_table(source, wanted.predicate, fragment_ids=fragments[None]))
+    else:
+        items = list(_items_of_fragments(source, wanted, fragments))
     return _packed(items, ref, wanted, _target(items, split_bytes, parallelism))
 
 
@@ -206,7 +208,11 @@ def _items_of_table(
 
 
 def _kept_members(snapshot: NamespaceSnapshot, wanted: Filter) -> KeptMembers:
-    hint = None if wanted.sql is None else pushed_condition(snapshot, wanted.sql)
+    hint = None
+    if wanted.sql is not None:
+        from lance_df.engine.pushed_condition import pushed_condition
+
+        hint = pushed_condition(snapshot, wanted.sql)
     return snapshot.kept(ScanRequest(predicate=wanted.predicate, hint=hint))
 
 
@@ -237,7 +243,11 @@ def _items_of_members(snapshot: NamespaceSnapshot, wanted: Filter, split_bytes: 
 
 def _target(items: Sequence[_Item] | Sequence[Piece], split_bytes: int, parallelism: int) -> int:
     total = sum(item.num_bytes for item in items)
-    return max(min(MIN_SPLIT_BYTES, split_bytes), min(split_bytes, -(-total // (_WAVES * parallelism))))
+    least = min(MIN_SPLIT_BYTES, split_bytes)
+    target = max(least, min(split_bytes, -(-total // (_WAVES * parallelism))))
+    # the last splits are read by all workers, too
+    waves = -(-total // (target * parallelism))
+    return max(least, -(-total // (waves * parallelism))) if waves > 1 else target
 
 
 def _packed(items: Sequence[_Item], ref: SourceRef, wanted: Filter, target: int) -> list[tuple[Piece, ...]]:

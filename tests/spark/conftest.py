@@ -42,7 +42,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, spark_conf: dict[str, str]) 
     """Return a session with two workers, that knows the data source."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(PRELOAD), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    os.environ["PRELOAD_IN_WORKERS"] = "lance_df.spark.source pyspark.sql.pandas.functions"
+    os.environ["PRELOAD_IN_WORKERS"] = (
+        "lance_df.spark.source lance_df.spark.reading lance_df.spark.streaming pyspark.sql.pandas.functions"
+    )
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         # else every worker would compile all that it imports

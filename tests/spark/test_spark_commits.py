@@ -8,9 +8,11 @@ import pickle
 import tempfile
 from pathlib import Path
 
+import datafusion
+import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import lance_df
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, RetryableConflictError
@@ -111,6 +113,50 @@ def test_statistics_are_collected_by_the_tasks_and_come_with_the_rows(target):
     wanted = found.to_table(filter="k >= 100000 AND k < 100100 OR k = 5").num_rows
     assert wanted == 101
     assert lance_df.verify(target).ok if is_namespace(target) else True
+
+
+ODD = StructType(
+    [StructField("p", StringType()), StructField("f", DoubleType()), StructField("s", StringType())]
+)
+FILTERS = [
+    *("f = 0 AND s = 'ü5'", "f > 2.5", "f < -2.5", "f IS NULL AND s = 'ü7'", "s >= 'ü8' AND f > 2"),
+    *("s IS NULL AND f < 0", "p IS NULL AND f > 2", "p = '$ ü' AND f < -2", "p = '' AND s = 'ü1'"),
+]
+
+
+@pytest.mark.parametrize("partition_by", [None, ["identity(p)"]])
+def test_statistics_of_odd_values_leave_no_row_out(tmp_path, partition_by):
+    rng = np.random.default_rng(7)
+    schema = pa.schema([("p", pa.string()), ("f", pa.float64()), ("s", pa.string())])
+    root = str(tmp_path / "odd")
+    if partition_by is not None:
+        lance_df.PartitionedNamespace.create(root, schema, partition_by)
+    options = SourceOptions.parse({"path": root, "statistics": "true", "maxRowsPerFile": "20000"})
+    writer = writer_for(options, ODD, overwrite=False)
+    parts = []
+    for count in (26_000, 10, 26_000):
+        floats = np.where(rng.random(count) < 0.2, -0.0, rng.standard_normal(count))
+        floats[::97] = np.nan
+        texts = np.array([None, "", "$ ü"])[rng.integers(0, 3, count)]
+        parts.append(
+            pa.table(
+                [
+                    pa.array(texts),
+                    pa.array(floats, mask=np.arange(count) < count // 2 if parts else None),
+                    pa.array([None if n < 2 else f"ü{n // 50}" for n in rng.integers(0, 500, count)]),
+                ],
+                schema=schema,
+            )
+        )
+    writer.commit([pickle.loads(pickle.dumps(writer.write(iter(part.to_batches())))) for part in parts])
+    context = datafusion.SessionContext()
+    context.from_arrow(pa.concat_tables(parts), name="t")
+    found = opened(root)
+    for text in FILTERS:
+        wanted = context.sql(f"SELECT * FROM t WHERE {text}").to_arrow_table()
+        rows = found.to_table(filter=text).select(schema.names)
+        keys = [sorted(map(repr, each.to_pylist())) for each in (rows, wanted.cast(schema))]
+        assert keys[0] == keys[1], text
 
 
 def test_a_driver_that_dies_before_the_statistics_leaves_the_rows(target, monkeypatch):
