@@ -41,7 +41,7 @@ _NO_VERSION: Final = CleanupPolicy(versions=frozenset({2**62}))
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A row of ``__manifest``, and the key of its partition values; none if they are not known."""
+    """A row of ``__manifest``, and the key of its partition values that rows still tell; none if unknown."""
 
     object_id: str
     location: str | None
@@ -74,8 +74,11 @@ def member_rows(survey: Survey, rows: pa.Table) -> list[MemberRow]:
     keys: list[bytes | None] = [None] * len(tables)
     owners = [str(name).split(SEPARATOR, 1)[0] for name in tables["object_id"].to_pylist()]
     for name, spec in specs.items() if survey.is_whole else ():
+        columns = [] if survey.schema is None else told_columns(spec, survey.schema)
+        if not columns:
+            continue
         places = np.flatnonzero([owner == name for owner in owners])
-        of_spec = row_keys(tables.take(places), [field.column for field in spec.fields]).to_pylist()
+        of_spec = row_keys(tables.take(places), columns).to_pylist()
         for place, key in zip(places.tolist(), of_spec, strict=True):
             keys[place] = key
     names = ["object_id", "location", "read_version", "read_branch", "read_tag"]
@@ -83,6 +86,15 @@ def member_rows(survey: Survey, rows: pa.Table) -> list[MemberRow]:
     return [
         MemberRow(**row, key=key, spec=specs.get(owner))
         for row, key, owner in zip(found, keys, owners, strict=True)
+    ]
+
+
+def told_columns(spec: PartitionSpec, schema: NamespaceSchema) -> list[str]:
+    """Return the partition columns that follow from what rows have: of a dropped column they have NULL."""
+    return [
+        field.column
+        for field in spec.fields
+        if all(schema.path(field_id) is not None for field_id in field.source_ids)
     ]
 
 
@@ -96,11 +108,18 @@ def pinned_table(folder: Location, member: MemberRow) -> Table:
 def differing_values(
     table: Table, spec: PartitionSpec, schema: NamespaceSchema, key: bytes
 ) -> tuple[int, pa.RecordBatch | None]:
-    """Return how many rows have other partition values than those of a key, and the values of one of them."""
+    """Return how many rows have other partition values than those of a key, and the values of one of them.
+
+    Parameters
+    ----------
+    key
+        Of the values in `told_columns`.
+    """
     count, example = 0, None
+    columns = told_columns(spec, schema)
     expected = pa.scalar(key, pa.large_binary())
     for values in values_of_table(table, spec, schema):
-        wrong = pc.not_equal(value_keys(values.columns), expected)
+        wrong = pc.not_equal(value_keys(values.select(columns).columns), expected)
         number = pc.sum(wrong).as_py() or 0
         if number and example is None:
             example = values.filter(wrong).slice(0, 1)
