@@ -430,6 +430,10 @@ def test_blobs_are_no_keys(tmp_path: Path) -> None:
         made.merge_insert("b").when_not_matched_insert_all().execute(_rows(_VALUES))
 
 
+# what caches hold of a pool goes back to it when they go
+_KEPT_POOLS: list[pa.MemoryPool] = []
+
+
 def test_memory_is_bounded_while_blobs_are_moved(tmp_path: Path) -> None:
     """Twelve blobs of 9 MB are copied in pieces: Arrow's memory never has two of them."""
     uri = str(tmp_path / "t")
@@ -440,6 +444,7 @@ def test_memory_is_bounded_while_blobs_are_moved(tmp_path: Path) -> None:
         del rows
     usual = pa.default_memory_pool()
     pool = pa.proxy_memory_pool(usual)
+    _KEPT_POOLS.append(pool)
     pa.set_memory_pool(pool)
     try:
         lance_df.dataset(uri).update({"z": "2"}, where="id > 2")
