@@ -36,63 +36,50 @@ def copy_bytes(typing_context: Any, target: Any, source: Any, num_bytes: Any) ->
     return types.void(types.uintp, types.uintp, types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def store_8_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
-    """Store ``value`` (uint64) at any address."""
+def _loading(bits: int) -> Callable[..., Any]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        (origin,) = arguments
+        pointer = builder.inttoptr(origin, ir.IntType(bits).as_pointer())
+        return builder.load(pointer, align=1)
 
+    return generate
+
+
+def _storing(bits: int) -> Callable[..., Any]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         to, word = arguments
-        pointer = builder.inttoptr(to, ir.IntType(64).as_pointer())
+        pointer = builder.inttoptr(to, ir.IntType(bits).as_pointer())
         builder.store(word, pointer, align=1)
         return context.get_dummy_value()
 
-    return types.void(types.uintp, types.uint64), generate
+    return generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_8_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+    """Store ``value`` (uint64) at any address."""
+    return types.void(types.uintp, types.uint64), _storing(64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load_8_bytes(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     """Load a uint64 from any address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        (origin,) = arguments
-        pointer = builder.inttoptr(origin, ir.IntType(64).as_pointer())
-        return builder.load(pointer, align=1)
-
-    return types.uint64(types.uintp), generate
+    return types.uint64(types.uintp), _loading(64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load_4_bytes(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     """Load a uint32 from any address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        (origin,) = arguments
-        pointer = builder.inttoptr(origin, ir.IntType(32).as_pointer())
-        return builder.load(pointer, align=1)
-
-    return types.uint32(types.uintp), generate
+    return types.uint32(types.uintp), _loading(32)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store_4_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
     """Store ``value`` (int32) at any address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        to, word = arguments
-        pointer = builder.inttoptr(to, ir.IntType(32).as_pointer())
-        builder.store(word, pointer, align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.uintp, types.int32), generate
+    return types.void(types.uintp, types.int32), _storing(32)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load_byte(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     """Load a uint8 from an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        (origin,) = arguments
-        pointer = builder.inttoptr(origin, ir.IntType(8).as_pointer())
-        return builder.load(pointer, align=1)
-
-    return types.uint8(types.uintp), generate
+    return types.uint8(types.uintp), _loading(8)
