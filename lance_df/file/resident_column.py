@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import RowPositions, Rows
     from lance_df.encodings.resident import ResidentPage
     from lance_df.format.schema import Field
+
+    RangeReader: TypeAlias = Callable[[int, int], pa.Array | None]
 
 
 def forms_of(fields: Sequence[Field], *, keep_dictionaries: bool, views: Collection[Field]) -> list[Form]:
@@ -76,6 +79,10 @@ class ResidentColumn:
         self._open_page = open_page
         self._place = place
         self._pages: dict[int, ResidentPage | None] = {}
+
+    def reader(self, form: Form) -> RangeReader:
+        """Return what :meth:`read` does for one form, made to be called for many ranges."""
+        return partial(self.read, form=form)
 
     def read(self, start: int, stop: int, form: Form) -> pa.Array | None:
         """Return rows ``start`` to ``stop`` (exclusive) of the file, or None where plans have to do it."""
