@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.resident import Form
     from lance_df.file.legacy_columns import Column
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import ByteSource
@@ -100,6 +101,9 @@ class LegacyFileReader:
             for field, column in zip(fields, columns, strict=True)
         ]
         return run_plans(self._source, plans)
+
+    def range_reader(self, field: Field, form: Form) -> None:
+        """Return None: every range is read by plans. See `FileReader.range_reader`."""
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the rows at which batches start. See `FileReader`."""

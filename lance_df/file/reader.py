@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.encodings.plan import Rows
+    from lance_df.encodings.resident import Form
+    from lance_df.file.resident_column import RangeReader
     from lance_df.format.schema import Field, Schema
 
 
@@ -77,6 +79,18 @@ class FileReader(Protocol):
             Bytes contradict the format. Names the file and the column.
         UnsupportedFeatureError
             An encoding that this release does not know.
+        """
+        ...
+
+    def range_reader(self, field: Field, form: Form) -> RangeReader | None:
+        """Return what reads ranges of rows of a field that exist, made to be called for many of them.
+
+        What it returns may return None: for a range that only :meth:`read` reads. None where that is any.
+
+        Parameters
+        ----------
+        form
+            What arrays may be, as ``keep_dictionaries`` and ``views`` of :meth:`read` say.
         """
         ...
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.encodings.plan import Rows
+    from lance_df.encodings.resident import Form
     from lance_df.file.container import Container
     from lance_df.file.joined import JoinedContainer
+    from lance_df.file.resident_column import RangeReader
     from lance_df.file.v2_0_columns import Column
     from lance_df.format.schema import Field, Schema
 
@@ -90,6 +92,12 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
             source = read_ahead(source, chain.from_iterable(column.ahead(rows) for column in leaves))
         rest = iter(run_plans(source, [column.read(rows) for column in planned]))
         return [next(rest) if array is None else array for array in found]
+
+    def range_reader(self, field: Field, form: Form) -> RangeReader | None:
+        """Return what reads ranges of rows of a field. See `FileReader.range_reader`."""
+        (column,) = self._open([field])
+        resident = column.resident if isinstance(column, LeafColumn) else None
+        return None if resident is None else resident.reader(form)
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the rows at which pages start. See `FileReader`."""

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.plan import Rows
+    from lance_df.encodings.resident import Form
     from lance_df.encodings.v2_1.shape import Shape
     from lance_df.file.container import Container
     from lance_df.file.joined import JoinedContainer
-    from lance_df.file.resident_column import ResidentColumn
+    from lance_df.file.resident_column import RangeReader, ResidentColumn
     from lance_df.format.schema import Field, Schema
 
 
@@ -95,6 +96,19 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         planned = [field for field, array in zip(fields, found, strict=True) if array is None]
         rest = iter(self._read_planned(planned, rows))
         return [next(rest) if array is None else array for array in found]
+
+    def range_reader(self, field: Field, form: Form) -> RangeReader | None:
+        """Return what reads ranges of rows of a field. See `FileReader.range_reader`."""
+        (column,) = self._resident_columns([field])
+        if column is None or "numba" in sys.modules:
+            return None if column is None else column.reader(form)
+        read = column.reader(form)
+
+        def read_many(start: int, stop: int) -> pa.Array | None:
+            is_worth = stop - start >= _WORTH_COMPILED or "numba" in sys.modules
+            return read(start, stop) if is_worth else None
+
+        return read_many
 
     def _resident_columns(self, fields: Sequence[Field]) -> list[ResidentColumn | None]:
         """Return the columns of leaves that may be read without a plan."""

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.plan import Rows
+    from lance_df.encodings.resident import Form
     from lance_df.file.legacy_statistics import LegacyStatistics
     from lance_df.file.reader import FileReader
+    from lance_df.file.resident_column import RangeReader
     from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.schema import Field
     from lance_df.table.table import Table
@@ -47,6 +49,7 @@ class FragmentReader:
         self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
         self._files: dict[tuple[Field, ...], int | None] = {}
         self._readers: dict[int, FileReader] = {}
+        self._range_readers: dict[tuple[Field, Form], RangeReader | None] = {}
         self._page_starts: dict[tuple[Field, ...], npt.NDArray[np.int64]] = {}
         self._bytes_per_row: dict[tuple[Field, ...], float] = {}
 
@@ -83,12 +86,39 @@ class FragmentReader:
             reader = self.open(number)
             merged = reader.read(fields, rows, keep_dictionaries=keep_dictionaries, views=views)
         for field, array in zip(fields, merged, strict=True):
-            # engines rely on it; deleted rows, which were null when the column still could be, nobody sees
-            if not field.nullable and array.null_count and self._has_live_nulls(array, rows):
-                raise CorruptDataError(
-                    f"{self.name}: column {field.name!r} must not be NULL, but is somewhere"
-                )
+            if not field.nullable and array.null_count:
+                self._check_nulls(field, array, rows)
         return merged
+
+    def range_reader(self, field: Field, form: Form) -> RangeReader | None:
+        """Return what reads ranges of rows of a field as :meth:`read` does, at a lower price for each.
+
+        What it returns may return None: for a range that only :meth:`read` reads. None where that is any.
+        """
+        key = field, form
+        if key not in self._range_readers:
+            self._range_readers[key] = self._range_reader(field, form)
+        return self._range_readers[key]
+
+    def _range_reader(self, field: Field, form: Form) -> RangeReader | None:
+        number = self._file_of((field,))
+        read = None if number is None else self.open(number).range_reader(field, form)
+        if read is None or field.nullable:
+            return read
+        found = read
+
+        def checked(start: int, stop: int) -> pa.Array | None:
+            array = found(start, stop)
+            if array is not None and array.null_count:
+                self._check_nulls(field, array, RowRange(start, stop))
+            return array
+
+        return checked
+
+    def _check_nulls(self, field: Field, array: pa.Array, rows: Rows) -> None:
+        # engines rely on it; deleted rows, which were null when the column still could be, nobody sees
+        if self._has_live_nulls(array, rows):
+            raise CorruptDataError(f"{self.name}: column {field.name!r} must not be NULL, but is somewhere")
 
     def _file_of(self, fields: tuple[Field, ...]) -> int | None:
         """Return the number of the data file that holds all of the fields, if there is one."""

@@ -38,7 +38,7 @@ class SmallColumns:
         self, reader: FragmentReader, fields: Sequence[Field], rows: Rows, *, views: Collection[Field] = ()
     ) -> list[pa.Array]:
         """Return what the reader would, where columns may come as dictionaries; see `FragmentReader.read`."""
-        is_whole = isinstance(rows, RowRange) and len(rows) == reader.num_rows <= _MAX_ROWS
+        is_whole = is_kept(reader) and isinstance(rows, RowRange) and len(rows) == reader.num_rows
         key = _key(reader, tuple(fields)) if is_whole else None
         if key is None:
             return reader.read(fields, rows, keep_dictionaries=True, views=views)
@@ -53,6 +53,11 @@ class SmallColumns:
         if num_bytes > _MAX_BYTES_AT_ONCE or not is_sure:
             return arrays
         return self._kept.keep(key, arrays, weight=num_bytes)
+
+
+def is_kept(reader: FragmentReader) -> bool:
+    """Return whether whole columns of a fragment may be kept."""
+    return reader.num_rows <= _MAX_ROWS
 
 
 def _key(reader: FragmentReader, fields: tuple[Field, ...]) -> _Key | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -13,16 +14,17 @@ import pyarrow as pa
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.gather import true_positions
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.resident import Form
 from lance_df.encodings.rows import as_positions
 from lance_df.encodings.string_views import as_views, pick_views
 from lance_df.errors import CorruptDataError
 from lance_df.expr.matching import matching_rows
+from lance_df.expr.walk import columns as paths_of
 from lance_df.table.batches import count_batch
-from lance_df.table.blobs import values_of
 from lance_df.table.prefetch import map_ahead
-from lance_df.table.scan_columns import StoredColumn, SystemColumn
 from lance_df.table.scan_windows import window_rows, windows
 from lance_df.table.system_columns import ROW_ID
+from lance_df.table.window_reader import WindowReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,14 +48,15 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 class _Match:
     """Rows to return, and their values as far as they are known.
 
-    ``mask`` says which of ``rows`` are meant; ``None`` for all. ``known`` has a value for each of these.
+    ``mask`` says which of ``rows`` are meant; ``None`` for all. ``known`` has a value for each of these: the
+    columns that are returned and that the filter reads too.
     ``scattered`` says that ``rows`` are a few of a window.
     """
 
     rows: Rows
     mask: _Mask | None
     num_rows: int
-    known: Mapping[Column, pa.Array]
+    known: Sequence[pa.Array] = ()
     scattered: bool = False
 
     @property
@@ -104,6 +107,44 @@ class Stretch:
         self._source = source
         self._reader = source.reader
         self._deleted = source.deleted
+        self._types = [field.type for field in scan.schema]
+        filtered_by = [column for step in scan.filter_steps for column in step.columns]
+        # places in what is returned: of columns that the filter reads, and of the others
+        self._reused = [place for place, column in enumerate(scan.columns) if column in filtered_by]
+        self._missing = [place for place, column in enumerate(scan.columns) if column not in filtered_by]
+        returned = {scan.columns[place].path for place in self._reused}
+        # the paths that each step of the filter, or what comes after it, looks at
+        self._wanted_from_step = [
+            returned.union(*(paths_of(step.predicate) for step in scan.filter_steps[number:]))
+            for number in range(len(scan.filter_steps))
+        ]
+
+    @cached_property
+    def _step_readers(self) -> list[WindowReader]:
+        """What reads the columns of each step of the filter."""
+        # nothing can compare views
+        return [
+            self._window_reader(step.columns, [Form.DICTIONARY] * len(step.columns))
+            for step in self._scan.filter_steps
+        ]
+
+    @cached_property
+    def _whole_reader(self) -> WindowReader:
+        """What reads the columns that no filter does where all rows are wanted."""
+        return self._rest_reader(Form.PLAIN)
+
+    @cached_property
+    def _part_reader(self) -> WindowReader:
+        """What reads them where rows are left out."""
+        return self._rest_reader(Form.DICTIONARY)
+
+    def _rest_reader(self, form: Form) -> WindowReader:
+        columns = [self._scan.columns[place] for place in self._missing]
+        forms = [form | Form.VIEWS if column.output.type == pa.string_view() else form for column in columns]
+        return self._window_reader(columns, forms)
+
+    def _window_reader(self, columns: Sequence[Column], forms: Sequence[Form]) -> WindowReader:
+        return WindowReader(self._scan.table, self._reader, columns, forms, self._system_values)
 
     def read_whole(self, num_rows: int) -> pa.RecordBatch:
         """Return what is wanted of the first ``num_rows`` rows, read at once."""
@@ -168,66 +209,47 @@ class Stretch:
         mask = None if scan.include_deleted_rows else self._live(rows)
         if mask is not None and not mask.any():
             return None
-        match = _Match(rows, mask, len(rows) if mask is None else int(np.count_nonzero(mask)), {})
-        known: dict[Column, pa.Array] = {}
+        match = _Match(rows, mask, len(rows) if mask is None else int(np.count_nonzero(mask)))
+        known: dict[tuple[str, ...], pa.Array] = {}
         for number, step in enumerate(scan.filter_steps):
             if number and match.is_sparse and match.mask is not None:
                 kept = pa.array(match.mask)
-                known = {column: values.filter(kept) for column, values in known.items()}
-                match = _Match(match.positions(), None, match.num_rows, {}, scattered=True)
-            known |= self._values(step.columns, match.rows)
-            by_path = {column.path: values for column, values in known.items()}
-            match = match.where(matching_rows(step.predicate, by_path, len(match.rows)))
+                wanted = self._wanted_from_step[number]
+                known = {path: known[path].filter(kept) for path in known if path in wanted}
+                match = _Match(match.positions(), None, match.num_rows, scattered=True)
+            values = self._step_readers[number].read(match.rows)
+            known.update(zip((column.path for column in step.columns), values, strict=True))
+            match = match.where(matching_rows(step.predicate, known, len(match.rows)))
             if not match.num_rows:
                 if scan.learns_bounds and isinstance(match.rows, RowRange):
-                    scan.table.shared.bounds.learn(self._reader, match.rows, known)
+                    self._learn(match.rows, known)
                 return None
-        reused = {column: known[column] for column in scan.columns if column in known}
+        reused = [known[scan.columns[place].path] for place in self._reused]
         if match.mask is not None and reused:
-            kept = pa.array(match.mask)
-            reused = {column: values.filter(kept) for column, values in reused.items()}
+            reused = filtered(reused, match.mask)
         return replace(match, known=reused)
+
+    def _learn(self, rows: RowRange, known: Mapping[tuple[str, ...], pa.Array]) -> None:
+        read = (column for column in self._scan.filter_columns if column.path in known)
+        values = {column: known[column.path] for column in read}
+        self._scan.table.shared.bounds.learn(self._reader, rows, values)
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and leave out what does not match."""
-        missing = [column for column in self._scan.columns if column not in match.known]
-        values = self._values(missing, match.rows, views=True)
-        if match.mask is not None:
-            values = filtered(values, match.mask)
-        return self._batch({**match.known, **values}, match.num_rows)
+        if match.mask is None:
+            values = self._whole_reader.read(match.rows)
+        else:
+            values = filtered(self._part_reader.read(match.rows), match.mask)
+        return self._batch(match.known, values, match.num_rows)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
         """Read single rows."""
         rows = np.concatenate([match.positions() for match in matches])
-        known = {}
-        for column in matches[0].known:
-            arrays = [self._plain(column, match.known[column]) for match in matches]
-            known[column] = concat_arrays(arrays, arrays[0].type)
-        missing = [column for column in self._scan.columns if column not in known]
-        return self._batch({**known, **self._values(missing, rows)}, len(rows))
-
-    def _values(
-        self, columns: Sequence[Column], rows: Rows, *, views: bool = False
-    ) -> dict[Column, pa.Array]:
-        """Return the values of columns at all the rows.
-
-        Parameters
-        ----------
-        views
-            Strings that are to be returned as views may be these already, which nothing can compare.
-        """
-        stored = [column for column in columns if isinstance(column, StoredColumn)]
-        kept = self._scan.table.shared.small_columns
-        viewed = [each.field for each in stored if views and each.output.type == pa.string_view()]
-        arrays = kept.read(self._reader, [column.field for column in stored], rows, views=viewed)
-        values: dict[Column, pa.Array] = {
-            column: values_of(self._scan.table, self._reader.fragment, column, array)
-            for column, array in zip(stored, arrays, strict=True)
-        }
-        for column in columns:
-            if isinstance(column, SystemColumn):
-                values[column] = self._system_values(column.name, rows)
-        return values
+        known = []
+        for number, place in enumerate(self._reused):
+            arrays = [self._plain(match.known[number], place) for match in matches]
+            known.append(concat_arrays(arrays, arrays[0].type))
+        return self._batch(known, self._part_reader.read(rows), len(rows))
 
     def _system_values(self, name: str, rows: Rows) -> pa.Array:
         values = self._source.system_values(name, rows)
@@ -248,30 +270,34 @@ class Stretch:
             return None
         return ~np.isin(rows, self._deleted, assume_unique=True)
 
-    def _plain(self, column: Column, values: pa.Array) -> pa.Array:
-        return self._scan.table.shared.dictionaries.expand(values, column.output.type)
+    def _plain(self, values: pa.Array, place: int) -> pa.Array:
+        """Return values for a place of what is returned, looked up where they may come as a dictionary."""
+        return self._scan.table.shared.dictionaries.expand(values, self._types[place])
 
-    def _batch(self, values: Mapping[Column, pa.Array], num_rows: int) -> pa.RecordBatch:
+    def _batch(self, known: Sequence[pa.Array], others: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
         scan = self._scan
         if not scan.columns:
             return count_batch(num_rows)
-        arrays = [
-            conform(self._plain(column, values[column]), column.output.type, self._reader.name)
-            for column in scan.columns
-        ]
+        places = (*self._reused, *self._missing)
+        arrays: list[pa.Array | None] = [None] * len(places)
+        for place, found in zip(places, (*known, *others), strict=True):
+            values = found
+            if values.type != (wanted := self._types[place]):
+                values = conform(self._plain(values, place), wanted, self._reader.name)
+            arrays[place] = values
         return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
 
 
-def filtered(values: Mapping[Column, pa.Array], mask: _Mask) -> dict[Column, pa.Array]:
+def filtered(arrays: Sequence[pa.Array], mask: _Mask) -> list[pa.Array]:
     """Return the values for which the mask is true."""
     kept, positions = pa.array(mask), None
-    found = {}
-    for column, array in values.items():
+    found = []
+    for array in arrays:
         if array.type == pa.string_view():  # pyarrow cannot
             positions = true_positions(mask) if positions is None else positions
-            found[column] = pick_views(array, positions)
+            found.append(pick_views(array, positions))
         else:
-            found[column] = array.filter(kept)
+            found.append(array.filter(kept))
     return found
 
 

@@ -20,7 +20,11 @@ def reads(monkeypatch):
         found.append(len(rows))
         return real(self, fields, rows, **options)
 
+    def range_reader(self, field, form):
+        found.append(self.num_rows)
+
     monkeypatch.setattr(FragmentReader, "read", read)
+    monkeypatch.setattr(FragmentReader, "range_reader", range_reader)
     return found
 
 

@@ -1,0 +1,89 @@
+"""Read the same columns of one fragment, window after window.
+
+What does not depend on the rows is found out once, so that a window costs little beside its decoding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.encodings.plan import RowRange
+from lance_df.encodings.resident import Form
+from lance_df.table.blobs import values_of
+from lance_df.table.scan_columns import StoredColumn
+from lance_df.table.small_columns import is_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.file.resident_column import RangeReader
+    from lance_df.table.fragment_reader import FragmentReader
+    from lance_df.table.scan_columns import Column
+    from lance_df.table.table import Table
+
+
+class WindowReader:
+    """Reads rows of some columns of one fragment.
+
+    Parameters
+    ----------
+    forms
+        What the array of each column may be; other than that, it has the type of what is stored.
+    system_values
+        Returns a system column, by name.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        reader: FragmentReader,
+        columns: Sequence[Column],
+        forms: Sequence[Form],
+        system_values: Callable[[str, Rows], pa.Array],
+    ) -> None:
+        self._table = table
+        self._reader = reader
+        self._columns = columns
+        self._forms = forms
+        self._system_values = system_values
+        self._prepared = [
+            _range_reader(reader, column, form) for column, form in zip(columns, forms, strict=True)
+        ]
+
+    def read(self, rows: Rows) -> list[pa.Array]:
+        """Return the values of each column, as `FragmentReader.read` does."""
+        if not isinstance(rows, RowRange):
+            return self._read_generally(range(len(self._columns)), rows)
+        start, stop = rows.start, rows.stop
+        arrays = [None if read is None else read(start, stop) for read in self._prepared]
+        left = [place for place, array in enumerate(arrays) if array is None]
+        if left:
+            for place, array in zip(left, self._read_generally(left, rows), strict=True):
+                arrays[place] = array
+        return arrays
+
+    def _read_generally(self, places: Sequence[int], rows: Rows) -> list[pa.Array]:
+        columns = [self._columns[place] for place in places]
+        stored = [column for column in columns if isinstance(column, StoredColumn)]
+        viewed = [
+            column.field
+            for column, form in zip(self._columns, self._forms, strict=True)
+            if Form.VIEWS in form and isinstance(column, StoredColumn) and isinstance(rows, RowRange)
+        ]
+        fields = [column.field for column in stored]
+        found = iter(self._table.shared.small_columns.read(self._reader, fields, rows, views=viewed))
+        return [
+            values_of(self._table, self._reader.fragment, column, next(found))
+            if isinstance(column, StoredColumn)
+            else self._system_values(column.name, rows)
+            for column in columns
+        ]
+
+
+def _range_reader(reader: FragmentReader, column: Column, form: Form) -> RangeReader | None:
+    if not isinstance(column, StoredColumn) or len(column.path) > 1 or column.is_located or is_kept(reader):
+        return None
+    return reader.range_reader(column.field, form)
