@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from lance_df.errors import InvalidInputError
 from lance_df.format.operations import RewriteGroup
 from lance_df.fragment import FragmentMetadata
+from lance_df.records import dataclass
 from lance_df.table.maintenance.compaction import commit_rewrites, compact, rewrite
 from lance_df.table.maintenance.compaction_options import CompactionOptions, compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction

@@ -6,8 +6,9 @@ Those that a directory has nothing to say about are None.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from lance_df.records import dataclass
 
 Properties: TypeAlias = Mapping[str, str] | None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lance_df.cli.statements import split_statements
 from lance_df.errors import InvalidInputError, NotFoundError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from typing import Self

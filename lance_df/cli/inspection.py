@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lance_df.file.describe import describe_file
 from lance_df.file.open import open_file
+from lance_df.records import dataclass
 from lance_df.table.open import open_table
 from lance_df.table.statistics import bounds_of_files, bounds_of_zone_maps
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from lance_df.records import dataclass
 
 Buffer: TypeAlias = bytes | memoryview
 

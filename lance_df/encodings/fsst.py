@@ -6,7 +6,6 @@ it is. Spec: file format 2.x, 4.7.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.records import dataclass
 
 MAGIC = 0x46535354
 MAX_SYMBOLS = 255

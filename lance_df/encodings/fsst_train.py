@@ -6,13 +6,12 @@ coded with the symbols so far, and the best of these and of the joined pairs of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from lance_df.encodings import kernels
 from lance_df.encodings.fsst import MAGIC, MAX_SYMBOLS
+from lance_df.records import dataclass
 
 TABLE_BYTES = 8 + 256 * 9
 _ROUNDS = 8

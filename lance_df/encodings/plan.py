@@ -8,13 +8,13 @@ coalesced into common requests; on a memory map every step is free.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 T = TypeVar("T")

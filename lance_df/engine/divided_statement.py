@@ -8,7 +8,6 @@ of which only some members exist.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from lance_df.engine.session import SessionContext, register
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import Statement, planning
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

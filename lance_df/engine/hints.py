@@ -6,7 +6,6 @@ expression itself is applied by DataFusion, so a loose bound is as right as a ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from lance_df.expr.nodes import (
     Unknown,
 )
 from lance_df.expr.terms import LIKES, Call, Term, Value
+from lance_df.records import dataclass
 
 _FLIPPED = {
     "=": Operator.EQ,

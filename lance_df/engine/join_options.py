@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
 
 PartitionedJoins = Literal["auto", "always", "never"]
 

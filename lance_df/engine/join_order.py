@@ -6,10 +6,11 @@ smallest of their tables has rows, whichever of them is joined first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,13 +9,14 @@ clearly less than the one that is written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, plan_schema, variant
 from lance_df.engine.join_order import Edge, Order, Pair, better_order, inputs_of
 from lance_df.engine.join_sizes import Size, scanned_size, semi_joined, size_above
 from lance_df.engine.plan_rebuild import checked, columns_of, rebuilt_node
+from lance_df.records import dataclass
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ filters, joins and groups leave of them is guessed as textbooks do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import limit_of
+from lance_df.records import dataclass
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:

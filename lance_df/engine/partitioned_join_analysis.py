@@ -13,7 +13,7 @@ Which functions follow from partition values is the question of `lance_df.namesp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_gr
 from lance_df.namespace.joins.key_types import keeps_apart, key_class
 from lance_df.namespace.pruning.kept_members import kept_members
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.engine.statement import ResolvedTable, Statement

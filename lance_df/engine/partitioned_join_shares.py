@@ -6,7 +6,7 @@ reads the partitions of the group again, and keeps only its own rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lance_df.engine.provider import LanceTableProvider, PlannedScan
 from lance_df.hashing.arrays import murmur3
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from lance_df.engine.partitioned_join_analysis import JoinedScan, Part, needed_g
 from lance_df.engine.partitioned_join_shares import Share, SharedTableProvider
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.namespace.member_subset import MemberSubset
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.engine.join_options import JoinOptions

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from lance_df.compute.compat import variant
+from lance_df.records import dataclass
 
 _SCAN: Final = "TableScan: "
 

@@ -7,7 +7,6 @@ aliases is written as a message, read back, and taken apart. Messages are those 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lance_df.compute.compat import (
@@ -17,6 +16,7 @@ from lance_df.compute.compat import (
     plan_to_bytes,
     variant,
 )
+from lance_df.records import dataclass
 from lance_df.sql.splice import quote_identifier
 
 # LogicalPlanNode.projection, ProjectionNode.input and .expr, LogicalExprNode.column and .alias

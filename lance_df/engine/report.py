@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lance_df.records import dataclass
 from lance_df.table.scan_plan import Count, TableReport
 
 _TITLES = ("table", "version", "partitions", "fragments", "pages", "bytes", "why")

@@ -9,7 +9,6 @@ only one side. Predicates on several columns combine by Kleene's rules.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias, assert_never
 
@@ -36,6 +35,7 @@ from lance_df.expr.nodes import (
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import by_column, columns, has_unknown
 from lance_df.expr.zone_values import Case, Outcomes, ZoneValues
+from lance_df.records import dataclass
 
 _Path: TypeAlias = tuple[str, ...]
 

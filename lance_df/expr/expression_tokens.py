@@ -9,11 +9,12 @@ is read through the C data interface.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,12 @@ NULL, so it never prunes and cannot be evaluated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.expr.terms import Term

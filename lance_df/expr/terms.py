@@ -7,12 +7,12 @@ expression of a partition field, and evaluated by that engine over other columns
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from lance_df.expr.nodes import Column
+from lance_df.records import dataclass
 
 CAST: Final = "CAST"
 IN: Final = "IN"

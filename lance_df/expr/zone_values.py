@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Self, assert_never
 
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from lance_df.expr.floats import float_values, is_negative_nan
 from lance_df.expr.literals import plain_array, storage_type, without_views
 from lance_df.expr.nodes import Comparison, In, Operator, Truth
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.expr.bounds import ZoneBounds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from lance_df.file.describe import describe_file
 from lance_df.file.open import open_file
 from lance_df.format.blobs import blob_description
 from lance_df.format.file_metadata import Footer
+from lance_df.records import dataclass
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:

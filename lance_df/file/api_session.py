@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lance_df.file.api import LanceFileReader
 from lance_df.file.api_writer import LanceFileWriter
+from lance_df.records import dataclass
 from lance_df.storage import open_location
 from lance_df.storage.sink import ByteSink
 

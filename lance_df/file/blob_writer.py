@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from lance_df.encodings.v2_1.blob import DESCRIPTOR, DESCRIPTOR_2_2
 from lance_df.file.blob_columns import as_moved, map_blobs
 from lance_df.file.blob_contents import BlobContents
 from lance_df.format.blobs import DEDICATED, EXTERNAL, INLINE, PACKED, BlobThresholds
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import LanceError
@@ -12,6 +11,7 @@ from lance_df.file.container import Container
 from lance_df.file.open import open_file
 from lance_df.format.encodings_v2_0 import parse_array_encoding
 from lance_df.format.page_layout_messages import parse_page_layout
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,6 @@ field is nullable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from lance_df.encodings.legacy.var_binary import read_var_binary
 from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import split_rows
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.legacy.offsets import Bounds

@@ -6,7 +6,6 @@ min_value and max_value. Spec: file format 0.1, section 6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from lance_df.file.io import named, named_errors, run_plan
 from lance_df.file.legacy_dictionaries import DictionaryLoader
 from lance_df.file.legacy_open import build_column
 from lance_df.file.legacy_pages import PageTable
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.format.legacy_metadata import LegacyMetadata

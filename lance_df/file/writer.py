@@ -7,7 +7,6 @@ import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -21,6 +20,7 @@ from lance_df.file.blob_writer import BlobMover
 from lance_df.format.blobs import blob_description
 from lance_df.format.file_metadata import ALIGNMENT_BYTES, PageInfo
 from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:

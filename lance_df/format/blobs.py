@@ -20,6 +20,7 @@ from lance_df.format.schema import (
     PACKED_KEYS,
     Field,
 )
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,7 @@ _DESCRIPTION_2_2 = tuple(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class BlobThresholds:
     """Where 2.2 blobs lie, by their sizes in bytes. The defaults are pylance's.
 

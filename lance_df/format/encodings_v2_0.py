@@ -5,7 +5,6 @@ Spec: file format 2.x, `ArrayEncoding` and `ColumnEncoding` (protos/encodings_v2
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,6 +12,7 @@ from lance_df._pb import encodings_v2_0_pb2 as pb
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.file_metadata import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
 from lance_df.format.messages import parse_message
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

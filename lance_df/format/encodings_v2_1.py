@@ -5,9 +5,10 @@ Spec: file format 2.x, `PageLayout` and `CompressiveEncoding` (protos/encodings_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal, TypeAlias
+
+from lance_df.records import dataclass
 
 
 class RepDefLayer(IntEnum):

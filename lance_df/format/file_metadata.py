@@ -7,7 +7,6 @@ Spec: file format 2.x, container. The footer of a 2.0 file says 0.3; `DataFile` 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from google.protobuf.any_pb2 import Any
@@ -16,6 +15,7 @@ from lance_df._pb import file_pb2
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.messages import parse_message
 from lance_df.format.schema import Schema
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ Spec: table format, `DataFragment`, `DataFile`, `DeletionFile`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, StrEnum
 from typing import Self, TypeAlias
 
 from lance_df._pb import table_pb2
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.records import dataclass
 
 TOMBSTONE = -2
 ROW_ID_FIELD = -3

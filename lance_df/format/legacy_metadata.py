@@ -6,7 +6,6 @@ Spec: file format 0.1, sections 2, 3 and 7.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from lance_df.errors import CorruptDataError
 from lance_df.format.file_metadata import MAGIC, file_version
 from lance_df.format.messages import parse_message
 from lance_df.format.schema import Schema
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from typing import Self

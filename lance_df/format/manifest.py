@@ -10,7 +10,7 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from lance_df.format.fragment_list import FragmentList
 from lance_df.format.messages import parse_message
 from lance_df.format.roaring import read_roaring
 from lance_df.format.schema import Schema
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

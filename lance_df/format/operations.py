@@ -6,7 +6,7 @@ An operation that this release does not know is an :class:`OpaqueOperation`. Spe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
@@ -14,6 +14,7 @@ from uuid import UUID
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.manifest import BasePath, IndexMetadata
 from lance_df.format.schema import Schema
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

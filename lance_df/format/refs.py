@@ -9,10 +9,11 @@ import datetime as dt
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.records import dataclass
 
 MAIN = "main"
 

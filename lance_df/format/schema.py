@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import field as attribute
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from lance_df._pb import file_pb2
 from lance_df.errors import ColumnNotFoundError, CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format import logical_types
 from lance_df.format.extension_types import extension_metadata
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from typing import Self

@@ -6,7 +6,7 @@ Spec: table format, transactions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Self
 
 from lance_df._pb import transaction_pb2
@@ -14,6 +14,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.format.messages import parse_message
 from lance_df.format.operation_messages import operation_from_proto, operation_to_proto
 from lance_df.format.operations import OpaqueOperation, Operation
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import Fragment
 from lance_df.format.manifest import BasePath
+from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.caches import LruCache
 from lance_df.table.manifest_io import ManifestFile

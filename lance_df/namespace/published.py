@@ -5,13 +5,13 @@ Spec: partitioning, "Read Behavior".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.namespace.manifest_rows import take_rows
+from lance_df.records import dataclass
 from lance_df.table.history import History
 from lance_df.table.refs import ResolvedRef, resolve
 from lance_df.table.shared import Shared

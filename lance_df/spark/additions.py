@@ -7,7 +7,7 @@ in another way, and some take back or replace rows that were read already.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from lance_df.format.operations import (
 )
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.records import dataclass
 from lance_df.table.table import Table
 from lance_df.table.versions import DETACHED
 

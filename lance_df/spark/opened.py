@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.names import MANIFEST_FOLDER
+from lance_df.records import dataclass
 from lance_df.storage import open_location
 from lance_df.table.caches import LruCache
 from lance_df.table.open import open_table

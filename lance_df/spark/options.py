@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

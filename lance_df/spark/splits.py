@@ -7,7 +7,7 @@ version.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.records import dataclass
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.scan import kept_fragments, plan_scan
 from lance_df.table.scan_plan import ScanRequest

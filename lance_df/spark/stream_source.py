@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -22,6 +21,7 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.records import dataclass
 from lance_df.spark.additions import additions
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.reading import Split, read_pieces

@@ -6,10 +6,10 @@ import datetime as dt
 import os
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import NotFoundError
+from lance_df.records import dataclass
 from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:

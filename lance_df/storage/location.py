@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, unquote_to_bytes
@@ -20,6 +20,7 @@ from lance_df.errors import (
     NotFoundError,
     StorageError,
 )
+from lance_df.records import dataclass
 from lance_df.storage.local import LocalFiles
 from lance_df.storage.local_files import entries_of, replace
 from lance_df.storage.options import filesystem_options

@@ -8,13 +8,13 @@ the messages; only the few numbers that matter are then picked from the flatbuff
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 _TRAILER = struct.Struct("<i6s")
 _BLOCK = struct.Struct("<qi4xq")

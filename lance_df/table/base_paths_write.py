@@ -6,12 +6,12 @@ Spec: table format, base paths.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lance_df.errors import InvalidInputError
 from lance_df.format.manifest import BasePath
+from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR, BasePaths, DataTarget, path_for
 from lance_df.table.commit.apply_metadata import check_distinct
 

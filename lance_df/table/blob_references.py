@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from lance_df.file.blob_columns import as_moved, has_blobs, map_blobs
 from lance_df.file.blob_writer import BlobPlaces
 from lance_df.file.sidecars import Sidecars, sidecar_folder
 from lance_df.format.blobs import MOVED_BLOB
+from lance_df.records import dataclass
 from lance_df.storage import open_location
 from lance_df.table.base_paths import has_scheme
 

@@ -7,7 +7,6 @@ it says of what kind the place is, too. Spec: file format 2.x, 3.3, 4.6 and 5.6.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_df.file.sidecars import sidecar_path
 from lance_df.format.blobs import DEDICATED, EXTERNAL, INLINE, PACKED
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_ids import split_addresses

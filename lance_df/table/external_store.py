@@ -9,10 +9,10 @@ read a staged manifest where it is; it is the same bytes.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lance_df.errors import CorruptDataError, NotFoundError, VersionNotFoundError
+from lance_df.records import dataclass
 from lance_df.storage.translate import translate_errors
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme, parse_manifest_name
 

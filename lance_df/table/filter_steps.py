@@ -5,7 +5,6 @@ Columns of a later step are read only where rows are left, and only these rows w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lance_df.records import dataclass
 from lance_df.table.conform import schema_to_write
 from lance_df.table.schema_rules import check_complete, check_schema
 

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
@@ -15,6 +14,7 @@ from lance_df.file.sidecars import remove_sidecars
 from lance_df.file.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
+from lance_df.records import dataclass
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR, DataTarget
 from lance_df.table.blob_references import BlobReferences

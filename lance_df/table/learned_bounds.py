@@ -7,7 +7,7 @@ kept in memory, as long as the table is open.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lance_df.expr.bounds import Match, ZoneBounds, classify
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
+from lance_df.records import dataclass
 from lance_df.table.scan_columns import StoredColumn
 
 if TYPE_CHECKING:

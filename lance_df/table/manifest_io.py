@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
 from lance_df.file.tail import with_tail
 from lance_df.format.feature_flags import check_readable
 from lance_df.format.manifest import IndexMetadata, Manifest, parse_indices
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

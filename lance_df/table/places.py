@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ Spec: table format, tags and branches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from lance_df.errors import InvalidInputError, NotFoundError, VersionNotFoundError
 from lance_df.format.refs import MAIN, Branch, Tag, check_branch_name, check_tag_name
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,13 +7,13 @@ Spec: table format, row ids.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 from lance_df.table.deletions import deleted_offsets
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import pyarrow as pa
 
 from lance_df.expr.nodes import Predicate
+from lance_df.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

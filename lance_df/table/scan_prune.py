@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import columns, conjuncts
+from lance_df.records import dataclass
 from lance_df.table.page_statistics import matching_pages
 
 if TYPE_CHECKING:

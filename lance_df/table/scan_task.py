@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.records import dataclass
 from lance_df.table.batches import count_batch, sliced
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.scan_columns import StoredColumn

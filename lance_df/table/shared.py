@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError, NotFoundError
 from lance_df.file.open import open_file
 from lance_df.file.tail import TAIL_BYTES
+from lance_df.records import dataclass
 from lance_df.storage.source import SMALL_FILE_BYTES
 from lance_df.table.caches import LruCache
 from lance_df.table.history import History

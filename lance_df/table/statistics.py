@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.file.legacy import LegacyFileReader
+from lance_df.records import dataclass
 from lance_df.table.indices.segments import segments_by_index
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from lance_df.encodings.string_views import as_views, pick_views
 from lance_df.errors import CorruptDataError
 from lance_df.expr.matching import matching_rows
 from lance_df.expr.walk import columns as paths_of
+from lance_df.records import dataclass
 from lance_df.table.batches import count_batch
 from lance_df.table.prefetch import map_ahead
 from lance_df.table.scan_windows import window_rows, windows

@@ -6,11 +6,11 @@ Spec: table format, manifest names and finding the latest version.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError, NotFoundError
+from lance_df.records import dataclass
 from lance_df.storage import Entry
 from lance_df.storage.first_page import first_files
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from lance_df.errors import (
     InvalidInputError,
     RetryableConflictError,
 )
+from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit.loop import TRANSACTIONS_DIR
 from lance_df.table.fragment_writer import fragments_written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
@@ -14,6 +14,7 @@ from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.operations import Append, Operation, Overwrite
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction
+from lance_df.records import dataclass
 from lance_df.table.base_paths_write import checked_bases, choose_targets, numbered_bases
 from lance_df.table.blob_references import BlobReferences
 from lance_df.table.commit.loop import commit, create_table

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from pyroaring import BitMap
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
 from lance_df.format.operations import CreateIndex
 from lance_df.format.transaction import Transaction
+from lance_df.records import dataclass
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.commit.loop import commit
 from lance_df.table.history import History

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,6 +25,7 @@ from lance_df.encodings.v2_1.encode_values import (
     pack_bits,
 )
 from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.format.schema import Field

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from lance_df.encodings.fetch import fetch_bits, fetch_fixed, fetch_spans, pack_
 from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import item_rows
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:

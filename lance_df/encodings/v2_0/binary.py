@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import variable_array
 from lance_df.encodings.compression import decompress
 from lance_df.encodings.fetch import fetch_spans, pack_bits, take_spans
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:

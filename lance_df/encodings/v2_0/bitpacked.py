@@ -10,7 +10,6 @@ pylance reads both and writes neither in 2.0 files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import shift_rows
 from lance_df.encodings.v2_0.flat import bits_of, select
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:

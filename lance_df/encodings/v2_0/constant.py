@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import fixed_array
 from lance_df.encodings.v2_0.flat import bits_of
 from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, Rows

@@ -6,7 +6,6 @@ of any other type index 0 is null and index k is item k - 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from lance_df.encodings.arrays import null_array
 from lance_df.encodings.gather import Lookup
 from lance_df.encodings.plan import RowRange, together
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, Rows

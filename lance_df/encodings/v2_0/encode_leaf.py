@@ -6,7 +6,6 @@ largest end. Nothing is compressed unless the field's metadata ask for it, as wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +37,7 @@ from lance_df.format.encodings_v2_0 import (
     PackedStruct,
     SomeNulls,
 )
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

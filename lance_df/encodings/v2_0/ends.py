@@ -9,7 +9,6 @@ An end of at least the adjustment marks a null; the real end is less by the adju
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import with_next
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,12 +5,12 @@ pylance reads it and writes it in no 2.0 file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lance_df.encodings.arrays import variable_array
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.encodings.arrays import fixed_size_lists
 from lance_df.encodings.rows import item_rows
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from lance_df.encodings.fetch import check_size, fetch_bits, fetch_fixed
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import item_rows
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, Rows

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.encodings.arrays import variable_array
 from lance_df.encodings.fsst import expand
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.encodings.arrays import null_array, with_validity
 from lance_df.encodings.plan import together
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,6 @@ Children are of fixed width, whole bytes, and never null.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from lance_df.encodings.arrays import fixed_array, struct_array
 from lance_df.encodings.fetch import check_size, fetch_fixed
 from lance_df.encodings.v2_0.flat import bits_of
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, Rows

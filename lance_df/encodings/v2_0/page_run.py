@@ -6,7 +6,6 @@ each other. What pages hold, `flat`, `nullable` and `binary` say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from lance_df.encodings.fetch import check_size, pack_bits
 from lance_df.encodings.v2_0.flat import bits_of
 from lance_df.errors import CorruptDataError
 from lance_df.format import encodings_v2_0 as enc
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:

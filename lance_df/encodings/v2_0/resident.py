@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from lance_df.encodings.v2_0.ends import EndPositions
 from lance_df.encodings.v2_0.flat import FlatDecoder, bits_of
 from lance_df.encodings.v2_0.nullable import SomeNullsDecoder
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:

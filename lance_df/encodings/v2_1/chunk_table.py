@@ -7,7 +7,6 @@ in it, and slots at its end that belong to a row which goes on in the next chunk
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.v2_1.levels import rows_of_slots
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ from lance_df.encodings.v2_1.encode_values import (
     pack_bits,
 )
 from lance_df.format.encodings_v2_1 import Encoding, FixedSizeList, Flat
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.v2_1.buffers import Bytes, Counts

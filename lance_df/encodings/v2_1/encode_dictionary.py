@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings.v2_1.encode_values import FixedValues, VariableValues, leaf_values, pack_bits
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,7 +7,7 @@ root, so that the work is shared by all leaves below; a leaf translates marks to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 from lance_df.encodings.list_items import kept_items, list_offsets
 from lance_df.errors import InvalidInputError
 from lance_df.format.encodings_v2_1 import RepDefLayer
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

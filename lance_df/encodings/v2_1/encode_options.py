@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

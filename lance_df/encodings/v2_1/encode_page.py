@@ -7,7 +7,6 @@ so that readers map them; everything else goes through chunks, as far as it fits
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +31,7 @@ from lance_df.encodings.v2_1.encode_values import (
 )
 from lance_df.encodings.v2_1.encode_words import compressed_cutter, word_cutter
 from lance_df.errors import UnsupportedFeatureError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lance_df.encodings.v2_1.encode_chunks import ChunkBuffer, ChunkedValues, Spans, ValueCutter, chunk_ends
 from lance_df.format.encodings_v2_1 import Flat, Rle
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.format.encodings_v2_1 import Encoding, Flat, PackedStruct, Variable
+from lance_df.records import dataclass
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

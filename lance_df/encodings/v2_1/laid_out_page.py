@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.encoded_page import Buffer

@@ -9,7 +9,6 @@ Spec: file format 2.x, 4.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from lance_df.encodings.gather import take
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.v2_1.fixed_width import decode_fixed_width_block
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.plan import Rows

@@ -7,7 +7,6 @@ ancestors; they are merged from the root down. Spec: file format 2.x, 4.3.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from lance_df.encodings.v2_1.buffers import bitmap, with_validity
 from lance_df.encodings.v2_1.levels import LevelScheme, Slots
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.format.encodings_v2_1 import RepDefLayer
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

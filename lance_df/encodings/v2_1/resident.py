@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from lance_df.encodings.v2_1.resident_words import FlatValues, GeneralValues, Pa
 from lance_df.encodings.v2_1.values import INDEX_TYPES, bits_per_offset, bits_per_value
 from lance_df.errors import CorruptDataError
 from lance_df.format.encodings_v2_1 import Flat, Fsst, InlineBitpacking, RepDefLayer, Rle, Variable
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ from lance_df.encodings import kernels
 from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts
 from lance_df.encodings.v2_1.levels import decode_levels
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from lance_df.encodings.text import check_utf8
 from lance_df.encodings.v2_1.resident_chunks import check
 from lance_df.encodings.v2_1.values import checked_text
 from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.encodings.fsst import SymbolTable

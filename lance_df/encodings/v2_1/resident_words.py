@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from lance_df.encodings.v2_1.buffers import Chunked
 from lance_df.encodings.v2_1.resident_chunks import Chunks, check
 from lance_df.encodings.v2_1.values import INDEX_TYPES
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

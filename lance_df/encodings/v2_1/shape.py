@@ -5,7 +5,6 @@ Only leaves have columns; packed structs and blobs count as leaves. Spec: file f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from lance_df.encodings.v2_1.blob import DESCRIPTOR, DESCRIPTOR_2_2
 from lance_df.encodings.v2_1.nested import Ancestor
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.blobs import is_blob_description
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

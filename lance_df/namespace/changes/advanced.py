@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.namespace.changes.publish import map_commits
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from lance_df.namespace.keys import value_keys
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.namespace.spec.promotion import is_widening
+from lance_df.records import dataclass
 from lance_df.table.evolution.add_columns import columns_added, null_columns
 from lance_df.table.evolution.alter_columns import Alteration, altered_schema, columns_altered
 from lance_df.table.evolution.drop_columns import columns_dropped, schema_without

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from lance_df.expr.nodes import Literal
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.records import dataclass
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns
 from lance_df.table.scan_plan import Count, ScanPlan, ScanTask

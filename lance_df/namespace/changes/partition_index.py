@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -18,6 +17,7 @@ from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, RandomNames
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.published import Member as Member
 from lance_df.namespace.published import members_at
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

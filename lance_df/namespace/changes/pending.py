@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -20,6 +19,7 @@ from lance_df.namespace.changes.publish import publish, remove_new_folders
 from lance_df.namespace.changes.routing import PartitionWriter, values_of_rows
 from lance_df.namespace.changes.update import RowUpdate
 from lance_df.namespace.keys import value_keys
+from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest

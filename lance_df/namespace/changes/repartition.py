@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -29,6 +28,7 @@ from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.member import commit_to_member, in_columns_of, open_member
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import members_at
+from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.fragment_writer import files_named_for, remove_files_of_job

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from lance_df.namespace.changes.pending import PendingChanges
 from lance_df.namespace.changes.routing import BUFFER_BYTES, PartitionWriter, WrittenPartition
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import JobNames
+from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.fragment_writer import FileLimits, remove_data_file

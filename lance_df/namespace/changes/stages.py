@@ -9,7 +9,7 @@ the last one shows all; see `lance_df.namespace.changes.schema_publish`.
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
@@ -25,6 +25,7 @@ from lance_df.namespace.changes.schema_publish import (
     with_schema,
 )
 from lance_df.namespace.manifest_table import STRICT, NamespaceManifest
+from lance_df.records import dataclass
 from lance_df.table.commit.loop import commit_change
 
 if TYPE_CHECKING:

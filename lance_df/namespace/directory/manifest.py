@@ -11,7 +11,6 @@ import json
 import re
 import uuid
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +36,7 @@ from lance_df.namespace.metadata.runtime_properties import spec_properties, valu
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
 from lance_df.namespace.spec.json_text import parse_json
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
+from lance_df.records import dataclass
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest

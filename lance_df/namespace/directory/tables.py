@@ -6,7 +6,6 @@ Spec: directory namespace; table format, chapter 15.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import (
@@ -21,6 +20,7 @@ from lance_df.namespace.directory.manifest import DirectoryManifest, Edit, Entry
 from lance_df.namespace.directory.names import check_location, folder_at, joined, overlap, root_folder
 from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.names import table_folder
+from lance_df.records import dataclass
 from lance_df.storage import Location
 
 if TYPE_CHECKING:

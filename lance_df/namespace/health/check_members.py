@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.names import SEPARATOR
+from lance_df.records import dataclass
 from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.cleanup import explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy

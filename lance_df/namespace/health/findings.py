@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 _SHOWN: Final = 100
 

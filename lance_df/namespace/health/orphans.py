@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
 from lance_df.namespace.manifest_table import TABLE, open_manifest_table
 from lance_df.namespace.names import MANIFEST_FOLDER, MEMBER_NAME
+from lance_df.records import dataclass
 from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
 from lance_df.table.scan import plan_scan

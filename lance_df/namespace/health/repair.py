@@ -8,7 +8,6 @@ commit, decided on the newest version.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +34,7 @@ from lance_df.namespace.health.survey import Survey, check_base_columns, is_spec
 from lance_df.namespace.manifest_table import STRICT, manifest_schema, open_manifest_table
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
+from lance_df.records import dataclass
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.evolution.metadata import map_update

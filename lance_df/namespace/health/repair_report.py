@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from lance_df.records import dataclass
 
 _SHOWN: Final = 100
 

@@ -22,7 +22,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +37,7 @@ from lance_df.namespace.pruning.spec_members import SpecMembers, members_by_spec
 from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpec
 from lance_df.namespace.spec.partition_values import follows_from_sources, partition_values
 from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest

@@ -8,7 +8,6 @@ than a cycle touches some of them, and may wrap around.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow as pa
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate
 from lance_df.namespace.spec.partition_spec import PartitionField
 from lance_df.namespace.spec.transforms import CALENDAR_PARTS, TransformKind
+from lance_df.records import dataclass
 
 TICKS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY_SECONDS: Final = 86_400

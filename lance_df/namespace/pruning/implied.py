@@ -7,7 +7,6 @@ it satisfies ``ts >= '2024-03-01'``, its year is 2024 or later. Spec: partitioni
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from lance_df.expr.nodes import (
 from lance_df.namespace.spec.partition_spec import PartitionField
 from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.namespace.spec.transforms import CALENDAR_PARTS, TransformKind
+from lance_df.records import dataclass
 
 NOTHING: Final = Literal(True)
 RANGE_ENDS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)

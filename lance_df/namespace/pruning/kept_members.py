@@ -8,7 +8,6 @@ one conjunct after the other; what the values of those that are left prove is fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +37,7 @@ from lance_df.expr.walk import columns, conjuncts, has_unknown
 from lance_df.namespace.pruning.partition_bounds import partition_bounds, shared_values
 from lance_df.namespace.pruning.projection import Projector
 from lance_df.namespace.pruning.spec_members import SpecMembers, members_by_spec
+from lance_df.records import dataclass
 from lance_df.sql.predicate_text import column_sql
 from lance_df.sql.term_text import term_sql
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError
 from lance_df.namespace.names import SEPARATOR
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest

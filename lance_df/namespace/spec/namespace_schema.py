@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from lance_df.errors import AlreadyExistsError, ColumnNotFoundError, CorruptData
 from lance_df.format.schema import FIELD_ID_KEY, Field, Schema, schema_from_arrow
 from lance_df.namespace.spec.json_arrow import schema_from_json, schema_to_json
 from lance_df.namespace.spec.json_text import parse_json
+from lance_df.records import dataclass
 
 SCHEMA_KEY: Final = "schema"
 _HIGHEST_ID_KEY: Final = "lance_df:max_field_id"

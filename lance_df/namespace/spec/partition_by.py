@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from lance_df.namespace.spec.expression_demands import checked_result_type
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpecs
 from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind
+from lance_df.records import dataclass
 
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 # as a literal of SQL: quotes in it are doubled

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Self
 
@@ -17,6 +16,7 @@ from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.namespace.spec.json_arrow import type_from_json, type_to_json
 from lance_df.namespace.spec.json_text import parse_json
 from lance_df.namespace.spec.transforms import Transform
+from lance_df.records import dataclass
 
 KEY_PREFIX: Final = "partition_spec_v"
 COLUMN_PREFIX: Final = "partition_field_"

@@ -6,7 +6,6 @@ Spec: partitioning, "Partition Transform". The parts of a date are calendar part
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.hashing import canonical_bytes
+from lance_df.records import dataclass
 
 _MAX_BUCKETS: Final = 2**31 - 1
 _MAX_WIDTH: Final = 2**31 - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -23,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.records import dataclass
 from lance_df.spark.ingesting.conversions import converted, lacks, stored
 
 if TYPE_CHECKING:

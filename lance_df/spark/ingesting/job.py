@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
 from lance_df.storage import open_location
 
 LANCE: Final = "lance"

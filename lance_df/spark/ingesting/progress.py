@@ -10,9 +10,10 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from lance_df.records import dataclass
 from lance_df.spark.failures import OF_SPARK
 from lance_df.spark.sessions import is_connect
 

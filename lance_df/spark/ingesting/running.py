@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from lance_df import errors
 from lance_df.errors import InvalidInputError, LanceError
+from lance_df.records import dataclass
 from lance_df.spark.appending import routed, write_options
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.ingesting.checked_rows import BAD, CORRUPT, checked, named, unreadable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType
@@ -16,6 +15,7 @@ from lance_df.errors import (
 )
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.partition_by import resolve_all
+from lance_df.records import dataclass
 from lance_df.spark.ingesting.checked_rows import TargetColumn
 from lance_df.spark.types import arrow_schema, spark_schema
 from lance_df.spark.writing import run_mark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from lance_df.namespace.changes.publish import publish
 from lance_df.namespace.member import check_columns
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.optimize import CompactionMetrics
+from lance_df.records import dataclass
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.pipeline.members import Ref, member_refs, open_ref, pinned

@@ -9,10 +9,11 @@ import json
 import pickle
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +13,7 @@ from lance_df.namespace.changes.publish import publish
 from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.namespace.spec.transforms import TransformKind
+from lance_df.records import dataclass
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.pipeline.members import Ref, member_refs, open_ref, pinned

@@ -18,6 +18,7 @@ from lance_df.file.blob_columns import as_moved
 from lance_df.format.operations import Update, UpdateMode
 from lance_df.format.row_ids import serialize_versions, versions_of
 from lance_df.format.schema import Schema
+from lance_df.records import dataclass
 from lance_df.table.changes.merge_rows import completed
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
@@ -86,7 +87,7 @@ def _patches(table: Table, source: Source, matches: Matches, schema: Schema) -> 
         yield _Patch(table, source, schema, fragment, offsets[start:stop], matches.rows[start:stop])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Patch:
     """The rows of one fragment to update: their offsets, ascending, and the rows of the source they get."""
 

@@ -6,7 +6,6 @@ few mistakes; the exact search sees the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
+from lance_df.records import dataclass
 from lance_df.table.changes.key_values import comparable, frozen, hashes
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.expr.nodes import And, Column, Comparison, In, Operator
+from lance_df.records import dataclass
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,6 +19,7 @@ import pyarrow as pa
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.blob_columns import has_blobs
 from lance_df.format.operations import Update
+from lance_df.records import dataclass
 from lance_df.table.base_paths_write import choose_targets
 from lance_df.table.changes.column_patch import columns_patched
 from lance_df.table.changes.key_values import is_comparable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import null_array
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
+from lance_df.records import dataclass
 from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.moved_blobs import take_whole

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
 from lance_df.errors import CommitStateUnknownError, LanceError
+from lance_df.records import dataclass
 from lance_df.table.base_paths import DELETIONS_DIR
 from lance_df.table.deletions import write_deletion_file
 

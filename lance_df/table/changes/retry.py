@@ -6,10 +6,10 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from lance_df.errors import InvalidInputError, RetryableConflictError
+from lance_df.records import dataclass
 from lance_df.table.commit.loop import commit_change
 
 if TYPE_CHECKING:

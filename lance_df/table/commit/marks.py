@@ -6,10 +6,10 @@ lasting as the rows, and `Restore` takes back both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

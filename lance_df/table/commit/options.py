@@ -6,10 +6,11 @@ import datetime as dt
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
 from lance_df.table.commit.marks import Mark
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ Spec: table format, chapters 4 and 8.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.manifest import IndexMetadata, Manifest, WriterVersion
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Merge, Project
 from lance_df.format.schema import Field, Schema, schema_from_arrow
+from lance_df.records import dataclass
 from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
 from lance_df.table.evolution.fields import Numbering, check_names, edited, find_field, highest_field_id
 from lance_df.table.evolution.live_rows import has_nulls, read_live

@@ -6,12 +6,12 @@ Spec: table format, chapter 11.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.column_path import parse_path
 from lance_df.format.schema import Field, Schema, schema_from_arrow
+from lance_df.records import dataclass
 from lance_df.table.schema_rules import check_schema
 from lance_df.table.system_columns import SYSTEM_COLUMNS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.expr.nodes import Predicate
+from lance_df.records import dataclass
 from lance_df.table.selection import RowRanges
 
 FRAGMENT_BITS = 32

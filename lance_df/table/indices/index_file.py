@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from lance_df.errors import CorruptDataError, NotFoundError, StorageError
 from lance_df.file.container import Container
 from lance_df.file.open import open_file
 from lance_df.file.tail import with_tail
+from lance_df.records import dataclass
 from lance_df.table.indices.row_address_map import parse_row_address_map
 from lance_df.table.selection import RowRanges
 

@@ -7,7 +7,7 @@ joined by set algebra on row addresses. What no index answers keeps all rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from lance_df.expr.nodes import And, Literal, Or, Predicate
 from lance_df.expr.simplify import simplify
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import by_column, columns, conjuncts, has_unknown
+from lance_df.records import dataclass
 from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds, fragment_starts
 from lance_df.table.indices.segments import Segment, segments_by_index
 from lance_df.table.scan_plan import Reason

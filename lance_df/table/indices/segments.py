@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from pyroaring import BitMap
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.literals import storage_type
 from lance_df.expr.nodes import Predicate
+from lance_df.records import dataclass
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.caches import LruCache
 from lance_df.table.indices.answer import Answer, FragmentIds, ScalarIndex

@@ -9,8 +9,6 @@ Spec: table format, 14.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -19,6 +17,7 @@ from lance_df.errors import CorruptDataError
 from lance_df.expr.bounds import Match, ZoneBounds, classify
 from lance_df.expr.nodes import Column, IsNull, Not, Predicate
 from lance_df.expr.walk import columns
+from lance_df.records import dataclass
 from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds
 from lance_df.table.indices.index_file import IndexFile
 from lance_df.table.selection import RowRanges

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 
 from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
 
 DEFAULT_AGE = dt.timedelta(days=14)
 # Files that no version refers to may belong to a commit that is under way; for longer than this, none is.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.table.table import Table

@@ -7,12 +7,12 @@ ended because of its bytes is not too small, or a second compaction would do the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.records import dataclass
 from lance_df.table.row_counts import live_rows, physical_rows
 
 if TYPE_CHECKING:

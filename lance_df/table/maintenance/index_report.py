@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lance_df.errors import NotFoundError
+from lance_df.records import dataclass
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.maintenance.zone_map_files import KIND, zone_counts
 from lance_df.table.row_counts import live_rows

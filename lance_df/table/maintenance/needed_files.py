@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from lance_df.errors import LanceError, NotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from lance_df.format import operations as ops
 from lance_df.format.feature_flags import READABLE, WRITABLE
 from lance_df.format.fragment_files import data_file_names, deletion_file_names
+from lance_df.records import dataclass
 from lance_df.storage.listing import scan_folder
 from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 from lance_df.table.commit.loop import TRANSACTIONS_DIR

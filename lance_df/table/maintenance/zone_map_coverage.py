@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap
 
+from lance_df.records import dataclass
 from lance_df.table.maintenance.zone_map_files import (
     KIND,
     ZoneMapData,

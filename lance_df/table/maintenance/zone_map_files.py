@@ -9,7 +9,6 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from lance_df.file.writer import FileWriter
 from lance_df.format.file_tail import serialize_descriptor
 from lance_df.format.manifest import IndexMetadata
 from lance_df.format.schema import schema_from_arrow
+from lance_df.records import dataclass
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import INDICES_DIR
 from lance_df.table.indices.index_file import IndexFile
