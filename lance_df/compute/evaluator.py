@@ -11,7 +11,6 @@ import itertools
 import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -184,12 +183,6 @@ def _hash_calls(expression: str) -> list[Call]:
     from lance_df.sql.calls import find_calls
 
     return find_calls(expression, HASHES)
-
-
-@cache
-def evaluator() -> ExpressionEvaluator:
-    """Return the evaluator of this process."""
-    return ExpressionEvaluator()
 
 
 def _deterministic_functions(ctx: PlainSessionContext) -> frozenset[str]:

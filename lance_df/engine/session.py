@@ -22,6 +22,7 @@ from lance_df.compute.typed_functions import TypedFunctions, plain_name, registe
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
+from lance_df.engine.join_mode import JoinMode
 from lance_df.engine.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.names import names_of
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
@@ -62,6 +63,7 @@ class LanceSession:
     join_memory_limit: int | None = None
 
     _typed_functions: TypedFunctions
+    _join_mode: JoinMode
     _storage_options: Mapping[str, Any] | None
     _registered: set[str]
 
@@ -95,6 +97,7 @@ class LanceSession:
             if "murmur3" in lowered:
                 query = self._with_typed_calls(query, param_values)
             frame = self._plan(query, statement, options, param_values, named_params)
+            self._join_mode.forget(lowered)
             if "view" in lowered and (view := _create_view(query)) is not None:
                 self._follow_view(view)
             return frame if query == statement.text else _named_as_written(frame)
@@ -141,6 +144,7 @@ class LanceSession:
         self._storage_options = storage_options
         self._registered = set()
         self._typed_functions = TypedFunctions(self)
+        self._join_mode = JoinMode()
         register_udfs(self)
         self._registered.clear()
         register_scan_function(self, storage_options)
@@ -195,7 +199,9 @@ class LanceSession:
             if len(scans) > 1:
                 from lance_df.engine.join_sides import with_small_sides_built
 
-                frame = with_small_sides_built(self, statement, frame, optimized) or frame
+                rebuilt = with_small_sides_built(self, statement, frame, optimized)
+                frame, optimized = rebuilt or (frame, optimized)
+                frame = self._join_mode.apply(self, statement, frame, optimized)
         return LanceDataFrame(frame.df, (statement,))
 
     def _stand_in(self, statement: Statement, scans: list[LogicalScan]) -> None:
@@ -389,7 +395,7 @@ def _create_view(text: str) -> CreateView | None:
 
 
 def _replaces_functions(names: set[str]) -> bool:
-    from lance_df.compute.evaluator import evaluator
+    from lance_df.compute.calculator import evaluator
 
     return evaluator().replaces(names)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 
@@ -10,6 +12,8 @@ class LocalFiles:
     """Stands for fsspec's `LocalFileSystem`. All are alike."""
 
     protocol = ("file", "local")
+    storage_args: tuple[Any, ...] = ()
+    storage_options: Mapping[str, Any] = MappingProxyType({})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # copying and pickling ask for what there may be

@@ -12,7 +12,7 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.errors import ColumnNotFoundError, ConflictError, InvalidInputError, RetryableConflictError
 from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.manifest_table import NamespaceManifest

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.namespace.spec.native_transforms import native_values
 from lance_df.namespace.spec.transforms import CALENDAR_PARTS, Transform, TransformKind
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.sql.literals import literal_sql
 from lance_df.sql.substitution import substituted

@@ -62,7 +62,7 @@ def values_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedA
 
 def _moments_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return texts also of years that Arrow does not write; numbers of what is beyond all calendars."""
-    from lance_df.compute.evaluator import evaluator  # most namespaces take no DataFusion to be described
+    from lance_df.compute.calculator import evaluator  # most namespaces take no DataFusion to be described
 
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()

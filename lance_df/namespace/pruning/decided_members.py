@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.errors import InvalidInputError
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import Column, Literal, Unknown

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.literals import compare, is_in, storage_type
 from lance_df.expr.nodes import Column, IsNull, Not, Operator, Predicate, Unknown

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lance_df.compute.evaluator import ExpressionEvaluator
 from lance_df.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from lance_df.compute.evaluator import ExpressionEvaluator
 
 _NUMBERS: Final = (0, 1, 5, 34, 100, -1, -7)
 _TEXTS: Final = ("", "a", "7", "héllo", "2024-02-29")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, partition_names, table_folder
 from lance_df.namespace.spec.expression_demands import checked_result_type

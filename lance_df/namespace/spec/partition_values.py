@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.spec.native_transforms import native_values
 from lance_df.namespace.spec.partition_spec import PartitionField

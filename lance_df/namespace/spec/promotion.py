@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.namespace.spec.expression_demands import checked_result_type
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 
