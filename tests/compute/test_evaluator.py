@@ -6,7 +6,7 @@ import mmh3
 import pyarrow as pa
 import pytest
 
-from lance_df.compute.evaluator import evaluator
+from lance_df.compute.calculator import evaluator
 from lance_df.errors import InvalidInputError
 
 pytestmark = pytest.mark.engine
