@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,6 @@ import pyarrow.compute as pc
 from lance_df.encodings import kernels
 from lance_df.errors import CorruptDataError, InvalidInputError
 
-if TYPE_CHECKING:
-    pass
-
 Positions: TypeAlias = npt.NDArray[np.integer[Any]]
 
 # For less, loading the compiler takes longer than the work.
@@ -23,11 +20,32 @@ _PADDED_BYTES = (16, 24, 32)
 _WORD_BYTES = (1, 2, 4, 8)
 _PAIR_BYTES = 16
 _INT32_MAX = 2**31 - 1
+# By the number of a type, whatever its unit or precision: to ask pyarrow takes longer than a short gather.
+_OFFSET_BYTES = {
+    kind.id: width
+    for width, kinds in {4: (pa.string(), pa.binary()), 8: (pa.large_string(), pa.large_binary())}.items()
+    for kind in kinds
+}
+_VIEWS = pa.string_view().id, pa.binary_view().id
+_BYTES_OF_WORDS = {
+    kind.id: width
+    for width, kinds in {
+        1: (pa.int8(), pa.uint8()),
+        2: (pa.int16(), pa.uint16(), pa.float16()),
+        4: (pa.int32(), pa.uint32(), pa.float32(), pa.date32(), pa.time32("s")),
+        8: (
+            *(pa.int64(), pa.uint64(), pa.float64(), pa.date64()),
+            *(pa.time64("us"), pa.timestamp("us"), pa.duration("us")),
+        ),
+        16: (pa.decimal128(38, 0), pa.month_day_nano_interval(), pa.string_view(), pa.binary_view()),
+    }.items()
+    for kind in kinds
+}
 
 
 def true_positions(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the positions of what is true."""
-    if len(mask) < FEW:
+    if len(mask) < FEW and not kernels.are_loaded():
         return np.flatnonzero(mask)
     found = np.empty(len(mask), np.int64)
     return found[: kernels.mask_positions(mask, found)]
@@ -41,15 +59,41 @@ def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
     InvalidInputError
         The strings are too long for one array.
     """
-    if len(positions) < FEW:
+    width = word_bytes(values.type)
+    if len(positions) < FEW and (not width or values.null_count) and not is_view(values.type):
         return take_few(values, positions)
-    if (table := _lookup_of(values)) is None:
+    if width:
+        picked = _take_fixed(values, width, positions)
+    elif _offset_bytes(values.type):
+        picked = _Variable(values).look_up(positions)
+    else:
         return values.take(pa.array(positions))
-    picked = table.look_up(positions)
     if not values.null_count:
         return picked
-    valid = values.is_valid().take(pa.array(positions))
-    return pa.Array.from_buffers(values.type, len(picked), [valid.buffers()[1], *picked.buffers()[1:]])
+    valid, num_nulls = _take_validity(values, positions)
+    return pa.Array.from_buffers(
+        values.type, len(picked), [valid if num_nulls else None, *picked.buffers()[1:]], null_count=num_nulls
+    )
+
+
+def _take_fixed(values: pa.Array, width: int, positions: npt.NDArray[np.int64]) -> pa.Array:
+    """Return values whose nulls are any."""
+    _, data, *shared = values.buffers()
+    picked = take_words(data or pa.py_buffer(b""), width, positions, first=values.offset)
+    return pa.Array.from_buffers(values.type, len(positions), [None, picked, *shared], null_count=0)
+
+
+def _take_validity(values: pa.Array, positions: npt.NDArray[np.int64]) -> tuple[pa.Buffer, int]:
+    """Return the bitmap of values at ``positions``, and how many of them are null; ``values`` has nulls."""
+    count = len(positions)
+    bits = np.frombuffer(values.buffers()[0], np.uint8)
+    if count < FEW:
+        places = positions + values.offset
+        valid = (bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1
+        return pa.py_buffer(np.packbits(valid, bitorder="little")), count - int(np.count_nonzero(valid))
+    bitmap = pa.allocate_buffer(-(-count // 8))
+    num_valid = kernels.gather_bits(_frozen(bits), values.offset, positions, np.frombuffer(bitmap, np.uint8))
+    return bitmap, count - num_valid
 
 
 def take_few(values: pa.Array, positions: Positions) -> pa.Array:
@@ -58,11 +102,17 @@ def take_few(values: pa.Array, positions: Positions) -> pa.Array:
     return taken
 
 
-def take_words(data: pa.Buffer, width: int, positions: npt.NDArray[np.int64]) -> pa.Buffer:
-    """Return values of ``width`` bytes back to back; the caller knows that they lie within ``data``."""
+def take_words(data: pa.Buffer, width: int, positions: npt.NDArray[np.int64], *, first: int = 0) -> pa.Buffer:
+    """Return values of ``width`` bytes back to back; the caller knows that they lie within ``data``.
+
+    Parameters
+    ----------
+    first
+        The value of ``data`` that positions count from.
+    """
     if len(positions) >= FEW and width in (*_WORD_BYTES, _PAIR_BYTES):
-        return _gather_words(_words_of(data, width, data.size // width), positions)
-    words = np.frombuffer(data, f"V{width}")
+        return _gather_words(_words_of(data, width, data.size // width - first, first * width), positions)
+    words = np.frombuffer(data, f"V{width}", offset=first * width)
     return pa.py_buffer(words.take(positions, mode="clip"))
 
 
@@ -79,7 +129,9 @@ class Lookup:
 
     def __init__(self, values: pa.Array) -> None:
         self.values = values
-        self._table = _padded_of(values) or _lookup_of(values)
+        self._table: _Fixed | _Variable | None = _fixed_of(values) or _padded_of(values)
+        if self._table is None and _offset_bytes(values.type):
+            self._table = _Variable(values)
 
     def look_up(self, indices: Positions) -> pa.Array:
         """Return the value of each index.
@@ -99,24 +151,45 @@ class Lookup:
 
     def pick(self, indices: Positions) -> pa.Array:
         """Do the same for indices that the caller has checked."""
-        if self._table is None or (len(indices) < FEW and not kernels.are_loaded()):
+        if self._table is None or (len(indices) < FEW and not isinstance(self._table, _Fixed)):
             return take_few(self.values, indices)
         return self._table.look_up(indices)
 
+    def pick_at(self, indices: Positions, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """Return the values of the indices at some positions, all of which the caller has checked."""
+        if isinstance(self._table, _Fixed) and len(positions) >= FEW:
+            return self._table.look_up_at(indices, positions)
+        return self.pick(indices.take(positions, mode="clip"))
+
 
 class _Fixed:
-    """Values of 1, 2, 4, 8 or 16 bytes."""
+    """Values of 1, 2, 4, 8 or 16 bytes; views are, and point to bytes that are shared."""
 
-    __slots__ = ("_type", "_words")
+    __slots__ = ("_few", "_many", "_shared", "_type")
 
     def __init__(self, values: pa.Array, width: int) -> None:
         self._type = values.type
-        data = values.buffers()[1] or pa.py_buffer(b"")
-        self._words = _words_of(data, width, len(values), values.offset * width)
+        _, data, *self._shared = values.buffers()
+        data, start = data or pa.py_buffer(b""), values.offset * width
+        self._few = np.frombuffer(data, f"V{width}", len(values), start)
+        self._many = _words_of(data, width, len(values), start)
 
     def look_up(self, positions: Positions) -> pa.Array:
-        data = _gather_words(self._words, positions)
-        return pa.Array.from_buffers(self._type, len(positions), [None, data], null_count=0)
+        if len(positions) < FEW:
+            data = pa.py_buffer(self._few.take(positions, mode="clip"))
+        else:
+            data = _gather_words(self._many, positions)
+        return self._array(len(positions), data)
+
+    def look_up_at(self, indices: Positions, positions: npt.NDArray[np.int64]) -> pa.Array:
+        if self._many.ndim == 1:
+            return self.look_up(indices.take(positions, mode="clip"))
+        data = pa.allocate_buffer(len(positions) * _PAIR_BYTES)
+        kernels.look_up_pairs(self._many, indices, positions, np.frombuffer(data, "<u8").reshape(-1, 2))
+        return self._array(len(positions), data)
+
+    def _array(self, count: int, data: pa.Buffer) -> pa.Array:
+        return pa.Array.from_buffers(self._type, count, [None, data, *self._shared], null_count=0)
 
 
 def _words_of(data: pa.Buffer, width: int, count: int, start: int = 0) -> npt.NDArray[Any]:
@@ -185,10 +258,8 @@ class _Variable:
         return rows.view("<u8")
 
 
-def _lookup_of(values: pa.Array) -> _Fixed | _Variable | None:
-    if _offset_bytes(values.type):
-        return _Variable(values)
-    width = _value_bytes(values.type)
+def _fixed_of(values: pa.Array) -> _Fixed | None:
+    width = word_bytes(values.type)
     return _Fixed(values, width) if width else None
 
 
@@ -202,19 +273,17 @@ def _padded_of(values: pa.Array) -> _Variable | None:
 
 def _offset_bytes(data_type: pa.DataType) -> int:
     """Return the width of the offsets of strings and binaries, 0 for other types."""
-    types = pa.types
-    if types.is_string(data_type) or types.is_binary(data_type):
-        return 4
-    return 8 if types.is_large_string(data_type) or types.is_large_binary(data_type) else 0
+    return _OFFSET_BYTES.get(data_type.id, 0)
 
 
-def _value_bytes(data_type: pa.DataType) -> int:
-    """Return the width of values that are words, 0 for other types."""
-    types = pa.types
-    if not (types.is_primitive(data_type) or types.is_decimal128(data_type)):
-        return 0
-    width, rest = divmod(int(data_type.bit_width), 8)
-    return width if not rest and width in (*_WORD_BYTES, _PAIR_BYTES) else 0
+def word_bytes(data_type: pa.DataType) -> int:
+    """Return the width of values that are words, string views among them; 0 for other types."""
+    return _BYTES_OF_WORDS.get(data_type.id, 0)
+
+
+def is_view(data_type: pa.DataType) -> bool:
+    """Whether values are views, which pyarrow can neither take nor filter."""
+    return data_type.id in _VIEWS
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

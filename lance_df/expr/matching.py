@@ -1,54 +1,201 @@
-"""Which rows a predicate is TRUE for: what `evaluate` says, faster where only that is asked."""
+"""Which rows a predicate is TRUE for: what `evaluate` says, prepared once and asked of many windows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
+from lance_df.encodings.kept_rows import KeptRows
 from lance_df.expr.evaluate import evaluate
-from lance_df.expr.nodes import And, Comparison, In, Operator, Or
-from lance_df.expr.whole_numbers import compared_numbers, whole_numbers
+from lance_df.expr.nodes import And, Or
+from lance_df.expr.value_ranges import range_test
+from lance_df.expr.walk import by_column, columns
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
+    from lance_df.expr.value_ranges import RangeTest
 
     _Columns: TypeAlias = Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray]
 
-_Mask: TypeAlias = npt.NDArray[np.bool_]
+# Of dictionaries that were judged, so much is kept for each column; and what one takes beside its values.
+_MAX_JUDGED_BYTES = 1024 * 1024
+_DICTIONARY_BYTES = 1024
 
-_LARGEST: Final = 2**127 - 1
-_WORD: Final = 2**64
+
+class Matcher(Protocol):
+    """A predicate that is made ready to be asked of many windows. Safe to share between threads."""
+
+    def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
+        """Return the rows for which the predicate is TRUE, neither FALSE nor NULL.
+
+        Takes and raises what `evaluate` does. Operands of AND and OR that cannot matter any more are not
+        evaluated.
+        """
+        ...
 
 
-def matching_rows(predicate: Predicate, columns: _Columns, num_rows: int) -> _Mask:
-    """Return whether the predicate is TRUE, neither FALSE nor NULL, for each row.
-
-    Takes and raises what `evaluate` does. The result is the caller's own. Operands of AND that cannot matter
-    any more are not evaluated.
-    """
+def matcher(predicate: Predicate) -> Matcher:
+    """Make a predicate ready; columns may then come as dictionaries or not, from one window to the next."""
     match predicate:
-        case And(operands) if operands:
-            return _joined(operands, columns, num_rows, np.logical_and, decided=False)
-        case Or(operands) if operands:
-            return _joined(operands, columns, num_rows, np.logical_or, decided=True)
-        case Comparison(column) | In(column):
-            values = columns.get(column.path)
-            if isinstance(values, pa.Array) and len(values) == num_rows:
-                mask = _of_leaf(predicate, values)
-                if mask is not None:
-                    return mask
-    return true_rows(evaluate(predicate, columns, num_rows))
+        case And(operands) | Or(operands) if operands:
+            parts = by_column(type(predicate), operands)
+            if len(parts) > 1:
+                return _Junction(tuple(map(matcher, parts)), is_and=isinstance(predicate, And))
+    paths = columns(predicate)
+    return _OfColumn(predicate, paths.pop()) if len(paths) == 1 else _Generally(predicate)
 
 
-def true_rows(values: pa.BooleanArray) -> _Mask:
+class _Junction:
+    __slots__ = ("_is_and", "_parts")
+
+    def __init__(self, parts: tuple[Matcher, ...], *, is_and: bool) -> None:
+        self._parts = parts
+        self._is_and = is_and
+
+    def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
+        first, *others = self._parts
+        found = first.rows(columns, num_rows)
+        for part in others:
+            if found.count == (0 if self._is_and else num_rows):
+                break
+            more = part.rows(columns, num_rows)
+            found = found & more if self._is_and else found | more
+        return found
+
+
+class _Generally:
+    __slots__ = ("_predicate",)
+
+    def __init__(self, predicate: Predicate) -> None:
+        self._predicate = predicate
+
+    def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
+        return KeptRows(_true_values(evaluate(self._predicate, columns, num_rows)))
+
+
+class _OfColumn:
+    """A predicate on one column."""
+
+    __slots__ = ("_judged", "_judged_bytes", "_path", "_predicate", "_test")
+
+    def __init__(self, predicate: Predicate, path: tuple[str, ...]) -> None:
+        self._predicate = predicate
+        self._path = path
+        self._test: _Test | None = None
+        self._judged: dict[tuple[int, ...], _JudgedDictionary] = {}
+        self._judged_bytes = 0
+
+    def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
+        values = columns.get(self._path)
+        if not isinstance(values, pa.Array) or len(values) != num_rows:
+            return self._evaluated(columns, num_rows)
+        if isinstance(values, pa.DictionaryArray):
+            return self._of_indices(values)
+        return self._of_values(values)
+
+    def _evaluated(self, columns: _Columns, num_rows: int) -> KeptRows:
+        return KeptRows(_true_values(evaluate(self._predicate, columns, num_rows)))
+
+    def _of_values(self, values: pa.Array) -> KeptRows:
+        if len(values) < FEW and not kernels.are_loaded():
+            return self._evaluated({self._path: values}, len(values))
+        test = self._test
+        if test is None or test.data_type != values.type:
+            ranges = range_test(self._predicate, values.type)
+            test = self._test = _Test(values.type, ranges, null_matches=self._null_matches(values.type))
+        if test.ranges is None:
+            return self._evaluated({self._path: values}, len(values))
+        return _with_nulls(values, test.ranges.rows(values), null_matches=test.null_matches)
+
+    def _null_matches(self, data_type: pa.DataType) -> bool:
+        return bool(self._evaluated({self._path: pa.nulls(1, data_type)}, 1).count)
+
+    def _of_indices(self, values: pa.DictionaryArray) -> KeptRows:
+        """Judge each value of a dictionary once, and look that up."""
+        dictionary, count = values.dictionary, len(values)
+        place = len(dictionary), dictionary.offset, *map(_address, dictionary.buffers())
+        judged = self._judged.get(place)
+        if judged is None:
+            if len(dictionary) > count or not len(dictionary):
+                return self._evaluated({self._path: values}, count)
+            judged = self._judge(place, dictionary)
+        num_nulls = values.null_count
+        if not judged.count and not (num_nulls and judged.null_matches):
+            return KeptRows.nothing(count)
+        return _with_nulls(values, judged.look_up(values), null_matches=judged.null_matches)
+
+    def _judge(self, place: tuple[int, ...], dictionary: pa.Array) -> _JudgedDictionary:
+        matching = self._of_values(dictionary)
+        judged = _JudgedDictionary(dictionary, matching, null_matches=self._null_matches(dictionary.type))
+        if self._judged_bytes > _MAX_JUDGED_BYTES:
+            self._judged, self._judged_bytes = {}, 0
+        self._judged[place] = judged
+        self._judged_bytes += _DICTIONARY_BYTES + dictionary.nbytes
+        return judged
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """What is asked of plain values of a type; without ranges, `evaluate` is."""
+
+    data_type: pa.DataType
+    ranges: RangeTest | None
+    null_matches: bool
+
+
+class _JudgedDictionary:
+    """Which values of a dictionary a predicate is TRUE for.
+
+    Holds the dictionary, so that no other can come to lie in its place.
+    """
+
+    __slots__ = ("_dictionary", "_last", "_truth", "count", "null_matches")
+
+    def __init__(self, dictionary: pa.Array, matching: KeptRows, *, null_matches: bool) -> None:
+        self._dictionary = dictionary
+        self._last = len(dictionary) - 1
+        self._truth = matching.mask.view(np.uint8)
+        self._truth.flags.writeable = False  # as kernels are compiled for
+        self.count = matching.count
+        self.null_matches = null_matches
+
+    def look_up(self, values: pa.DictionaryArray) -> KeptRows:
+        """Return the rows whose values match; nulls count as any value."""
+        indices, count = values.indices, len(values)
+        width = indices.type.bit_width // 8
+        numbers: npt.NDArray[np.unsignedinteger[Any]] = np.frombuffer(
+            indices.buffers()[1], f"<u{width}", count, indices.offset * width
+        )
+        if values.null_count:  # below them stands any index
+            numbers = np.minimum(numbers, numbers.dtype.type(min(self._last, np.iinfo(numbers.dtype).max)))
+        if count < FEW and not kernels.are_loaded():
+            return KeptRows(self._truth.take(numbers).view(np.bool_))
+        numbers.flags.writeable = False
+        mask = np.empty(count, np.bool_)
+        return KeptRows(mask, kernels.look_up_truth(self._truth, numbers, mask.view(np.uint8)))
+
+
+def _address(buffer: pa.Buffer | None) -> int:
+    return 0 if buffer is None else int(buffer.address)
+
+
+def _with_nulls(values: pa.Array, rows: KeptRows, *, null_matches: bool) -> KeptRows:
+    """Return the same rows but for those that are null."""
+    if not values.null_count or rows.count == (len(values) if null_matches else 0):
+        return rows
+    valid = _unpacked(values.buffers()[0], values.offset, len(values))
+    return KeptRows(rows.mask | ~valid if null_matches else rows.mask & valid)
+
+
+def _true_values(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
     """Return which values are TRUE, neither FALSE nor NULL."""
     if values.null_count:
         values = values.fill_null(False)
@@ -56,103 +203,13 @@ def true_rows(values: pa.BooleanArray) -> _Mask:
     return _unpacked(values.buffers()[1], values.offset, len(values))
 
 
-def _joined(
-    operands: tuple[Predicate, ...],
-    columns: _Columns,
-    num_rows: int,
-    junction: Callable[..., Any],
-    *,
-    decided: bool,
-) -> _Mask:
-    mask = matching_rows(operands[0], columns, num_rows)
-    for operand in operands[1:]:
-        if mask.all() if decided else not mask.any():
-            break
-        junction(mask, matching_rows(operand, columns, num_rows), out=mask)
-    return mask
-
-
-def _of_leaf(predicate: Comparison | In, values: pa.Array) -> _Mask | None:
-    """Return the mask of a comparison of one column; None for what has no short way."""
-    if isinstance(values, pa.DictionaryArray):
-        return _of_indices(predicate, values)
-    if not isinstance(predicate, Comparison) or predicate.value.type != values.type:
-        return None
-    if pa.types.is_decimal128(values.type):
-        mask = _compared_pairs(predicate.operator, _pairs(values), _pairs(pa.repeat(predicate.value, 1))[0])
-    elif (numbers := whole_numbers(values)) is not None:
-        mask = compared_numbers(predicate.operator, numbers, predicate.value)
-    else:
-        return None
-    return _valid(values, mask)
-
-
-def _of_indices(predicate: Comparison | In, values: pa.DictionaryArray) -> _Mask | None:
-    """Judge each value of the dictionary, and look that up."""
-    dictionary = values.dictionary
-    if len(dictionary) > len(values):
-        return None
-    truth = matching_rows(predicate, {predicate.column.path: dictionary}, len(dictionary))
-    if not truth.any():
-        return np.zeros(len(values), np.bool_)
-    indices = values.indices
-    if indices.null_count:
-        indices = indices.fill_null(0)
-    numbers = indices.to_numpy()
-    if len(numbers) < FEW:
-        return _valid(values, truth.take(numbers, mode="clip"))
-    mask = np.zeros(len(numbers), np.bool_)
-    kernels.gather_words(truth.view(np.uint8), numbers, mask.view(np.uint8))
-    return _valid(values, mask)
-
-
-def _valid(values: pa.Array, mask: _Mask) -> _Mask:
-    if values.null_count:
-        mask &= _unpacked(values.buffers()[0], values.offset, len(values))
-    return mask
-
-
-def _unpacked(bitmap: pa.Buffer | None, offset: int, count: int) -> _Mask:
+def _unpacked(bitmap: pa.Buffer | None, offset: int, count: int) -> npt.NDArray[np.bool_]:
     packed = np.frombuffer(bitmap or b"", np.uint8)
     stop = offset + count
     bits = np.unpackbits(packed[: -(-stop // 8)], count=stop, bitorder="little")
     return bits[offset:].view(np.bool_)
 
 
-def _pairs(values: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return decimals as rows of the lower and the upper word."""
-    words = np.frombuffer(values.buffers()[1] or b"", "<u8", 2 * len(values), 16 * values.offset)
-    return words.reshape(-1, 2)
-
-
-def _compared_pairs(
-    operator: Operator, pairs: npt.NDArray[np.uint64], literal: npt.NDArray[np.uint64]
-) -> _Mask:
-    low, high = literal.tolist()
-    match operator:
-        case Operator.EQ:
-            return np.logical_and(pairs[:, 0] == low, pairs[:, 1] == high)
-        case Operator.NE:
-            return np.logical_or(pairs[:, 0] != low, pairs[:, 1] != high)
-        case Operator.LT:
-            return _below(pairs, high, low)
-        case Operator.GE:
-            return ~_below(pairs, high, low)
-    number = low + _WORD * (high - _WORD if high >> 63 else high)
-    if number == _LARGEST:
-        everything = np.ones(len(pairs), np.bool_)
-        return everything if operator is Operator.LE else ~everything
-    above, rest = divmod(number + 1, _WORD)
-    not_above = _below(pairs, above, rest)
-    return not_above if operator is Operator.LE else ~not_above
-
-
-def _below(pairs: npt.NDArray[np.uint64], high: int, low: int) -> _Mask:
-    """Return what lies below a number of two words, of which the upper may be given signed or not."""
-    upper, lower = np.uint64(high % _WORD).astype(np.int64), np.uint64(low)
-    if len(pairs) < FEW:
-        highs = pairs[:, 1].view(np.int64)
-        return (highs < upper) | ((highs == upper) & (pairs[:, 0] < lower))
-    out = np.empty(len(pairs), np.bool_)
-    kernels.pairs_below(pairs, upper, lower, out)
-    return out
+def matching_rows(predicate: Predicate, columns: _Columns, num_rows: int) -> npt.NDArray[np.bool_]:
+    """Return whether the predicate is TRUE, for each row."""
+    return matcher(predicate).rows(columns, num_rows).mask

@@ -28,7 +28,7 @@ def whole_numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]] | None:
     types, kind = pa.types, "i"
     if types.is_unsigned_integer(values.type):
         kind = "u"
-    elif not (types.is_integer(values.type) or types.is_date(values.type) or types.is_timestamp(values.type)):
+    elif not (types.is_integer(values.type) or types.is_temporal(values.type)):
         return None
     width = values.type.bit_width // 8
     return np.frombuffer(values.buffers()[1] or b"", f"<{kind}{width}", len(values), values.offset * width)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.encodings.arrays import fixed_width_bits
+from lance_df.expr.matching import matcher
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
 from lance_df.records import dataclass
@@ -17,6 +18,7 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lance_df.expr.matching import Matcher
     from lance_df.expr.nodes import Predicate
     from lance_df.table.scan_columns import Column
 
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
 class FilterStep:
     """A part of a filter. Rows match the filter that match every part.
 
-    ``columns`` are those that the steps before have not read.
+    ``columns`` are those that the steps before have not read. ``matcher`` finds the rows that match.
     """
 
     predicate: Predicate
+    matcher: Matcher
     columns: tuple[Column, ...]
 
 
@@ -41,13 +44,14 @@ def filter_steps(predicate: Predicate, wanted: Sequence[Column], *, at_once: boo
         Read all columns in one step: to ask a store once costs less than to read less.
     """
     if at_once or not isinstance(predicate, And):
-        return (FilterStep(predicate, tuple(wanted)),)
+        return (FilterStep(predicate, matcher(predicate), tuple(wanted)),)
     by_path = {column.path: column for column in wanted}
     steps: list[FilterStep] = []
     read: set[Column] = set()
     for part in sorted(by_column(And, predicate.operands), key=lambda each: _cost(each, by_path)):
         needed = {by_path[path] for path in columns(part)}
-        steps.append(FilterStep(part, tuple(column for column in wanted if column in needed - read)))
+        new = tuple(column for column in wanted if column in needed - read)
+        steps.append(FilterStep(part, matcher(part), new))
         read |= needed
     return tuple(steps)
 

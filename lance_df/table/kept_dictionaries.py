@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.gather import Lookup
-from lance_df.encodings.string_views import ViewLookup
 from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from lance_df.encodings.kept_rows import KeptRows
 
 _MAX_BYTES = 32 * 1024 * 1024
 
@@ -27,7 +28,7 @@ class KeptDictionaries:
     def __init__(self) -> None:
         self._tables: LruCache[_Table] = LruCache(_MAX_BYTES)
 
-    def expand(self, array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    def expand(self, array: pa.Array, data_type: pa.DataType, rows: KeptRows | None = None) -> pa.Array:
         """Return an array that may be kept as a dictionary as one of plain values, which others are already.
 
         Parameters
@@ -35,19 +36,21 @@ class KeptDictionaries:
         data_type
             Wanted of the result: dictionaries of a dictionary type stay what they are, and strings are looked
             up as views where that is asked for.
+        rows
+            Those of which values are wanted; None for all.
         """
         if not isinstance(array, pa.DictionaryArray) or pa.types.is_dictionary(data_type):
-            return array
+            return array if rows is None else rows.of(array)
+        if rows is not None and (rows.is_all or rows.drops_few or array.null_count):
+            array, rows = rows.of(array), None
         dictionary = array.dictionary
         views = data_type == pa.string_view()
         # the table holds the dictionary, so no other can come to lie at its address
-        place = dictionary.buffers()[1].address, dictionary.offset, len(dictionary)
-        table = self._tables.get(
-            (*place, dictionary.type, views),
-            lambda: _Table(dictionary, views=views),
-            weight=2 * dictionary.nbytes + 1024,
-        )
-        return table.look_up(array)
+        place = dictionary.buffers()[1].address, dictionary.offset, len(dictionary), dictionary.type, views
+        if (table := self._tables.find(place)) is None:
+            weight = 2 * dictionary.nbytes + 1024
+            table = self._tables.keep(place, _Table(dictionary, views=views), weight=weight)
+        return table.look_up(array, None if rows is None else rows.positions)
 
 
 class _Table:
@@ -58,9 +61,10 @@ class _Table:
         filled = pa.Array.from_buffers(
             dictionary.type, len(dictionary), buffers, null_count=0, offset=dictionary.offset
         )
-        self._lookup = ViewLookup(filled.cast(pa.string_view())) if views else Lookup(filled)
+        self._lookup = Lookup(filled.cast(pa.string_view()) if views else filled)
 
-    def look_up(self, array: pa.DictionaryArray) -> pa.Array:
+    def look_up(self, array: pa.DictionaryArray, positions: npt.NDArray[np.int64] | None) -> pa.Array:
+        """Return the values at some positions, or all of them; where there are nulls, all."""
         count, num_nulls = len(array), array.null_count
         if num_nulls == count:
             return pa.nulls(count, self._lookup.values.type)
@@ -73,6 +77,8 @@ class _Table:
             last = min(len(self.dictionary) - 1, np.iinfo(numbers.dtype).max)
             numbers = np.minimum(numbers, numbers.dtype.type(last))
         numbers.flags.writeable = False  # as kernels are compiled for
+        if positions is not None:
+            return self._lookup.pick_at(numbers, positions)
         found = self._lookup.pick(numbers)
         if not num_nulls:
             return found

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 
-from lance_df.encodings.gather import FEW
-from lance_df.encodings.string_views import ViewLookup, as_views
+from lance_df.encodings.gather import FEW, Lookup
+from lance_df.encodings.string_views import as_views
 
 _texts = st.text(max_size=20) | st.sampled_from(["", "abc", "abcd", "twelve bytes", "thirteen byte", "ä" * 6])
 
@@ -26,6 +26,6 @@ def test_views_are_those_of_a_cast(values, repeats, skipped):
 @given(st.lists(_texts, min_size=1, max_size=30), st.sampled_from([1, FEW]), st.sampled_from("BHIQ"))
 def test_views_are_looked_up(values, repeats, width):
     indices = np.tile(np.arange(len(values))[::-1], repeats).astype(width)
-    found = ViewLookup(pa.array(values, pa.string()).cast(pa.string_view())).pick(indices)
+    found = Lookup(pa.array(values, pa.string()).cast(pa.string_view())).pick(indices)
     found.validate(full=True)
     assert found.cast(pa.string()).to_pylist() == [values[index] for index in indices.tolist()]

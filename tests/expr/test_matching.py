@@ -13,7 +13,7 @@ from hypothesis import given
 
 from lance_df.encodings.gather import FEW
 from lance_df.expr.evaluate import evaluate
-from lance_df.expr.matching import matching_rows
+from lance_df.expr.matching import matcher
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Not, Operator, Or
 
 _LARGEST = decimal.Decimal("9" * 38)
@@ -74,9 +74,10 @@ def _cases(draw):
 def test_rows_are_those_that_evaluate_says(case):
     values, predicate = case
     truth = evaluate(predicate, {("x",): values}, len(values)).fill_null(False)
-    mask = matching_rows(predicate, {("x",): values}, len(values))
-    assert mask.dtype == np.bool_
-    assert mask.tolist() == truth.to_pylist()
+    rows = matcher(predicate).rows({("x",): values}, len(values))
+    assert rows.mask.dtype == np.bool_
+    assert rows.mask.tolist() == truth.to_pylist()
+    assert rows.count == truth.true_count
 
 
 @pytest.mark.parametrize("operator", Operator)
@@ -88,4 +89,4 @@ def test_decimals_of_two_words_compare_as_numbers(operator, limit):
     predicate = Comparison(Column(("x",)), operator, pa.scalar(decimal.Decimal(limit), pa.decimal128(38, 0)))
     compare = {"=": "__eq__", "<>": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
     expected = [getattr(number, compare[operator])(limit) for number in numbers]
-    assert matching_rows(predicate, {("x",): values}, len(values)).tolist() == expected
+    assert matcher(predicate).rows({("x",): values}, len(values)).mask.tolist() == expected

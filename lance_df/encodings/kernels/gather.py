@@ -5,7 +5,7 @@ Callers have checked positions that come from a file, such as dictionary indices
 
 import numpy as np
 
-from lance_df.encodings.kernels.jit import copy_bytes, kernel, load_8_bytes, store_8_bytes
+from lance_df.encodings.kernels.jit import copy_bytes, kernel, load_8_bytes, load_byte, store_8_bytes
 
 # as unsigned numbers positions below 0 are beyond the end too, and need no look at their sign
 _U = np.uintp
@@ -18,6 +18,68 @@ def mask_positions(mask, out):  # type: ignore[no-untyped-def]
     for i in range(len(mask)):
         out[found] = i
         found += mask[i]
+    return found
+
+
+@kernel
+def rare_positions(mask, wanted, out):  # type: ignore[no-untyped-def]
+    """Write the positions of the bytes 0 or 1 that are ``wanted``, fast where few are; return how many.
+
+    ``out`` is one longer than the most that are found.
+    """
+    found = 0
+    source = _U(mask.ctypes.data)
+    whole = len(mask) & ~7
+    others = np.uint64(0) if wanted else np.uint64(0x0101010101010101)
+    flip = np.uint8(0) if wanted else np.uint8(1)
+    for i in range(0, whole, 8):
+        if load_8_bytes(source + _U(i)) == others:
+            continue
+        for k in range(i, i + 8):
+            out[found] = k
+            found += load_byte(source + _U(k)) ^ flip
+    for k in range(whole, len(mask)):
+        out[found] = k
+        found += load_byte(source + _U(k)) ^ flip
+    return found
+
+
+@kernel
+def copy_between(data, width, dropped, out):  # type: ignore[no-untyped-def]
+    """Write values of ``width`` bytes but for those at ascending positions.
+
+    ``data`` holds whole values, among them those at ``dropped``; ``out`` has room for the others.
+    """
+    source = _U(data.ctypes.data)
+    to = _U(out.ctypes.data)
+    begin = _U(0)
+    for i in range(len(dropped)):
+        end = _U(dropped[i]) * _U(width)
+        copy_bytes(to, source + begin, end - begin)
+        to += end - begin
+        begin = end + _U(width)
+    copy_bytes(to, source + begin, _U(len(data)) - begin)
+
+
+@kernel
+def gather_bits(bits, offset, positions, out):  # type: ignore[no-untyped-def]
+    """Write the bits at ``offset + positions[i]``; return how many are set. ``out`` has whole bytes."""
+    found = _U(0)
+    whole = len(positions) >> 3
+    out[whole:] = 0
+    for i in range(whole << 3, len(positions)):
+        position = _U(positions[i]) + _U(offset)
+        bit = (_U(bits[position >> _U(3)]) >> (position & _U(7))) & _U(1)
+        out[whole] |= bit << _U(i & 7)
+        found += bit
+    for j in range(whole):
+        byte = _U(0)
+        for k in range(8):
+            position = _U(positions[8 * j + k]) + _U(offset)
+            bit = (_U(bits[position >> _U(3)]) >> (position & _U(7))) & _U(1)
+            byte |= bit << _U(k)
+            found += bit
+        out[j] = byte
     return found
 
 
@@ -35,6 +97,15 @@ def gather_pairs(words, positions, out):  # type: ignore[no-untyped-def]
         position = _U(positions[i])
         out[i, 0] = words[position, 0]
         out[i, 1] = words[position, 1]
+
+
+@kernel
+def look_up_pairs(pairs, indices, positions, out):  # type: ignore[no-untyped-def]
+    """Write ``pairs[indices[positions[i]]]``. The caller has checked that all lie within."""
+    for i in range(len(positions)):
+        index = _U(indices[_U(positions[i])])
+        out[i, 0] = pairs[index, 0]
+        out[i, 1] = pairs[index, 1]
 
 
 @kernel
