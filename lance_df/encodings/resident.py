@@ -7,22 +7,35 @@ memory-mapped file are read by a few calls for a range of rows. Any other page i
 from __future__ import annotations
 
 from enum import Flag
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.gather import Lookup
+from lance_df.encodings.string_views import as_views
 from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from lance_df.encodings.plan import RowPositions
 
+    RowReader: TypeAlias = Callable[[int, int], pa.Array]
+
+
+_VIEW_BYTES = 16
+_TABLE_BITS = (8, 16, 32, 64, 128)
+
 
 class Form(Flag):
-    """What arrays may be, beside plain ones of their type, where a page has it so; see `FileReader.read`."""
+    """What arrays are: plain ones of their type, strings (of 32-bit offsets) as views, or dictionaries.
+
+    Only where a page is stored with a dictionary it is kept; then views are not made.
+    """
 
     PLAIN = 0
     DICTIONARY = 1
@@ -32,19 +45,29 @@ class Form(Flag):
 class ResidentPage(Protocol):
     """Reads rows of one page."""
 
-    def read(self, start: int, stop: int, form: Form) -> pa.Array:
-        """Return rows ``start`` to ``stop`` (exclusive), which exist.
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads rows from a first to a last (exclusive), at least one, all of which exist.
 
-        Raises
-        ------
-        CorruptDataError
-            What is stored is impossible. Names neither file nor column.
+        It is made once, and may be called by several threads. Where what is stored is impossible, it raises
+        `CorruptDataError`, which names neither file nor column.
         """
         ...
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
-        """Return single rows, which exist. Raises as :meth:`read`."""
+        """Return single rows, which exist. Raises as readers do."""
         ...
+
+
+def viewed(read: RowReader, data_type: pa.DataType, form: Form) -> RowReader:
+    """Return a reader of strings as views, if that is the form, for one of arrays of their type."""
+    if Form.VIEWS not in form or data_type != pa.string():
+        return read
+
+    def read_views(start: int, stop: int) -> pa.Array:
+        array = read(start, stop)
+        return as_views(array) if array.type == data_type else array
+
+    return read_views
 
 
 def is_plain_type(data_type: pa.DataType) -> bool:
@@ -74,6 +97,44 @@ def is_large(data_type: pa.DataType) -> bool:
     return pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type)
 
 
+@dataclass(frozen=True, slots=True)
+class LookupTable:
+    """Where kernels find the values that indices mean.
+
+    Attributes
+    ----------
+    address, size
+        Of the values, and how many there are.
+    width
+        Bytes of a value: 1, 2, 4, 8 or 16.
+    data_type, shared
+        Of arrays of them: the type, and the buffers after the values.
+    """
+
+    address: int
+    size: int
+    width: int
+    data_type: pa.DataType
+    shared: tuple[pa.Buffer, ...]
+    values: pa.Array
+
+    @classmethod
+    def of(cls, values: pa.Array) -> LookupTable | None:
+        """Return the table of an array; None where values have other widths. Nulls count as values."""
+        data_type = values.type
+        if data_type == pa.string_view():
+            width = _VIEW_BYTES
+        elif (pa.types.is_primitive(data_type) or pa.types.is_decimal(data_type)) and (
+            data_type.bit_width in _TABLE_BITS
+        ):
+            width = data_type.bit_width // 8
+        else:
+            return None
+        _, data, *shared = values.buffers()
+        address = data.address + values.offset * width if len(values) else 0
+        return cls(address, len(values), width, data_type, tuple(shared), values)
+
+
 class CodedValues:
     """The values that a page stores once, and arrays of indices into them.
 
@@ -85,14 +146,43 @@ class CodedValues:
         Whether it does.
     """
 
-    __slots__ = ("_lookup", "_null_first", "_types", "values")
+    __slots__ = ("_filled", "_lookup", "_null_first", "_tables", "_types", "values")
 
     def __init__(self, values: pa.Array, *, null_first: bool) -> None:
         self.values = values
         self._null_first = null_first
         filled = pa.Array.from_buffers(values.type, len(values), [None, *values.buffers()[1:]], null_count=0)
-        self._lookup = Lookup(filled if null_first else values)
+        self._filled = filled if null_first else values
+        self._lookup = Lookup(self._filled)
         self._types = {width: pa.dictionary(f"uint{8 * width}", values.type) for width in (1, 2, 4, 8)}
+        self._tables: dict[bool, LookupTable | None] = {}
+
+    def table(self, form: Form) -> LookupTable | None:
+        """Return where kernels find the values; None where they are not of fixed width in this form."""
+        as_viewed = Form.VIEWS in form and self.values.type == pa.string()
+        if as_viewed not in self._tables:
+            values = self._filled.cast(pa.string_view()) if as_viewed else self._filled
+            self._tables[as_viewed] = LookupTable.of(values)
+        return self._tables[as_viewed]
+
+    def index_width(self) -> int:
+        """Return the bytes of the narrowest indices of all values."""
+        return next(width for width in (1, 2, 4, 8) if len(self.values) <= 1 << 8 * width)
+
+    def wrap(self, count: int, width: int, indices: pa.Buffer) -> pa.Array:
+        """Return the dictionary array of indices that lie within, none of them null."""
+        return pa.DictionaryArray.from_buffers(self._types[width], count, [None, indices], self.values, 0)
+
+    def pick(self, indices: npt.NDArray[np.unsignedinteger[Any]]) -> pa.Array:
+        """Return the values of indices that lie within, none of them null."""
+        return self._lookup.pick(indices)
+
+    def beyond(self, index: int) -> CorruptDataError:
+        """Return the error of an index beyond the values."""
+        first = int(self._null_first)
+        return CorruptDataError(
+            f"dictionary index {index - first}, there are {len(self.values) - first} values"
+        )
 
     def read(
         self,
@@ -102,7 +192,7 @@ class CodedValues:
         *,
         valid: npt.NDArray[np.bool_] | None = None,
     ) -> pa.Array:
-        """Return the values that indices mean.
+        """Return the values that any indices mean, as views only where the caller makes them.
 
         Parameters
         ----------
@@ -118,10 +208,7 @@ class CodedValues:
             indices = indices * valid
             data = pa.py_buffer(indices)
         if count and (highest := int(indices.max())) >= len(self.values):
-            first = int(self._null_first)
-            raise CorruptDataError(
-                f"dictionary index {highest - first}, there are {len(self.values) - first} values"
-            )
+            raise self.beyond(highest)
         if self._null_first and count and not indices.min():
             valid = indices != 0
         bits, num_nulls = None, 0

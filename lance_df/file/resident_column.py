@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from lance_df.encodings.plan import RowPositions, Rows
-    from lance_df.encodings.resident import ResidentPage
+    from lance_df.encodings.resident import ResidentPage, RowReader
     from lance_df.format.schema import Field
 
     RangeReader: TypeAlias = Callable[[int, int], pa.Array | None]
@@ -43,7 +42,7 @@ def read_resident(
         ]
     start, stop = rows.start, rows.stop
     return [
-        None if column is None else column.read(start, stop, form)
+        None if column is None else column.reader(form)(start, stop)
         for column, form in zip(columns, forms, strict=True)
     ]
 
@@ -66,7 +65,7 @@ class ResidentColumn:
         Returns what messages call a page.
     """
 
-    __slots__ = ("_bounds", "_open_page", "_pages", "_place", "_starts")
+    __slots__ = ("_bounds", "_open_page", "_pages", "_place", "_readers", "_starts")
 
     def __init__(
         self,
@@ -79,26 +78,37 @@ class ResidentColumn:
         self._open_page = open_page
         self._place = place
         self._pages: dict[int, ResidentPage | None] = {}
+        self._readers: dict[Form, RangeReader] = {}
 
     def reader(self, form: Form) -> RangeReader:
-        """Return what :meth:`read` does for one form, made to be called for many ranges."""
-        return partial(self.read, form=form)
+        """Return what reads rows from a first to a last (exclusive) of the file in one form.
 
-    def read(self, start: int, stop: int, form: Form) -> pa.Array | None:
-        """Return rows ``start`` to ``stop`` (exclusive) of the file, or None where plans have to do it."""
-        starts = self._starts
-        number = bisect_right(starts, start) - 1
-        if start >= stop or starts[number + 1] < stop:
-            return self._read_pages(number, start, stop) if start < stop else None
-        first = starts[number]
-        try:
-            page = self._pages[number] if number in self._pages else self._open(number)
-            if page is None:
-                return None
-            return page.read(start - first, stop - first, form)
-        except _SAID_OF_PAGES:
-            with named_errors(self._place(number)):
-                raise
+        It is made once, and may be called by several threads. Where plans have to read the rows, it returns
+        None. Dictionaries are kept of rows of one page only.
+        """
+        if form not in self._readers:
+            self._readers[form] = self._make_reader(form)
+        return self._readers[form]
+
+    def _make_reader(self, form: Form) -> RangeReader:
+        starts, opened = self._starts, dict[int, "RowReader | None"]()
+
+        def read(start: int, stop: int) -> pa.Array | None:
+            number = bisect_right(starts, start) - 1
+            if start >= stop or starts[number + 1] < stop:
+                return self._read_pages(number, start, stop, form) if start < stop else None
+            first = starts[number]
+            try:
+                if number not in opened:
+                    page = self._page(number)
+                    opened[number] = None if page is None else page.reader(form)
+                read_page = opened[number]
+                return None if read_page is None else read_page(start - first, stop - first)
+            except _SAID_OF_PAGES:
+                with named_errors(self._place(number)):
+                    raise
+
+        return read
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array | None:
         """Return single rows, of which there are some, or None where plans have to do it."""
@@ -121,27 +131,28 @@ class ResidentColumn:
 
     def _take_of(self, number: int, rows: RowPositions, form: Form) -> pa.Array | None:
         try:
-            page = self._pages[number] if number in self._pages else self._open(number)
+            page = self._page(number)
             return None if page is None else page.take(rows - self._starts[number], form)
         except _SAID_OF_PAGES:
             with named_errors(self._place(number)):
                 raise
 
-    def _read_pages(self, number: int, start: int, stop: int) -> pa.Array | None:
+    def _read_pages(self, number: int, start: int, stop: int, form: Form) -> pa.Array | None:
         starts = self._starts
         last = bisect_right(starts, stop - 1)
         if last - number >= MANY_PAGES:
             return None
-        parts = []
+        read, parts = self.reader(form & ~Form.DICTIONARY), []
         for low, high in zip(starts[number:last], starts[number + 1 : last + 1], strict=True):
             if low == high:
                 continue
-            part = self.read(max(start, low), min(stop, high), Form.PLAIN)
+            part = read(max(start, low), min(stop, high))
             if part is None:
                 return None
             parts.append(part)
         return concat_arrays(parts, parts[0].type)
 
-    def _open(self, number: int) -> ResidentPage | None:
-        page = self._pages[number] = self._open_page(number)
-        return page
+    def _page(self, number: int) -> ResidentPage | None:
+        if number not in self._pages:
+            self._pages[number] = self._open_page(number)
+        return self._pages[number]

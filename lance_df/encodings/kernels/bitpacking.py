@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lance_df.encodings.kernels.jit import kernel
+from lance_df.encodings.kernels.jit import copy_bytes, kernel, store_item
 from lance_df.encodings.kernels.vectors import join_lines, shift_line
 
 if TYPE_CHECKING:
@@ -14,51 +14,56 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-_ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
+# where the eighths of a block lie, which is its own inverse
+_ORDER = np.array((0, 4, 2, 6, 1, 5, 3, 7), np.uintp)
 _BLOCK = 1024
 # numba must see unsigned positions: signed ones may be negative, and then loops are not vectorised
 _U = np.uintp
 _LINE_BYTES = _U(128)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@kernel
+def unpack_block(source, width, target, bits, like):  # type: ignore[no-untyped-def]
+    """Unpack the block of 1024 words of ``bits`` bits, those of ``like``, from one address to another.
+
+    ``width`` bits of each are stored, at most ``bits``.
+    """
+    rows = _U(bits)
+    if width == 0:
+        for i in range(_U(_BLOCK)):
+            store_item(target, i, like)
+        return
+    mask = _ALL >> np.uint64(64 - width)
+    at = source
+    shift = _U(0)
+    for row in range(rows):
+        place = (_ORDER[row >> _U(3)] * _U(16) + (row & _U(7)) * _U(128)) * rows >> _U(3)
+        if shift + _U(width) <= rows:
+            shift_line(target + place, at, shift, mask, like)
+        else:
+            join_lines(target + place, at, shift, rows - shift, mask, like)
+        shift += _U(width)
+        if shift >= rows:
+            shift -= rows
+            at += _LINE_BYTES
 
 
 def _unpacker(bits: int, word_type: Callable[[Any], Any]) -> Callable[..., Any]:
     word_bytes = _U(bits // 8)
-    rows = _U(bits)
-    row_offsets = np.array(
-        [(_ORDER[row // 8] * 16 + (row % 8) * 128) * bits // 8 for row in range(bits)], np.uintp
-    )
 
     @kernel
     def unpack(words, starts, widths, counts, out):  # type: ignore[no-untyped-def]
         source = _U(words.ctypes.data)
-        position = _U(0)
-        scratch = np.empty(_BLOCK, words.dtype)
-        is_narrower = out.itemsize < words.itemsize
+        target = _U(out.ctypes.data)
         for block in range(len(starts)):
-            base = _U(starts[block])
+            base = source + _U(starts[block]) * word_bytes
             count = _U(counts[block])
-            if widths[block] <= 0:
-                for i in range(count):
-                    out[position + _U(i)] = words[base + _U(i)] if widths[block] < 0 else word_type(0)
-                position += count
-                continue
-            width = _U(widths[block])
-            mask = word_type(word_type(~word_type(0)) >> word_type(rows - width))
-            target = _U(scratch.ctypes.data) if is_narrower else _U(out.ctypes.data) + position * word_bytes
-            bit = _U(0)
-            for row in range(rows):
-                at = source + base * word_bytes + bit // rows * _LINE_BYTES
-                shift = bit % rows
-                if shift + width <= rows:
-                    shift_line(target + row_offsets[row], at, word_type(shift), mask)
-                else:
-                    up = word_type(rows - shift)
-                    join_lines(target + row_offsets[row], at, word_type(shift), up, mask)
-                bit += width
-            if is_narrower:
-                for i in range(count):
-                    out[position + _U(i)] = scratch[_U(i)]
-            position += count
+            if widths[block] < 0:
+                copy_bytes(target, base, count * word_bytes)
+            else:
+                unpack_block(base, widths[block], target, bits, word_type(0))
+            target += count * word_bytes
 
     return unpack
 
@@ -89,7 +94,6 @@ def unpack_blocks(
         stored as they are. The caller has checked that no width exceeds the word, that counts lie in
         0..1024, and that the words of each block exist.
     out
-        Room for the sum of ``counts``, and 1024 words more, for a block is always written whole. Its words
-        may be narrower, and then receive the low bits.
+        Room for the sum of ``counts``, and 1024 words more, for a block is always written whole.
     """
     _UNPACKERS[words.itemsize](words, starts, widths, counts, out)

@@ -3,7 +3,6 @@
 import numpy as np
 
 from lance_df.encodings.kernels.jit import (
-    copy_bytes,
     kernel,
     load_8_bytes,
     load_byte,
@@ -13,8 +12,6 @@ from lance_df.encodings.kernels.jit import (
 from lance_df.encodings.kernels.views import write_view
 
 _U = np.uintp
-_BLOCK = 1024
-_BLOCK_BYTES_PER_BIT = 128
 _ESCAPE = np.uint64(255)
 _LOW_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _ONES = np.uint64(0x0101010101010101)
@@ -87,57 +84,6 @@ def only_buffer(source, position, stop, levels, wide):  # type: ignore[no-untype
     header >>= np.uint64(16 + 16 * levels)
     size = np.int64(header) & (0xFFFFFFFF if wide else 0xFFFF)
     return start, size if size <= stop - start else np.int64(-1)
-
-
-@kernel
-def copy_flat(data, positions, items, first, last, levels, wide, width, out):  # type: ignore[no-untyped-def]
-    """Copy the flat values, ``width`` bytes each, of chunks ``first`` to ``last``; they have one buffer.
-
-    Returns the first chunk that has too few, or -1. ``out`` has room for them; the others are as
-    :func:`chunk_buffers` has them.
-    """
-    source = _U(data.ctypes.data)
-    target = _U(out.ctypes.data)
-    for chunk in range(first, last):
-        start, size = only_buffer(source, positions[chunk], positions[chunk + 1], levels, wide)
-        num_bytes = (items[chunk + 1] - items[chunk]) * width
-        if num_bytes > size:
-            return chunk
-        copy_bytes(target, source + _U(start), num_bytes)
-        target += _U(num_bytes)
-    return -1
-
-
-@kernel
-def packed_blocks(data, positions, items, first, last, levels, wide, word_bytes, found):  # type: ignore[no-untyped-def]
-    """Find the inline bit-packed blocks of chunks ``first`` to ``last``; they have one buffer.
-
-    Returns the first chunk that does not hold its block, or -1.
-
-    Parameters
-    ----------
-    word_bytes
-        Bytes of a value.
-    found
-        Rows that receive, for each chunk, the first packed word, the packed bits of a value and the number of
-        values.
-    """
-    source = _U(data.ctypes.data)
-    for chunk in range(first, last):
-        start, size = only_buffer(source, positions[chunk], positions[chunk + 1], levels, wide)
-        count = items[chunk + 1] - items[chunk]
-        if size < word_bytes or count > _BLOCK:
-            return chunk
-        width = np.int64(data[start])
-        for place in range(1, word_bytes):
-            if data[start + place] != 0:
-                return chunk
-        if width > 8 * word_bytes or word_bytes + width * _BLOCK_BYTES_PER_BIT > size:
-            return chunk
-        found[0, chunk - first] = start // word_bytes + 1
-        found[1, chunk - first] = width
-        found[2, chunk - first] = count
-    return -1
 
 
 @kernel

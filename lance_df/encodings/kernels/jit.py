@@ -83,3 +83,39 @@ def store_4_bytes(typing_context: Any, address: Any, value: Any) -> Any:  # noqa
 def load_byte(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     """Load a uint8 from an address."""
     return types.uint8(types.uintp), _loading(8)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_item(typing_context: Any, base: Any, index: Any, like: Any) -> Any:  # noqa: ARG001
+    """Load item ``index`` of those of the type of ``like`` at an address; loops over it are vectorised."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        origin, place, kind = arguments
+        pointer = builder.gep(builder.inttoptr(origin, kind.type.as_pointer()), [place])
+        return builder.load(pointer, align=1)
+
+    return like(types.uintp, types.uintp, like), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_item(typing_context: Any, base: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
+    """Store item ``index`` of those of the type of ``value`` at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        origin, place, item = arguments
+        builder.store(item, builder.gep(builder.inttoptr(origin, item.type.as_pointer()), [place]), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.uintp, types.uintp, value), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def room_of_8_kib(typing_context: Any) -> Any:  # noqa: ARG001
+    """Return the address of memory that lasts as long as the call of the kernel that asks for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        with builder.goto_entry_block():
+            room = builder.alloca(ir.ArrayType(ir.IntType(64), 1024))
+        return builder.ptrtoint(room, context.get_value_type(types.uintp))
+
+    return types.uintp(), generate

@@ -33,33 +33,33 @@ def _store(builder: Any, address: Any, value: Any) -> None:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def shift_line(typing_context: Any, target: Any, source: Any, down: Any, mask: Any) -> Any:  # noqa: ARG001
-    """Store ``(word >> down) & mask`` of the words, as wide as ``mask``, of the 128 bytes at an address."""
+def shift_line(typing_context: Any, to: Any, source: Any, down: Any, mask: Any, like: Any) -> Any:  # noqa: ARG001
+    """Store ``(word >> down) & mask`` of the words of 128 bytes, which are of the type of ``like``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        to, origin, shift, bits = arguments
+        target, origin, shift, bits, _ = arguments
         line = _line(bits.type)
         moved = builder.lshr(_load(builder, line, origin), _repeat(builder, line, shift))
-        _store(builder, to, builder.and_(moved, _repeat(builder, line, bits)))
+        _store(builder, target, builder.and_(moved, _repeat(builder, line, bits)))
         return context.get_dummy_value()
 
-    return types.void(types.uintp, types.uintp, mask, mask), generate
+    return types.void(types.uintp, types.uintp, like, like, like), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def join_lines(typing_context: Any, target: Any, source: Any, down: Any, up: Any, mask: Any) -> Any:  # noqa: ARG001
+def join_lines(typing_context: Any, to: Any, source: Any, down: Any, up: Any, mask: Any, like: Any) -> Any:  # noqa: ARG001
     """Store ``(word >> down | other << up) & mask``, the others being those of the next 128 bytes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        to, origin, right, left, bits = arguments
+        target, origin, right, left, bits, _ = arguments
         line = _line(bits.type)
         after = builder.add(origin, origin.type(_LINE_BYTES))
         low = builder.lshr(_load(builder, line, origin), _repeat(builder, line, right))
         high = builder.shl(_load(builder, line, after), _repeat(builder, line, left))
-        _store(builder, to, builder.and_(builder.or_(low, high), _repeat(builder, line, bits)))
+        _store(builder, target, builder.and_(builder.or_(low, high), _repeat(builder, line, bits)))
         return context.get_dummy_value()
 
-    return types.void(types.uintp, types.uintp, mask, mask, mask), generate
+    return types.void(types.uintp, types.uintp, like, like, like, like), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

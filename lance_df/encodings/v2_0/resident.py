@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,15 @@ from lance_df.encodings.arrays import null_array, variable_array, with_validity
 from lance_df.encodings.fetch import fetch_bits, pack_bits, take_spans
 from lance_df.encodings.gather import FEW, take_words
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import CodedValues, Form, is_bytes, is_large, is_plain_type, is_text
+from lance_df.encodings.resident import (
+    CodedValues,
+    Form,
+    is_bytes,
+    is_large,
+    is_plain_type,
+    is_text,
+    viewed,
+)
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.v2_0.binary import BinaryDecoder
 from lance_df.encodings.v2_0.dictionary import DictionaryCodedDecoder
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lance_df.encodings.plan import IoPlan, RowPositions
-    from lance_df.encodings.resident import ResidentPage
+    from lance_df.encodings.resident import LookupTable, ResidentPage, RowReader
     from lance_df.encodings.v2_0.decoder import Decoder
     from lance_df.storage import ByteRange
 
@@ -76,10 +85,16 @@ class ResidentFlat:
     width: int
     data: pa.Buffer
 
-    def read(self, start: int, stop: int, form: Form = Form.PLAIN) -> pa.Array:
-        """Return rows. See `ResidentPage`."""
+    def reader(self, form: Form = Form.PLAIN) -> RowReader:
+        """Return what reads rows. See `ResidentPage`."""
         del form
-        return pa.Array.from_buffers(self.data_type, stop - start, [None, self.bytes(start, stop)], 0)
+        data_type, width, part, array = self.data_type, self.width, self.data.slice, pa.Array.from_buffers
+
+        def read(start: int, stop: int) -> pa.Array:
+            count = stop - start
+            return array(data_type, count, [None, part(start * width, count * width)], 0)
+
+        return read
 
     def take(self, rows: RowPositions, form: Form = Form.PLAIN) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
@@ -100,11 +115,15 @@ class ResidentNullable:
     validity: FlatDecoder
     run: Run
 
-    def read(self, start: int, stop: int, form: Form) -> pa.Array:
-        """Return rows. See `ResidentPage`."""
-        del form
-        valid = self.run(fetch_bits(self.validity.buffer, RowRange(start, stop)))
-        return with_validity(self.values.read(start, stop), valid)
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads rows. See `ResidentPage`."""
+        read_values = self.values.reader(form)
+
+        def read(start: int, stop: int) -> pa.Array:
+            valid = self.run(fetch_bits(self.validity.buffer, RowRange(start, stop)))
+            return with_validity(read_values(start, stop), valid)
+
+        return read
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
@@ -121,11 +140,37 @@ class ResidentDictionary:
     indices: ResidentFlat
     values: CodedValues
 
-    def read(self, start: int, stop: int, form: Form) -> pa.Array:
-        """Return rows. See `ResidentPage`."""
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads rows. See `ResidentPage`."""
+        table = None if Form.DICTIONARY in form else self.values.table(form)
+        read = viewed(partial(self._read, form=form), self.values.values.type, form)
+        return read if table is None else self._value_reader(table, read)
+
+    def _read(self, start: int, stop: int, form: Form) -> pa.Array:
         data = self.indices.bytes(start, stop)
-        numbers = np.frombuffer(data, f"<u{self.indices.width}") if stop > start else np.empty(0, np.uint8)
-        return self.values.read(numbers, data, form)
+        return self.values.read(np.frombuffer(data, f"<u{self.indices.width}"), data, form)
+
+    def _value_reader(self, table: LookupTable, read_few: RowReader) -> RowReader:
+        stored, out_width, coded = self.indices.width, table.width, self.values
+        kernel, source = f"look_up_{8 * stored}", self.indices.data.address
+        allocate, array = pa.allocate_buffer, pa.Array.from_buffers
+
+        def read(start: int, stop: int) -> pa.Array:
+            count = stop - start
+            if count < FEW:
+                return read_few(start, stop)
+            data = allocate(count * out_width)
+            place = source + start * stored
+            found = getattr(kernels, kernel)(place, count, table.address, table.size, out_width, data.address)
+            if found == -1:
+                return array(table.data_type, count, [None, data, *table.shared], 0)
+            if found < 0:
+                raise coded.beyond(-2 - found)
+            valid = np.frombuffer(self.indices.bytes(start, stop), f"<u{stored}") != 0
+            num_nulls = count - int(np.count_nonzero(valid))
+            return array(table.data_type, count, [pack_bits(valid), data, *table.shared], num_nulls)
+
+        return read
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
@@ -149,9 +194,11 @@ class ResidentBinary:
         # ranges of bytes that are UTF-8; what is written stays as it is
         self._checked: set[tuple[int, int]] = set()
 
-    def read(self, start: int, stop: int, form: Form) -> pa.Array:
-        """Return rows. See `ResidentPage`."""
-        del form
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads rows. See `ResidentPage`."""
+        return viewed(self._read, self._data_type, form)
+
+    def _read(self, start: int, stop: int) -> pa.Array:
         count, width = stop - start, self._width
         if count < FEW:
             return self._run(self._decoder.read(RowRange(start, stop)))

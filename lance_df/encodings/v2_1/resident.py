@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_df.encodings.fsst import SymbolTable
 from lance_df.encodings.gather import take
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import CodedValues, Form, is_plain_type
+from lance_df.encodings.resident import CodedValues, Form, is_plain_type, viewed
 from lance_df.encodings.v2_1.buffers import as_bytes, with_validity
 from lance_df.encodings.v2_1.constant import ConstantPage
 from lance_df.encodings.v2_1.mini_block import MiniBlockPage
@@ -26,8 +26,10 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
     from lance_df.encodings.plan import IoPlan, RowPositions, Rows
-    from lance_df.encodings.resident import ResidentPage
+    from lance_df.encodings.resident import ResidentPage, RowReader
     from lance_df.encodings.v2_1.page import PageDecoder
     from lance_df.encodings.v2_1.resident_chunks import Mask, Values
     from lance_df.format.encodings_v2_1 import MiniBlockLayout
@@ -49,7 +51,7 @@ def open_resident(decoder: PageDecoder, data_type: pa.DataType, run: Run) -> Res
     if not is_plain_type(data_type):
         return None
     if isinstance(decoder, ConstantPage):
-        return ResidentConstant(decoder, run)
+        return ResidentConstant(decoder, data_type, run)
     if isinstance(decoder, MiniBlockPage) and _is_plain(decoder.layout):
         return ResidentMiniBlock(decoder, data_type, run)
     return None
@@ -69,12 +71,12 @@ class ResidentConstant:
     """One value, or null."""
 
     decoder: ConstantPage
+    data_type: pa.DataType
     run: Run
 
-    def read(self, start: int, stop: int, form: Form) -> pa.Array:
-        """Return rows. See `ResidentPage`."""
-        del form
-        return self._decode(RowRange(start, stop))
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads rows. See `ResidentPage`."""
+        return viewed(lambda start, stop: self._decode(RowRange(start, stop)), self.data_type, form)
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
@@ -88,50 +90,58 @@ class ResidentConstant:
 class ResidentMiniBlock:
     """Decodes the chunks that rows lie in."""
 
-    __slots__ = ("_chunks", "_dictionary", "_validity", "_values")
+    __slots__ = ("_chunks", "_data_type", "_dictionary", "_validity", "_values")
 
     def __init__(self, decoder: MiniBlockPage, data_type: pa.DataType, run: Run) -> None:
         table, dictionary = run(decoder.read_state())
         data = as_bytes(run(_whole(decoder.buffers[1])))
         if int(table.bytes[-1]) > len(data):
             raise CorruptDataError(f"chunks take {table.bytes[-1]} bytes, the buffer has {len(data)}")
+        self._data_type = data_type
         self._chunks = Chunks(data, table.bytes, table.items, decoder.layout)
         self._values = _values_of(self._chunks, decoder, data_type, is_coded=dictionary is not None)
         self._dictionary = None if dictionary is None else CodedValues(dictionary.values, null_first=False)
         self._validity = Validity(self._chunks) if self._chunks.levels else None
 
-    def read(self, start: int, stop: int, form: Form) -> pa.Array:
-        """Return rows. See `ResidentPage`."""
-        return self._finish(*self._stored(start, stop, form), form)
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads rows. See `ResidentPage`."""
+        if self._dictionary is not None and self._validity is None and isinstance(self._values, PackedValues):
+            return self._packed_reader(self._values, self._dictionary, form)
+        read = self._values.reader(form)
+        if self._dictionary is None and self._validity is None:
+            return viewed(read, self._data_type, form)
+
+        def read_finished(start: int, stop: int) -> pa.Array:
+            valid = None if self._validity is None else self._validity.read(start, stop)
+            return self._finish(read(start, stop), valid, form)
+
+        return viewed(read_finished, self._data_type, form)
+
+    def _packed_reader(self, values: PackedValues, coded: CodedValues, form: Form) -> RowReader:
+        width = coded.index_width()
+        if Form.DICTIONARY in form:
+            return values.index_reader(coded, lambda count, data: coded.wrap(count, width, data))
+        if (table := coded.table(form)) is not None:
+            return values.value_reader(coded, table)
+        return values.index_reader(coded, lambda count, data: coded.pick(_words(data, width, count)))
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
         first, last = int(rows[0]), int(rows[-1])
         if len(rows) * self._values.dense > last - first:
-            stored, valid = self._stored(first, last + 1, Form.PLAIN)
-            stored, valid = take(stored, rows - first), None if valid is None else valid[rows - first]
+            stored = take(self._values.reader(Form.PLAIN)(first, last + 1), rows - first)
+            valid = None if self._validity is None else self._validity.read(first, last + 1)[rows - first]
         else:
             stored = self._values.take(rows)
             valid = None if self._validity is None else self._validity.take(rows)
         return self._finish(stored, valid, form)
-
-    def _stored(self, start: int, stop: int, form: Form) -> tuple[pa.Array, Mask | None]:
-        items = self._chunks.items
-        first = int(items.searchsorted(start, "right")) - 1
-        last = int(items.searchsorted(stop, "left"))
-        skipped, count = start - int(items[first]), stop - start
-        stored = self._values.read(first, last, form).slice(skipped, count)
-        valid = None if self._validity is None else self._validity.read(first, last)[skipped:][:count]
-        return stored, valid
 
     def _finish(self, stored: pa.Array, valid: Mask | None, form: Form) -> pa.Array:
         if self._dictionary is None:
             return with_validity(stored, valid)
         width = stored.type.bit_width // 8
         data = stored.buffers()[1].slice(stored.offset * width, len(stored) * width)
-        numbers = np.frombuffer(data, f"<u{width}")
-        numbers.flags.writeable = False  # as kernels are compiled for
-        return self._dictionary.read(numbers, data, form, valid=valid)
+        return self._dictionary.read(_words(data, width, len(stored)), data, form, valid=valid)
 
 
 def _values_of(chunks: Chunks, decoder: MiniBlockPage, data_type: pa.DataType, *, is_coded: bool) -> Values:
@@ -150,10 +160,16 @@ def _values_of(chunks: Chunks, decoder: MiniBlockPage, data_type: pa.DataType, *
                 if isinstance(encoding, Flat) and bits and bits % 8 == 0 and num_buffers == 1:
                     return FlatValues(chunks, stored_type, bits // 8)
                 if isinstance(encoding, InlineBitpacking) and bits in _WORD_BITS and num_buffers == 1:
-                    return PackedValues(chunks, stored_type, bits // 8, is_coded)
+                    return PackedValues(chunks, stored_type, bits // 8)
                 if isinstance(encoding, Rle) and bits in _WORD_BITS and num_buffers == 2:
                     return RunValues(chunks, stored_type, bits // 8)
     return GeneralValues(chunks, decoder, is_coded)
+
+
+def _words(data: pa.Buffer, width: int, count: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+    numbers = np.frombuffer(data, f"<u{width}", count)
+    numbers.flags.writeable = False  # as kernels are compiled for
+    return numbers
 
 
 def _whole(buffer: ByteRange) -> IoPlan[pa.Buffer]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from lance_df.encodings import kernels
+from lance_df.encodings.kernels import page_map
 from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts
 from lance_df.encodings.v2_1.levels import decode_levels
 from lance_df.errors import CorruptDataError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.encodings.plan import RowPositions
-    from lance_df.encodings.resident import Form
+    from lance_df.encodings.resident import Form, RowReader
     from lance_df.format.encodings_v2_1 import MiniBlockLayout
 
     Mask = npt.NDArray[np.bool_]
@@ -36,8 +37,8 @@ class Values(Protocol):
 
     dense: ClassVar[int]
 
-    def read(self, first: int, last: int, form: Form) -> pa.Array:
-        """Return all values of chunks ``first`` to ``last`` (exclusive)."""
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads values from a first to a last (exclusive). Strings may be views in that form."""
         ...
 
     def take(self, rows: RowPositions) -> pa.Array:
@@ -76,11 +77,33 @@ class Chunks:
         starts, sizes = self.find(np.arange(first, last))
         return starts[self.levels :], sizes[self.levels :]
 
-    def read_by(self, kernel: Callable[..., int], first: int, last: int, *others: object) -> None:
-        """Have a kernel read the value buffers, one a chunk, of chunks ``first`` to ``last`` (exclusive)."""
-        layout = self.layout
-        wide = int(layout.has_large_chunk)
-        check(kernel(self.data, self.positions, self.items, first, last, self.levels, wide, *others))
+    def map(self, width: int, *, table: int = 0, table_size: int = -1, out_width: int = 0) -> Counts:
+        """Return what kernels know of the page; see `page_map`. It does not keep these chunks."""
+        entries = np.zeros(page_map.NUM_ENTRIES, np.int64)
+        entries[page_map.DATA] = self.data.ctypes.data
+        entries[page_map.POSITIONS] = self.positions.ctypes.data
+        entries[page_map.ITEMS] = self.items.ctypes.data
+        entries[page_map.NUM_CHUNKS] = len(self.items) - 1
+        entries[page_map.LEVELS] = self.levels
+        entries[page_map.WIDE] = self.layout.has_large_chunk
+        entries[page_map.WIDTH] = width
+        entries[page_map.TABLE] = table
+        entries[page_map.TABLE_SIZE] = table_size
+        entries[page_map.OUT_WIDTH] = out_width or width
+        return entries
+
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the first chunk of rows, and the one after their last."""
+        return int(self.items.searchsorted(start, "right")) - 1, int(self.items.searchsorted(stop, "left"))
+
+    def by_chunk(self, read: Callable[[int, int], pa.Array]) -> RowReader:
+        """Return a reader of rows for one of all values of chunks from a first to a last (exclusive)."""
+
+        def read_rows(start: int, stop: int) -> pa.Array:
+            first, last = self.span(start, stop)
+            return read(first, last).slice(start - int(self.items[first]), stop - start)
+
+        return read_rows
 
     def count(self, first: int, last: int) -> int:
         """Return how many values chunks ``first`` to ``last`` (exclusive) have together."""
@@ -108,9 +131,10 @@ class Validity:
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
 
-    def read(self, first: int, last: int) -> Mask:
-        """Return a mask of the values of chunks ``first`` to ``last`` (exclusive), which are decoded."""
-        return self._decode(np.arange(first, last))
+    def read(self, start: int, stop: int) -> Mask:
+        """Return a mask of values from a first to a last (exclusive), whose chunks are decoded."""
+        first, last = self._chunks.span(start, stop)
+        return self._decode(np.arange(first, last))[start - int(self._chunks.items[first]) :][: stop - start]
 
     def take(self, rows: RowPositions) -> Mask:
         """Return a mask of single values of chunks that are decoded."""

@@ -21,6 +21,7 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from lance_df.encodings.fsst import SymbolTable
     from lance_df.encodings.plan import RowPositions
+    from lance_df.encodings.resident import RowReader
     from lance_df.encodings.v2_1.buffers import Counts
     from lance_df.encodings.v2_1.resident_chunks import Chunks
 
@@ -43,8 +44,11 @@ class PlainStrings:
 
     dense: ClassVar[int] = 4
 
-    def read(self, first: int, last: int, form: Form) -> pa.Array:
+    def reader(self, form: Form) -> RowReader:
         """See `Values`. Views point into the file."""
+        return self.chunks.by_chunk(lambda first, last: self._read(first, last, form))
+
+    def _read(self, first: int, last: int, form: Form) -> pa.Array:
         chunks, counts = self.chunks, self.chunks.counts(first, last)
         (starts,), (sizes,) = chunks.values(first, last)
         room = int(sizes.sum()) - (int(counts.sum()) + last - first) * self.width
@@ -111,8 +115,11 @@ class CodedStrings:
         self._is_ascii = not (symbol_bytes[counted] >= 0x80).any()
         self._bytes_per_code = 3.0  # learned while reading
 
-    def read(self, first: int, last: int, form: Form) -> pa.Array:
+    def reader(self, form: Form) -> RowReader:
         """See `Values`."""
+        return self._chunks.by_chunk(lambda first, last: self._read(first, last, form))
+
+    def _read(self, first: int, last: int, form: Form) -> pa.Array:
         chunks, width = self._chunks, self._width
         as_views = Form.VIEWS in form and self._data_type == pa.string() and self._is_ascii
         (starts,), (sizes,) = chunks.values(first, last)
@@ -158,7 +165,7 @@ class CodedStrings:
             self._bytes_per_code = max(self._bytes_per_code * 0.99, total / num_codes)
         self._is_ascii = self._is_ascii and not has_other_bytes
         if as_views and not self._is_ascii:
-            return self.read(first, last, Form.PLAIN)
+            return self._read(first, last, Form.PLAIN)
         if is_text(self._data_type) and not self._is_ascii:
             check_utf8(data, ends)
         data_type = pa.string_view() if as_views else self._data_type
@@ -171,7 +178,7 @@ class CodedStrings:
         num_codes = int((ends - starts).sum())
         if num_codes > min(len(chunks.data), _MAX_VIEWED // _MAX_SYMBOL_BYTES):  # many, or they overlap
             first, last = chunks.chunks_of(rows[[0, -1]]).tolist()
-            return take(self.read(first, last + 1, Form.PLAIN), rows - chunks.items[first])
+            return take(self._read(first, last + 1, Form.PLAIN), rows - chunks.items[first])
         offsets = pa.allocate_buffer((len(rows) + 1) * width)
         bounds = np.frombuffer(offsets, f"<i{width}")
         bounds[0], state = 0, np.zeros(1, np.int64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -10,18 +11,21 @@ import pyarrow as pa
 from lance_df.encodings import kernels
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.gather import take
-from lance_df.encodings.resident import Form
+from lance_df.encodings.kernels import page_map
 from lance_df.encodings.v2_1.buffers import Chunked
 from lance_df.encodings.v2_1.resident_chunks import Chunks, check
-from lance_df.encodings.v2_1.values import INDEX_TYPES
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lance_df.encodings.plan import RowPositions
+    from lance_df.encodings.resident import CodedValues, Form, LookupTable, RowReader
+    from lance_df.encodings.v2_1.buffers import Counts
     from lance_df.encodings.v2_1.mini_block import MiniBlockPage
+
+    Wrap: TypeAlias = Callable[[int, pa.Buffer], pa.Array]
 
 _BLOCK = 1024
 _MAX_RUN = 255
@@ -37,9 +41,12 @@ class GeneralValues:
 
     dense: ClassVar[int] = 4
 
-    def read(self, first: int, last: int, form: Form) -> pa.Array:
+    def reader(self, form: Form) -> RowReader:
         """See `Values`."""
         del form
+        return self.chunks.by_chunk(self._read)
+
+    def _read(self, first: int, last: int) -> pa.Array:
         chunks = self.chunks
         buffers = zip(*chunks.values(first, last), strict=True)
         stored = self.decoder.decode_stored(
@@ -56,7 +63,7 @@ class GeneralValues:
         parts = []
         for part in np.split(np.arange(len(rows)), cuts):
             first, last = int(chunk_of_row[part[0]]), int(chunk_of_row[part[-1]])
-            found = self.read(first, last + 1, Form.PLAIN)
+            found = self._read(first, last + 1)
             parts.append(take(found, rows[part] - int(items[first])))
         return concat_arrays(parts, parts[0].type)
 
@@ -71,15 +78,11 @@ class FlatValues:
 
     dense: ClassVar[int] = 4
 
-    def read(self, first: int, last: int, form: Form) -> pa.Array:
+    def reader(self, form: Form) -> RowReader:
         """See `Values`."""
         del form
-        count = self.chunks.count(first, last)
-        if count * self.width > len(self.chunks.data):
-            raise CorruptDataError(f"chunks {first} to {last - 1} do not hold their values")
-        data = pa.allocate_buffer(count * self.width)
-        self.chunks.read_by(kernels.copy_flat, first, last, self.width, np.frombuffer(data, np.uint8))
-        return pa.Array.from_buffers(self.data_type, count, [None, data], 0)
+        most, page = len(self.chunks.data) // self.width, self.chunks.map(self.width)
+        return _reader(self, kernels.read_flat, page, most, partial(_plain, self.data_type))
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
@@ -93,27 +96,27 @@ class PackedValues:
     chunks: Chunks
     data_type: pa.DataType
     width: int
-    is_coded: bool
 
     dense: ClassVar[int] = 16
 
-    def read(self, first: int, last: int, form: Form) -> pa.Array:
-        """See `Values`. Indices come in the narrowest words that they fit into."""
+    def reader(self, form: Form) -> RowReader:
+        """See `Values`."""
         del form
-        chunks = self.chunks
-        found = np.empty((3, last - first), np.int64)
-        chunks.read_by(kernels.packed_blocks, first, last, self.width, found)
-        first_words, widths, counts = found
-        width, data_type = self.width, self.data_type
-        if self.is_coded:
-            width = next(each for each in (1, 2, 4, 8) if widths.max(initial=0) <= 8 * each)
-            data_type = INDEX_TYPES[8 * width]
-        count = chunks.count(first, last)
-        data = pa.allocate_buffer((count + _BLOCK) * width)
-        kernels.unpack_blocks(
-            chunks.words(f"<u{self.width}"), first_words, widths, counts, np.frombuffer(data, f"<u{width}")
-        )
-        return pa.Array.from_buffers(data_type, count, [None, data], 0)
+        return self._reader(self.chunks.map(self.width), partial(_plain, self.data_type))
+
+    def index_reader(self, coded: CodedValues, wrap: Wrap) -> RowReader:
+        """Return a reader of what indices, none of them null, are wrapped in."""
+        width, size = coded.index_width(), len(coded.values)
+        return self._reader(self.chunks.map(self.width, table_size=size, out_width=width), wrap, coded)
+
+    def value_reader(self, coded: CodedValues, table: LookupTable) -> RowReader:
+        """Return a reader of the values that indices, none of them null, mean."""
+        page = self.chunks.map(self.width, table=table.address, table_size=table.size, out_width=table.width)
+        return self._reader(page, partial(_plain, table.data_type, shared=table.shared), coded)
+
+    def _reader(self, page: Counts, wrap: Wrap, coded: CodedValues | None = None) -> RowReader:
+        kernel = getattr(kernels, f"read_packed_{8 * self.width}")
+        return _reader(self, kernel, page, _BLOCK * (len(self.chunks.items) - 1), wrap, coded)
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
@@ -145,9 +148,12 @@ class RunValues:
 
     dense: ClassVar[int] = 8
 
-    def read(self, first: int, last: int, form: Form) -> pa.Array:
+    def reader(self, form: Form) -> RowReader:
         """See `Values`."""
         del form
+        return self.chunks.by_chunk(self._read)
+
+    def _read(self, first: int, last: int) -> pa.Array:
         chunks, counts = self.chunks, self.chunks.counts(first, last)
         (value_starts, length_starts), (value_sizes, num_runs) = chunks.values(first, last)
         np.minimum(num_runs, value_sizes // self.width, out=num_runs)
@@ -172,6 +178,43 @@ class RunValues:
         return _take(kernels.take_runs, self.chunks, self.data_type, self.width, rows)
 
 
+def _reader(
+    values: FlatValues | PackedValues,
+    kernel: Callable[[int, int, int, int], int],
+    page: Counts,
+    most: int,
+    wrap: Wrap,
+    coded: CodedValues | None = None,
+) -> RowReader:
+    """Return what has a kernel of `page_rows` read rows of a page.
+
+    Parameters
+    ----------
+    values, coded
+        Kept as long as the reader: ``page`` has their addresses.
+    most
+        The chunks have no more values, whatever the file says.
+    wrap
+        Makes an array of what the kernel writes.
+    """
+    address, width, allocate = page.ctypes.data, int(page[page_map.OUT_WIDTH]), pa.allocate_buffer
+    keep = (page, values)
+
+    def read(start: int, stop: int) -> pa.Array:
+        count = stop - start
+        if count > most:
+            raise CorruptDataError(f"{keep[1].chunks.data.size} bytes do not hold {count} values")
+        data = allocate(count * width)
+        broken = kernel(address, start, stop, data.address)
+        if broken == -1:
+            return wrap(count, data)
+        if coded is not None and broken < 0:
+            raise coded.beyond(-2 - broken)
+        raise CorruptDataError(f"chunk {broken} does not hold its values")
+
+    return read
+
+
 def _take(
     kernel: Callable[..., int], chunks: Chunks, data_type: pa.DataType, width: int, rows: RowPositions
 ) -> pa.Array:
@@ -180,3 +223,7 @@ def _take(
     wide = int(chunks.layout.has_large_chunk)
     check(kernel(chunks.data, chunks.positions, chunks.items, chunks.levels, wide, width, rows, out))
     return pa.Array.from_buffers(data_type, len(rows), [None, data], 0)
+
+
+def _plain(data_type: pa.DataType, count: int, data: pa.Buffer, shared: Sequence[pa.Buffer] = ()) -> pa.Array:
+    return pa.Array.from_buffers(data_type, count, [None, data, *shared], 0)
