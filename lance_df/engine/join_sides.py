@@ -30,8 +30,10 @@ _WORTH_ROWS: Final = 10_000
 
 def with_small_sides_built(
     ctx: PlainSessionContext, statement: Statement, frame: DataFrame, plan: Any
-) -> DataFrame | None:
-    """Return a frame with the same rows, in which joins build on what is smaller; None if nothing changes.
+) -> tuple[DataFrame, Any] | None:
+    """Return a frame with the same rows, in which joins build on what is smaller, and its optimized plan.
+
+    None if nothing changes.
 
     Parameters
     ----------
@@ -47,10 +49,10 @@ def with_small_sides_built(
     try:
         anew = _frame(ctx, tree)
         # what it cannot plan it says when asked to, and not before
-        anew.optimized_logical_plan()
+        optimized = anew.optimized_logical_plan()
     except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
         return None
-    return anew if anew.schema() == frame.schema() else None
+    return (anew, optimized) if anew.schema() == frame.schema() else None
 
 
 def _may_be_large(table: ResolvedTable) -> bool:

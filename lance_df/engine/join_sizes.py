@@ -83,8 +83,10 @@ def semi_joined(on: Sequence[tuple[Any, Any]], left: Size, right: Size) -> Size:
 def _joined(how: str, on: Sequence[tuple[Any, Any]], left: Size, right: Size) -> Size | None:
     if how == "LeftSemi":
         return semi_joined(on, left, right)
-    if how == "LeftAnti":
-        return left
+    if how == "RightSemi":
+        return semi_joined([(other, one) for one, other in on], right, left)
+    if how in ("LeftAnti", "RightAnti"):
+        return left if how == "LeftAnti" else right
     # one of both keys is unique, and all values of the other are among its values
     among = max((min(left.among(one), right.among(other)) for one, other in on), default=1.0)
     rows = max(1.0, left.rows * right.rows / max(1.0, among))

@@ -275,11 +275,13 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             for task in tasks:
                 yield from _row_counts(task.num_rows)
             return
+        found = planned.plan.schema
+        is_as_promised = tuple(found.names) == planned.output and found.equals(schema, check_metadata=True)
         with closing(self._run(tasks)) as batches:
             for batch in batches:
                 kept = batch if planned.residual is None else planned.residual.apply(batch)
                 if kept.num_rows:
-                    yield _conform(kept, planned.output, schema)
+                    yield kept if is_as_promised else _conform(kept, planned.output, schema)
 
     def _run(self, tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:
         if self._at_once:

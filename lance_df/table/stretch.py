@@ -225,10 +225,10 @@ class Stretch:
                 if scan.learns_bounds and isinstance(match.rows, RowRange):
                     self._learn(match.rows, known)
                 return None
+        if not self._reused:
+            return match
         reused = [known[scan.columns[place].path] for place in self._reused]
-        if match.mask is not None and reused:
-            reused = filtered(reused, match.mask)
-        return replace(match, known=reused)
+        return replace(match, known=reused if match.mask is None else filtered(reused, match.mask))
 
     def _learn(self, rows: RowRange, known: Mapping[tuple[str, ...], pa.Array]) -> None:
         read = (column for column in self._scan.filter_columns if column.path in known)
@@ -260,6 +260,8 @@ class Stretch:
 
     def _live(self, rows: Rows) -> _Mask | None:
         """Return which rows are not deleted; None if all are there."""
+        if not len(self._deleted):
+            return None
         if isinstance(rows, RowRange):
             low, high = np.searchsorted(self._deleted, (rows.start, rows.stop))
             if low == high:
@@ -267,8 +269,6 @@ class Stretch:
             live = np.ones(len(rows), np.bool_)
             live[self._deleted[low:high] - rows.start] = False
             return live
-        if not len(self._deleted):
-            return None
         return ~np.isin(rows, self._deleted, assume_unique=True)
 
     def _plain(self, values: pa.Array, place: int) -> pa.Array:
