@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -12,13 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
-from lance_df.encodings.gather import true_positions
+from lance_df.encodings.kept_rows import KeptRows
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import Form
 from lance_df.encodings.rows import as_positions
-from lance_df.encodings.string_views import as_views, pick_views
+from lance_df.encodings.string_views import as_views
 from lance_df.errors import CorruptDataError
-from lance_df.expr.matching import matching_rows
 from lance_df.expr.walk import columns as paths_of
 from lance_df.records import dataclass
 from lance_df.table.batches import count_batch
@@ -49,33 +47,22 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 class _Match:
     """Rows to return, and their values as far as they are known.
 
-    ``mask`` says which of ``rows`` are meant; ``None`` for all. ``known`` has a value for each of these: the
-    columns that are returned and that the filter reads too.
-    ``scattered`` says that ``rows`` are a few of a window.
+    ``kept`` says which of ``rows`` are meant. ``known`` has a value for each of these: the columns that are
+    returned and that the filter reads too. ``scattered`` says that ``rows`` are a few of a window.
     """
 
     rows: Rows
-    mask: _Mask | None
-    num_rows: int
+    kept: KeptRows
     known: Sequence[pa.Array] = ()
     scattered: bool = False
 
     @property
     def is_sparse(self) -> bool:
-        return self.scattered or (self.mask is not None and self.num_rows * _DENSE < len(self.rows))
-
-    def where(self, truth: _Mask) -> _Match:
-        """Return the rows of these for which ``truth``, of all of ``rows``, is true too."""
-        mask = truth if self.mask is None else truth & self.mask
-        num_rows = int(np.count_nonzero(mask))
-        return replace(self, mask=None if num_rows == len(mask) else mask, num_rows=num_rows)
+        return self.scattered or _is_sparse(self.kept)
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the rows that are meant."""
-        if self.mask is None:
-            return as_positions(self.rows)
-        chosen = true_positions(self.mask)
-        return self.rows[chosen] if not isinstance(self.rows, RowRange) else chosen + self.rows.start
+        return _positions(self.rows, self.kept)
 
 
 class RowSource(Protocol):
@@ -184,7 +171,7 @@ class Stretch:
         for result in results:
             if isinstance(result, _Match):
                 gathered.append(result)
-                if sum(match.num_rows for match in gathered) < _GATHERED_ROWS:
+                if sum(match.kept.count for match in gathered) < _GATHERED_ROWS:
                     continue
             if gathered and result is not None:
                 yield self._gather(gathered)
@@ -207,28 +194,26 @@ class Stretch:
 
     def _match(self, rows: Rows) -> _Match | None:
         scan = self._scan
-        mask = None if scan.include_deleted_rows else self._live(rows)
-        if mask is not None and not mask.any():
+        live = None if scan.include_deleted_rows else self._live(rows)
+        kept = KeptRows.everything(len(rows)) if live is None else KeptRows(live)
+        if not kept.count:
             return None
-        match = _Match(rows, mask, len(rows) if mask is None else int(np.count_nonzero(mask)))
         known: dict[tuple[str, ...], pa.Array] = {}
+        scattered = False
         for number, step in enumerate(scan.filter_steps):
-            if number and match.is_sparse and match.mask is not None:
-                kept = pa.array(match.mask)
+            if number and _is_sparse(kept):
                 wanted = self._wanted_from_step[number]
-                known = {path: known[path].filter(kept) for path in known if path in wanted}
-                match = _Match(match.positions(), None, match.num_rows, scattered=True)
-            values = self._step_readers[number].read(match.rows)
+                known = {path: kept.of(known[path]) for path in known if path in wanted}
+                rows, kept, scattered = _positions(rows, kept), KeptRows.everything(kept.count), True
+            values = self._step_readers[number].read(rows)
             known.update(zip((column.path for column in step.columns), values, strict=True))
-            match = match.where(matching_rows(step.predicate, known, len(match.rows)))
-            if not match.num_rows:
-                if scan.learns_bounds and isinstance(match.rows, RowRange):
-                    self._learn(match.rows, known)
+            kept = kept & step.matcher.rows(known, len(rows))
+            if not kept.count:
+                if scan.learns_bounds and isinstance(rows, RowRange):
+                    self._learn(rows, known)
                 return None
-        if not self._reused:
-            return match
-        reused = [known[scan.columns[place].path] for place in self._reused]
-        return replace(match, known=reused if match.mask is None else filtered(reused, match.mask))
+        reused = [kept.of(known[scan.columns[place].path]) for place in self._reused]
+        return _Match(rows, kept, reused, scattered)
 
     def _learn(self, rows: RowRange, known: Mapping[tuple[str, ...], pa.Array]) -> None:
         read = (column for column in self._scan.filter_columns if column.path in known)
@@ -237,11 +222,9 @@ class Stretch:
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and leave out what does not match."""
-        if match.mask is None:
-            values = self._whole_reader.read(match.rows)
-        else:
-            values = filtered(self._part_reader.read(match.rows), match.mask)
-        return self._batch(match.known, values, match.num_rows)
+        if match.kept.is_all:
+            return self._batch(match.known, self._whole_reader.read(match.rows), match.kept)
+        return self._batch(match.known, self._part_reader.read(match.rows), match.kept)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
         """Read single rows."""
@@ -250,7 +233,7 @@ class Stretch:
         for number, place in enumerate(self._reused):
             arrays = [self._plain(match.known[number], place) for match in matches]
             known.append(concat_arrays(arrays, arrays[0].type))
-        return self._batch(known, self._part_reader.read(rows), len(rows))
+        return self._batch(known, self._part_reader.read(rows), KeptRows.everything(len(rows)))
 
     def _system_values(self, name: str, rows: Rows) -> pa.Array:
         values = self._source.system_values(name, rows)
@@ -271,35 +254,35 @@ class Stretch:
             return live
         return ~np.isin(rows, self._deleted, assume_unique=True)
 
-    def _plain(self, values: pa.Array, place: int) -> pa.Array:
+    def _plain(self, values: pa.Array, place: int, kept: KeptRows | None = None) -> pa.Array:
         """Return values for a place of what is returned, looked up where they may come as a dictionary."""
-        return self._scan.table.shared.dictionaries.expand(values, self._types[place])
+        return self._scan.table.shared.dictionaries.expand(values, self._types[place], kept)
 
-    def _batch(self, known: Sequence[pa.Array], others: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
+    def _batch(self, known: Sequence[pa.Array], others: Sequence[pa.Array], kept: KeptRows) -> pa.RecordBatch:
+        """Return a batch of the kept rows: ``known`` has values of these, ``others`` of all rows."""
         scan = self._scan
         if not scan.columns:
-            return count_batch(num_rows)
-        places = (*self._reused, *self._missing)
-        arrays: list[pa.Array | None] = [None] * len(places)
-        for place, found in zip(places, (*known, *others), strict=True):
-            values = found
-            if values.type != (wanted := self._types[place]):
-                values = conform(self._plain(values, place), wanted, self._reader.name)
-            arrays[place] = values
+            return count_batch(kept.count)
+        arrays: list[pa.Array | None] = [None] * len(scan.columns)
+        for place, values in zip(self._reused, known, strict=True):
+            arrays[place] = self._conformed(self._plain(values, place), place)
+        for place, values in zip(self._missing, others, strict=True):
+            arrays[place] = self._conformed(self._plain(values, place, kept), place)
         return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
 
+    def _conformed(self, values: pa.Array, place: int) -> pa.Array:
+        return conform(values, self._types[place], self._reader.name)
 
-def filtered(arrays: Sequence[pa.Array], mask: _Mask) -> list[pa.Array]:
-    """Return the values for which the mask is true."""
-    kept, positions = pa.array(mask), None
-    found = []
-    for array in arrays:
-        if array.type == pa.string_view():  # pyarrow cannot
-            positions = true_positions(mask) if positions is None else positions
-            found.append(pick_views(array, positions))
-        else:
-            found.append(array.filter(kept))
-    return found
+
+def _is_sparse(kept: KeptRows) -> bool:
+    return kept.count * _DENSE < kept.num_rows
+
+
+def _positions(rows: Rows, kept: KeptRows) -> npt.NDArray[np.int64]:
+    """Return those of the rows that are kept."""
+    if kept.is_all:
+        return as_positions(rows)
+    return kept.positions + rows.start if isinstance(rows, RowRange) else rows[kept.positions]
 
 
 def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:
