@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings import kernels
+from lance_df.encodings.arrays import fixed_array
+from lance_df.encodings.fetch import pack_bits
 from lance_df.encodings.gather import FEW, is_view, take, true_positions, word_bytes
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class KeptRows:
         if self.is_all:
             return values
         if self.num_rows < FEW and not kernels.are_loaded() and not is_view(values.type):
-            return values.filter(pa.array(self.mask))
+            return values.filter(self._as_arrow)
         if isinstance(values, pa.DictionaryArray):
             return pa.DictionaryArray.from_arrays(
                 self.of(values.indices), values.dictionary, ordered=values.type.ordered, safe=False
@@ -127,9 +129,14 @@ class KeptRows:
         is_sparse = self.count * _SPARSE < self.num_rows
         if is_sparse or (width and not self.drops_few) or is_view(values.type):
             return take(values, self.positions)
+        return values.filter(self._as_arrow)
+
+    @property
+    def _as_arrow(self) -> pa.BooleanArray:
         if self._arrow is None:
-            self._arrow = pa.array(self.mask)
-        return values.filter(self._arrow)
+            # pa.array would import the masked arrays of numpy, which takes longer than a small query
+            self._arrow = fixed_array(pa.bool_(), self.num_rows, pack_bits(self.mask))
+        return self._arrow
 
     @property
     def drops_few(self) -> bool:

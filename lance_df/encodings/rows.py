@@ -11,7 +11,7 @@ from lance_df.encodings.plan import RowRange
 from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lance_df.encodings.plan import RowPositions, Rows
 
@@ -62,6 +62,13 @@ def with_next(positions: RowPositions) -> RowPositions:
     pairs = np.stack([positions, positions + 1], axis=1).reshape(-1)
     # sorted already: a general unique would hash or sort again
     return pairs[np.diff(pairs, prepend=pairs[:1] - 1) > 0]
+
+
+def joined_starts(starts: Iterable[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Return the rows that are in one of ``starts``, each once, ascending."""
+    joined = np.sort(np.concatenate([np.zeros(0, np.int64), *starts]))
+    # np.unique would import the masked arrays of numpy, which takes longer than a small query
+    return joined[np.diff(joined, prepend=joined[:1] - 1) > 0]
 
 
 def split_rows(rows: Rows, starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, Rows]]:

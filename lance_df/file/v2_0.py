@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from lance_df.encodings.rows import checked_rows
+from lance_df.encodings.rows import checked_rows, joined_starts
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.file.io import named_errors, run_plans
 from lance_df.file.read_ahead import read_ahead
@@ -101,8 +101,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the rows at which pages start. See `FileReader`."""
-        starts = [column.page_starts() for column in self._open(fields)]
-        return np.unique(np.concatenate(starts)) if starts else np.zeros(0, np.int64)
+        return joined_starts(column.page_starts() for column in self._open(fields))
 
     def column_bytes(self, column: int) -> int:
         """Return the stored bytes of a column. See `FileReader`."""

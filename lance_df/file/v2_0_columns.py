@@ -17,7 +17,7 @@ import pyarrow as pa
 from lance_df.encodings.arrays import concat_arrays, empty_array, list_array, struct_array
 from lance_df.encodings.fetch import pack_bits
 from lance_df.encodings.plan import RowRange, together
-from lance_df.encodings.rows import rows_of_spans, split_rows
+from lance_df.encodings.rows import joined_starts, rows_of_spans, split_rows
 from lance_df.encodings.v2_0.build import build_decoder, build_end_positions
 from lance_df.encodings.v2_0.ends import Spans
 from lance_df.encodings.v2_0.flat import select
@@ -148,8 +148,7 @@ class StructColumn:
         return struct_array(self.data_type, len(rows), children)
 
     def page_starts(self) -> npt.NDArray[np.int64]:
-        starts = [child.page_starts() for child in self.children]
-        return np.unique(np.concatenate(starts)) if starts else np.zeros(0, np.int64)
+        return joined_starts(child.page_starts() for child in self.children)
 
     def page_bytes(self) -> list[tuple[int, int]]:
         return [page for child in self.children for page in child.page_bytes()]

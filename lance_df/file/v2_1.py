@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.rows import joined_starts
 from lance_df.encodings.v2_1.merge import merge
 from lance_df.encodings.v2_1.shape import Leaf, leaves, shape_of
 from lance_df.errors import InvalidInputError
@@ -163,11 +164,10 @@ class V2_1FileReader:  # noqa: N801 - the version's name
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the ascending row numbers at which a page of a leaf of ``fields`` starts."""
         needed = [leaf for field in fields for leaf in leaves(self._shape(field))]
-        starts = [
+        return joined_starts(
             column.row_starts[:-1] // leaf.page_rows_per_row
             for leaf, column in zip(needed, self._open_columns(needed), strict=True)
-        ]
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *starts]))
+        )
 
     def column_bytes(self, column: int) -> int:
         """Return the stored bytes of a column. See `FileReader`."""

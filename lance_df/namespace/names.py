@@ -5,9 +5,7 @@ Spec: partitioning, "Physical Layout and Naming"; directory namespace, V2.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -59,7 +57,7 @@ def partition_name() -> str:
 
 def table_folder(table_id: str) -> str:
     """Return a new name for the folder of a table: only its randomness keeps it from being another's."""
-    return f"{secrets.token_hex(4)}_{table_id}"
+    return f"{os.urandom(4).hex()}_{table_id}"
 
 
 class Names(Protocol):
@@ -108,4 +106,6 @@ class JobNames:
         return f"{self._digest(b'folder', table_id.encode())[:4].hex()}_{table_id}"
 
     def _digest(self, kind: bytes, key: bytes) -> bytes:
+        import hashlib  # loads OpenSSL, which whoever only reads does not need
+
         return hashlib.sha256(b"\0".join((self._job.encode(), kind, key))).digest()

@@ -16,6 +16,7 @@ from pyroaring import BitMap
 
 from lance_df.encodings.arrays import null_array
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.rows import joined_starts
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.io import named_errors
 
@@ -198,7 +199,7 @@ class FragmentReader:
         for number in {number for field in fields for number, _ in self.parts(field)}:
             parts = [part for field in fields for owner, part in self.parts(field) if owner == number]
             starts.append(self.open(number).page_starts(parts))
-        joined = np.unique(np.concatenate(starts))
+        joined = joined_starts(starts)
         found = self._page_starts[key] = joined[joined < max(self.num_rows, 1)]
         return found
 
