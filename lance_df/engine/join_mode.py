@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, variant
-from lance_df.engine.join_sizes import Size, scanned_size, size_above
+from lance_df.engine.join_sizes import Size, may_be_large, scanned_size, size_above
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -43,11 +43,14 @@ class JoinMode:
         frame, plan
             The statement, and its optimized plan.
         """
+        tables = tuple(statement.tables.values())
+        if not may_be_large(tables):
+            return frame
         settings = self._settings_of(ctx)
         num_partitions = int(settings.get(_PARTITIONS, "1"))
         if settings.get(_DIVIDES) != "true" or num_partitions == 1:
             return frame
-        if not _Joins(tuple(statement.tables.values()), num_partitions).are_better_collected(plan):
+        if not _Joins(tables, num_partitions).are_better_collected(plan):
             return frame
         # a frame keeps the settings that there are when it is made
         PlainSessionContext.sql(ctx, f"SET {_DIVIDES} = false")

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, plan_schema, variant
 from lance_df.engine.join_order import Edge, Order, Pair, better_order, inputs_of
-from lance_df.engine.join_sizes import Size, scanned_size, semi_joined, size_above
+from lance_df.engine.join_sizes import WORTH_ROWS, Size, may_be_large, scanned_size, semi_joined, size_above
 from lance_df.engine.plan_rebuild import checked, columns_of, rebuilt_node
 from lance_df.records import dataclass
-from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from lance_df.engine.statement import ResolvedTable, Statement
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 _SWAPPED: Final = {"Inner": "inner", "Left": "right", "Right": "left", "Full": "full"}
 # guesses are rough, and to build a plan anew takes time
 _CLEARLY_SMALLER: Final = 0.7
-_WORTH_ROWS: Final = 10_000
 
 
 def with_small_sides_built(
@@ -41,7 +39,7 @@ def with_small_sides_built(
         The statement, and its optimized plan.
     """
     tables = tuple(statement.tables.values())
-    if not any(map(_may_be_large, tables)):
+    if not may_be_large(tables):
         return None
     tree = _chosen(_ordered(_semi_joins_below(_tree(plan, tables))))
     if not tree.is_changed:
@@ -53,11 +51,6 @@ def with_small_sides_built(
     except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
         return None
     return (anew, optimized) if anew.schema() == frame.schema() else None
-
-
-def _may_be_large(table: ResolvedTable) -> bool:
-    rows = table.provider.table.told_rows() if isinstance(table.provider.table, Table) else None
-    return rows is None or rows >= _WORTH_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +118,7 @@ def _semi_joins_below(tree: _Tree) -> _Tree:
         return tree
     left, right = tree.inputs
     on = tuple(detail.on())
-    if not _are_columns(on) or left.size is None or right.size is None or left.size.rows < _WORTH_ROWS:
+    if not _are_columns(on) or left.size is None or right.size is None or left.size.rows < WORTH_ROWS:
         return tree
     found = _semi_joined(left, right, on, {key.canonical_name() for key, _ in on})
     # the semi join stays where it is if no other is better
@@ -182,7 +175,7 @@ def _ordered(tree: _Tree) -> _Tree:
 def _better(tree: _Tree, inputs: Sequence[_Tree], written: Order) -> tuple[Order | None, tuple[_Key, ...]]:
     """Return a better order of inner joins, if there is one, and all their keys."""
     sizes = [each.size for each in inputs if each.size is not None]
-    if len(inputs) < 3 or len(sizes) < len(inputs) or max(size.rows for size in sizes) < _WORTH_ROWS:
+    if len(inputs) < 3 or len(sizes) < len(inputs) or max(size.rows for size in sizes) < WORTH_ROWS:
         return None, ()
     keys = _keys(tree, inputs)
     edges = [_edge(key, sizes) for key in keys]
@@ -280,7 +273,7 @@ def _chosen(tree: _Tree) -> _Tree:
 def _builds_right(left: _Tree, right: _Tree) -> bool:
     if left.size is None or right.size is None:
         return False
-    return left.size.rows >= _WORTH_ROWS and right.size.rows < _CLEARLY_SMALLER * left.size.rows
+    return left.size.rows >= WORTH_ROWS and right.size.rows < _CLEARLY_SMALLER * left.size.rows
 
 
 def _frame(ctx: PlainSessionContext, tree: _Tree) -> DataFrame:

@@ -17,6 +17,8 @@ from lance_df.table.table import Table
 if TYPE_CHECKING:
     from lance_df.engine.statement import ResolvedTable
 
+# with fewer rows a join takes less than to plan it in another way
+WORTH_ROWS: Final = 10_000
 _KEPT: Final = {"=": 0.1, "!=": 0.9, "<": 0.4, "<=": 0.4, ">": 0.4, ">=": 0.4}
 _KEPT_BY_OTHERS: Final = 0.2
 _IN_GROUPS: Final = 0.3
@@ -38,17 +40,27 @@ class Size:
         return max(self.tables.values(), default=self.rows)
 
 
+def may_be_large(tables: Sequence[ResolvedTable]) -> bool:
+    """Return whether one of the tables may have so many rows that it matters how it is joined."""
+    told = (_told_rows(table.provider.table) for table in tables)
+    return any(rows is None or rows >= WORTH_ROWS for rows in told)
+
+
 def scanned_size(detail: Any, tables: Sequence[ResolvedTable]) -> Size | None:
     """Return the size of a scan; None if the rows of its table are not known."""
     _, schema, name = detail.fqn()
     found = [table for table in tables if table.is_called((schema, name))]
     table = found[0].provider.table if len(found) == 1 else None
-    rows = table.told_rows() if isinstance(table, Table) else None
+    rows = _told_rows(table)
     if rows is None:
         return None
     kept = _kept_of_all(detail.filters())
     qualified = ".".join(part for part in detail.fqn() if part)
     return Size(max(1.0, rows * kept), {qualified: float(rows)})
+
+
+def _told_rows(table: object) -> int | None:
+    return table.told_rows() if isinstance(table, Table) else None
 
 
 def size_above(kind: str, detail: Any, plan: Any, inputs: Sequence[Size]) -> Size | None:

@@ -89,7 +89,8 @@ def orders(monkeypatch):
         found.append(order)
         return order
 
-    monkeypatch.setattr(join_sides, "_WORTH_ROWS", 0)
+    monkeypatch.setattr(join_sides, "WORTH_ROWS", 0)
+    monkeypatch.setattr(join_sizes, "WORTH_ROWS", 0)
     monkeypatch.setattr(join_order, "_CLEARLY_LESS", float("inf"))
     monkeypatch.setattr(join_sides, "better_order", better)
     return found
