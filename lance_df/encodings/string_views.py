@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.encodings.gather import FEW, take
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from lance_df.encodings.gather import FEW
 
 _VIEW_BYTES = 16
 
@@ -30,8 +25,3 @@ def as_views(strings: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(
         pa.string_view(), len(strings), [valid, buffer, data], null_count=strings.null_count
     )
-
-
-def pick_views(views: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
-    """Return the views at ``positions``, all of which the caller knows to lie within."""
-    return take(views, positions)

@@ -208,8 +208,3 @@ def _unpacked(bitmap: pa.Buffer | None, offset: int, count: int) -> npt.NDArray[
     stop = offset + count
     bits = np.unpackbits(packed[: -(-stop // 8)], count=stop, bitorder="little")
     return bits[offset:].view(np.bool_)
-
-
-def matching_rows(predicate: Predicate, columns: _Columns, num_rows: int) -> npt.NDArray[np.bool_]:
-    """Return whether the predicate is TRUE, for each row."""
-    return matcher(predicate).rows(columns, num_rows).mask

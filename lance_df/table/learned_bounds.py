@@ -56,6 +56,9 @@ class LearnedBounds:
         for column, array in values.items():
             if not _is_bounded(column) or (file := _file_of(reader, column)) is None:
                 continue
+            known = self._known.get(_key_of(column))
+            if known is not None and known.has(file, rows):
+                continue
             # the values of a whole page bound those of a part of it
             kept = isinstance(array, pa.DictionaryArray)
             bounds = pc.min_max(array.dictionary if kept else array)
@@ -114,6 +117,10 @@ class _Windows:
     _maxs: list[pa.Scalar] = field(default_factory=list)
     _null_counts: list[int] = field(default_factory=list)
     _zones: _Zones | None = None
+
+    def has(self, file: _FileKey, rows: RowRange) -> bool:
+        """Return whether it is known."""
+        return (file, rows.start, rows.stop) in self._seen
 
     def add(
         self, file: _FileKey, rows: RowRange, smallest: pa.Scalar, largest: pa.Scalar, null_count: int

@@ -11,18 +11,28 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.matching import matcher
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Not, Operator, Or
+from lance_df.expr.value_ranges import range_test
 
 _LARGEST = decimal.Decimal("9" * 38)
+_NEGATIVE_NAN = float(np.uint64(0xFFF8 << 48).view(np.float64))
 _DAY = dt.date(2020, 1, 1)
 _VALUES = {
     pa.int8(): [-128, -1, 0, 1, 127],
     pa.uint64(): [0, 1, 2**63, 2**64 - 1],
     pa.int64(): [-(2**63), -1, 0, 2**63 - 1],
-    pa.float64(): [-1.5, 0.0, -0.0, float("nan"), float("inf")],
+    pa.uint16(): [0, 7, 2**16 - 1],
+    pa.float64(): [-1.5, 0.0, -0.0, float("nan"), _NEGATIVE_NAN, float("inf"), 5e-324, -5e-324],
+    pa.float32(): [-1.5, 0.0, -0.0, float("nan"), _NEGATIVE_NAN, -float("inf")],
+    pa.float16(): [np.float16(value) for value in (-1.5, 0.0, -0.0, float("nan"))],
+    pa.bool_(): [True, False],
+    pa.time32("s"): [dt.time(0), dt.time(23, 59, 59)],
+    pa.duration("us"): [dt.timedelta(seconds=-5), dt.timedelta(0), dt.timedelta(days=9)],
+    pa.date64(): [_DAY, dt.date(1950, 5, 5)],
     pa.date32(): [_DAY, dt.date(1950, 5, 5), dt.date(2300, 1, 1)],
     pa.timestamp("ns", "UTC"): [dt.datetime(1970, 1, 1, tzinfo=dt.UTC)],
     pa.decimal128(38, 0): [_LARGEST.copy_negate(), -(2**64), -1, 0, 1, 2**64 - 1, 2**64, _LARGEST],
@@ -90,3 +100,75 @@ def test_decimals_of_two_words_compare_as_numbers(operator, limit):
     compare = {"=": "__eq__", "<>": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
     expected = [getattr(number, compare[operator])(limit) for number in numbers]
     assert matcher(predicate).rows({("x",): values}, len(values)).mask.tolist() == expected
+
+
+def _indices(numbers, valid):
+    """Return indices with any number below their nulls."""
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(pa.uint8(), len(numbers), [bits, pa.py_buffer(numbers)])
+
+
+@pytest.mark.parametrize("count", [200, FEW + 100])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_windows_of_changing_dictionaries_are_told_apart(count, compiled, monkeypatch):
+    monkeypatch.setattr(kernels, "are_loaded", lambda: compiled)
+    rng = np.random.default_rng(count)
+    price, mode = Column(("price",)), Column(("mode",))
+    cents = pa.decimal128(15, 2)
+    prepared = [
+        (predicate, matcher(predicate))
+        for predicate in (
+            Comparison(price, Operator.LT, pa.scalar(decimal.Decimal("0.05"), cents)),
+            Or((IsNull(price), Comparison(mode, Operator.EQ, pa.scalar("rail")))),
+            And(
+                (
+                    Comparison(price, Operator.GE, pa.scalar(decimal.Decimal("0.02"), cents)),
+                    In(mode, pa.array(["air", "ship"]), has_null=True),
+                    Comparison(price, Operator.NE, pa.scalar(decimal.Decimal("0.04"), cents)),
+                )
+            ),
+            Not(Comparison(mode, Operator.GT, pa.scalar("rail"))),
+        )
+    ]
+    for number in range(12):
+        dictionary = pa.array([decimal.Decimal(each) / 100 for each in rng.integers(0, 9, 8).tolist()], cents)
+        dictionary = dictionary.slice(number % 3)
+        valid = rng.random(count) < (1.0, 0.8)[number % 2]
+        indices = np.where(valid, rng.integers(0, len(dictionary), count), 200).astype(np.uint8)
+        prices = pa.DictionaryArray.from_arrays(_indices(indices, valid), dictionary, safe=False)
+        modes = pa.array(rng.choice(["air", "rail", "ship"], count))
+        plain = dictionary.take(pa.array(indices, mask=~valid))
+        for predicate, prepared_matcher in prepared:
+            rows = prepared_matcher.rows({("price",): prices, ("mode",): modes}, count)
+            expected = evaluate(predicate, {("price",): plain, ("mode",): modes}, count).fill_null(False)
+            assert rows.mask.tolist() == expected.to_pylist()
+            assert rows.count == expected.true_count
+
+
+def test_a_dictionary_is_judged_once():
+    dictionary = pa.array(["a", "b", "c"])
+    prepared = matcher(Comparison(Column(("x",)), Operator.EQ, pa.scalar("b")))
+    windows = [
+        pa.DictionaryArray.from_arrays(pa.array([each] * 4, pa.uint8()), dictionary) for each in range(3)
+    ]
+    found = [prepared.rows({("x",): window}, 4).count for window in windows]
+    assert found == [0, 4, 0]
+    assert len(prepared._judged) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "data_type"), [("whole", pa.int16()), ("floats", pa.float32()), ("pairs", pa.decimal128(25, 0))]
+)
+def test_conditions_on_one_column_are_one_range(name, data_type):
+    column = Column((name,))
+    below = Comparison(column, Operator.LT, pa.scalar(7).cast(data_type))
+    above = Comparison(column, Operator.GE, pa.scalar(3).cast(data_type))
+    for predicate, num_rows in (
+        (And((below, above)), 4),
+        (Not(And((below, above))), 6),
+        (Or((below, above)), 10),
+        (And((below, Not(below))), 0),
+    ):
+        test = range_test(predicate, data_type)
+        assert len(test._bounds) == (num_rows not in (0, 10))
+        assert test.rows(pa.array(range(10)).cast(data_type)).count == num_rows
