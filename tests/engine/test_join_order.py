@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.engine import join_order, join_sides
+from lance_df.engine import join_order, join_sides, join_sizes
 from lance_df.engine.join_order import Edge, Pair, better_order
 
 pytestmark = pytest.mark.engine
