@@ -110,7 +110,8 @@ def run_python(interpreter: Path, code: str, *arguments: str) -> tuple[float, fl
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LANCE_LOG": "error"},
+        # compiled modules are kept, whatever this process was told: a peer is not to compile at each start
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LANCE_LOG": "error", "PYTHONDONTWRITEBYTECODE": ""},
     )
     elapsed = time.perf_counter() - start
     after = os.times()
