@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.evaluate import gather_columns
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
+from lance_df.expr.floats import float_values, order_keys
 from lance_df.expr.literals import plain_array, plain_scalar
 from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unknown
 
@@ -108,17 +109,26 @@ def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
 
 
 def _equal(left: Term, right: Term) -> Term:
-    same = pc.equal(left, right)
-    if pa.types.is_floating(left.type):
-        same = pc.or_kleene(same, pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
-    return same
+    return pc.equal(*_ordered(left, right))
 
 
 def _less(left: Term, right: Term) -> Term:
-    below = pc.less(left, right)
-    if pa.types.is_floating(left.type):
-        below = pc.or_kleene(below, pc.and_kleene(pc.is_nan(right), pc.invert(pc.is_nan(left))))
-    return below
+    return pc.less(*_ordered(left, right))
+
+
+def _ordered(left: Term, right: Term) -> tuple[Term, Term]:
+    """Return floats as numbers in the order of `lance_df.expr.floats`, other values as they are."""
+    if not (pa.types.is_floating(left.type) and pa.types.is_floating(right.type)):
+        return left, right
+    wide = left.type if left.type == right.type else pa.float64()
+    return _order_keys(left.cast(wide)), _order_keys(right.cast(wide))
+
+
+def _order_keys(term: Term) -> Term:
+    if isinstance(term, pa.Scalar):
+        return _order_keys(pa.repeat(term, 1))[0]
+    nulls = term.is_null().to_numpy(zero_copy_only=False) if term.null_count else None
+    return pa.array(order_keys(float_values(term)), mask=nulls)
 
 
 _FUNCTIONS: dict[str, Callable[..., Term]] = {
