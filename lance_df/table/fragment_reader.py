@@ -88,35 +88,23 @@ class FragmentReader:
             merged = reader.read(fields, rows, keep_dictionaries=keep_dictionaries, views=views)
         for field, array in zip(fields, merged, strict=True):
             if not field.nullable and array.null_count:
-                self._check_nulls(field, array, rows)
+                self.check_nulls(field, array, rows)
         return merged
 
     def range_reader(self, field: Field, form: Form) -> RangeReader | None:
         """Return what reads ranges of rows of a field as :meth:`read` does, at a lower price for each.
 
-        What it returns may return None: for a range that only :meth:`read` reads. None where that is any.
+        It leaves :meth:`check_nulls` to the caller, and may return None: for a range that only :meth:`read`
+        reads. None where that is any.
         """
         key = field, form
         if key not in self._range_readers:
-            self._range_readers[key] = self._range_reader(field, form)
+            number = self._file_of((field,))
+            self._range_readers[key] = None if number is None else self.open(number).range_reader(field, form)
         return self._range_readers[key]
 
-    def _range_reader(self, field: Field, form: Form) -> RangeReader | None:
-        number = self._file_of((field,))
-        read = None if number is None else self.open(number).range_reader(field, form)
-        if read is None or field.nullable:
-            return read
-        found = read
-
-        def checked(start: int, stop: int) -> pa.Array | None:
-            array = found(start, stop)
-            if array is not None and array.null_count:
-                self._check_nulls(field, array, RowRange(start, stop))
-            return array
-
-        return checked
-
-    def _check_nulls(self, field: Field, array: pa.Array, rows: Rows) -> None:
+    def check_nulls(self, field: Field, array: pa.Array, rows: Rows) -> None:
+        """Raise `CorruptDataError` where values of a field that must not be null are."""
         # engines rely on it; deleted rows, which were null when the column still could be, nobody sees
         if self._has_live_nulls(array, rows):
             raise CorruptDataError(f"{self.name}: column {field.name!r} must not be NULL, but is somewhere")

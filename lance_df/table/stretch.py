@@ -265,13 +265,16 @@ class Stretch:
             return count_batch(kept.count)
         arrays: list[pa.Array | None] = [None] * len(scan.columns)
         for place, values in zip(self._reused, known, strict=True):
-            arrays[place] = self._conformed(self._plain(values, place), place)
+            arrays[place] = self._finished(values, place)
         for place, values in zip(self._missing, others, strict=True):
-            arrays[place] = self._conformed(self._plain(values, place, kept), place)
+            arrays[place] = self._finished(values, place, None if kept.is_all else kept)
         return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
 
-    def _conformed(self, values: pa.Array, place: int) -> pa.Array:
-        return conform(values, self._types[place], self._reader.name)
+    def _finished(self, values: pa.Array, place: int, kept: KeptRows | None = None) -> pa.Array:
+        wanted = self._types[place]
+        if kept is None and values.type == wanted:
+            return values
+        return conform(self._plain(values, place, kept), wanted, self._reader.name)
 
 
 def _is_sparse(kept: KeptRows) -> bool:

@@ -5,7 +5,7 @@ What does not depend on the rows is found out once, so that a window costs littl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import Form
@@ -52,17 +52,25 @@ class WindowReader:
         self._prepared = [
             _range_reader(reader, column, form) for column, form in zip(columns, forms, strict=True)
         ]
+        self._never_null = [
+            (place, column.field)
+            for place, (column, read) in enumerate(zip(columns, self._prepared, strict=True))
+            if read is not None and isinstance(column, StoredColumn) and not column.field.nullable
+        ]
 
     def read(self, rows: Rows) -> list[pa.Array]:
         """Return the values of each column, as `FragmentReader.read` does."""
         if not isinstance(rows, RowRange):
             return self._read_generally(range(len(self._columns)), rows)
         start, stop = rows.start, rows.stop
-        arrays = [None if read is None else read(start, stop) for read in self._prepared]
+        arrays: list[Any] = [None if read is None else read(start, stop) for read in self._prepared]
         left = [place for place, array in enumerate(arrays) if array is None]
         if left:
             for place, array in zip(left, self._read_generally(left, rows), strict=True):
                 arrays[place] = array
+        for place, field in self._never_null:
+            if arrays[place].null_count:
+                self._reader.check_nulls(field, arrays[place], rows)
         return arrays
 
     def _read_generally(self, places: Sequence[int], rows: Rows) -> list[pa.Array]:
