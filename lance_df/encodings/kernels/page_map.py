@@ -22,4 +22,6 @@ TABLE: Final = 7
 TABLE_SIZE: Final = 8
 # bytes of what is written for each value
 OUT_WIDTH: Final = 9
-NUM_ENTRIES: Final = 10
+# bytes of all chunks
+DATA_BYTES: Final = 10
+NUM_ENTRIES: Final = 11

@@ -2,9 +2,18 @@
 
 import numpy as np
 
-from lance_df.encodings.kernels.jit import kernel, load_8_bytes, load_byte, store_8_bytes
+from lance_df.encodings.kernels.jit import (
+    kernel,
+    load_8_bytes,
+    load_byte,
+    load_item,
+    store_8_bytes,
+    store_item,
+)
 
 _SHORT = 12
+_BYTE = np.uint8(0)
+_WORD = np.uint64(0)
 _HIGH_BITS = np.uint64(0x8080808080808080)
 # which bits of the two words of a view are of a short value, by its bytes
 _VALUE_BITS = np.array(
@@ -35,12 +44,11 @@ def write_short_view(to, source, size):  # type: ignore[no-untyped-def]
 
 @kernel
 def write_view(to, source, start, size):  # type: ignore[no-untyped-def]
-    """Do the same for a value of any size that starts at ``start`` of buffer 0."""
-    if size > _SHORT:
-        store_8_bytes(to, np.uint64(size) | load_8_bytes(source) << _HALF)
-        store_8_bytes(to + _U(8), np.uint64(start) << _HALF)
-    else:
-        write_short_view(to, source, size)
+    """Do the same for a value of any size that starts at ``start`` of buffer 0, without a branch."""
+    place = _U(min(size, _SHORT)) << _U(1)
+    rest = load_8_bytes(source + _U(4)) & _VALUE_BITS[place + _U(1)]
+    store_8_bytes(to, np.uint64(size) | load_8_bytes(source) << _HALF & _VALUE_BITS[place])
+    store_8_bytes(to + _U(8), np.uint64(start) << _HALF if size > _SHORT else rest)
 
 
 @kernel
@@ -59,96 +67,74 @@ def write_last_view(to, source, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def string_views(offsets, data, out):  # type: ignore[no-untyped-def]
-    """Write a view, as two words, of each value ``data[offsets[i]:offsets[i + 1]]`` of buffer 0.
-
-    The caller has checked that offsets ascend and lie within ``data``. Bytes beyond a short value are 0.
-    """
-    source = _U(data.ctypes.data)
-    view = _U(out.ctypes.data)
-    end = len(data)
-    longest = np.int64(0)
-    for i in range(_U(len(out))):
-        longest = max(longest, np.int64(offsets[i + _U(1)]) - np.int64(offsets[i]))
-    count = _U(len(out))
-    if longest <= _SHORT:
-        # those whose neighbours may be read with them
-        while count and np.int64(offsets[count - _U(1)]) + _SHORT > end:
-            count -= _U(1)
-        for i in range(count):
-            start = np.int64(offsets[i])
-            write_short_view(view, source + _U(start), np.int64(offsets[i + _U(1)]) - start)
-            view += _U(16)
-    else:
-        count = _U(0)
-    for i in range(count, _U(len(out))):
-        start = np.int64(offsets[i])
-        size = np.int64(offsets[i + _U(1)]) - start
-        if start + _SHORT <= end or size > _SHORT:
-            write_view(view, source + _U(start), start, size)
-        else:
-            write_last_view(view, source + _U(start), size)
-        view += _U(16)
+def has_other_bytes(at, size):  # type: ignore[no-untyped-def]
+    """Return whether some of ``size`` bytes at an address are no ASCII."""
+    num_words = _U(size) >> _U(3)
+    other = np.uint64(0)
+    for i in range(num_words):
+        other |= load_item(at, i, _WORD)
+    for i in range(num_words << _U(3), _U(size)):
+        other |= np.uint64(load_item(at, i, _BYTE))
+    return other & _HIGH_BITS != 0
 
 
 @kernel
-def view_variable(data, words, starts, sizes, counts, state, out):  # type: ignore[no-untyped-def]
-    """Write a view, as two words, of each value of chunks of (offsets, bytes); buffer 0 is all of ``data``.
-
-    Returns the first chunk whose offsets are wrong, or -1.
+def write_views(offsets, count, data, start, end, view, like):  # type: ignore[no-untyped-def]
+    """Write views of some values, whose offsets are at an address; return whether these ascend.
 
     Parameters
     ----------
-    data, words
-        The same memory, of less than 2**31 bytes, as bytes and as signed offsets.
-    starts, sizes
-        First byte (a multiple of 8) and bytes of each chunk. The caller has checked that chunk i has room for
-        ``counts[i] + 1`` offsets.
-    state
-        Receives what is not 0 where the bytes are not all ASCII.
+    data, end
+        Address of the bytes, less than 2**31, that views count from, and how many there are.
+    start
+        Where the offsets count from. The first and the last of them lie within ``data``.
+    like
+        Of the type of offsets.
     """
-    source = _U(data.ctypes.data)
-    width = words.itemsize
-    end = len(data)
-    other = np.uint64(0)
-    view = _U(out.ctypes.data)
-    for chunk in range(len(counts)):
-        begin = starts[chunk]
-        base = _U(begin // width)
-        count = _U(counts[chunk])
-        low = np.int64(words[base])
-        limit = np.int64(words[base + count])
-        if low < 0 or limit < low or limit > sizes[chunk]:
-            return chunk
-        at = begin + low
-        stop = begin + limit
-        while at + 8 <= stop:
-            other |= load_8_bytes(source + _U(at))
-            at += 8
-        while at < stop:
-            other |= np.uint64(data[at])
-            at += 1
-        # loops over neighbours without a way out take many at a time
-        signs = longest = np.int64(0)
-        for i in range(count):
-            size = np.int64(words[base + i + _U(1)]) - np.int64(words[base + i])
-            signs |= size
-            longest = max(longest, size)
-        if signs < 0:
-            return chunk
-        if longest <= _SHORT and stop + _SHORT <= end:
-            for i in range(count):
-                low = np.int64(words[base + i])
-                size = np.int64(words[base + i + _U(1)]) - low
-                write_short_view(view + (i << _U(4)), source + _U(begin + low), size)
-        else:
-            for i in range(count):
-                start = begin + np.int64(words[base + i])
-                size = begin + np.int64(words[base + i + _U(1)]) - start
-                if start + _SHORT <= end:
-                    write_view(view + (i << _U(4)), source + _U(start), start, size)
-                else:
-                    write_last_view(view + (i << _U(4)), source + _U(start), size)
-        view += count << _U(4)
-    state[0] = other & _HIGH_BITS
-    return -1
+    # loops over neighbours without a way out take many at a time
+    is_broken = np.uint8(0)
+    for i in range(_U(count)):
+        is_broken |= np.uint8(load_item(offsets, i + _U(1), like) < load_item(offsets, i, like))
+    if is_broken:
+        return False
+    longest = shortest = np.int32(load_item(offsets, _U(1), like) - load_item(offsets, _U(0), like))
+    for i in range(_U(count)):
+        length = np.int32(load_item(offsets, i + _U(1), like) - load_item(offsets, i, like))
+        longest, shortest = max(longest, length), min(shortest, length)
+    source = data + _U(start)
+    first = _U(load_item(offsets, _U(0), like))
+    if longest == 1 and shortest == 1:
+        for i in range(_U(count)):
+            byte = np.uint64(load_item(source + first, i, _BYTE))
+            store_item(view, i << _U(1), np.uint64(1) | byte << _HALF)
+            store_item(view, (i << _U(1)) + _U(1), np.uint64(0))
+        return True
+    # those whose neighbours may be read with them
+    safe = _U(count)
+    while safe and start + np.int64(load_item(offsets, safe - _U(1), like)) + _SHORT > end:
+        safe -= _U(1)
+    if longest <= _SHORT:
+        for i in range(safe):
+            low = np.int64(load_item(offsets, i, like))
+            size = np.int64(load_item(offsets, i + _U(1), like)) - low
+            write_short_view(view + (i << _U(4)), source + _U(low), size)
+    else:
+        for i in range(safe):
+            low = np.int64(load_item(offsets, i, like))
+            size = np.int64(load_item(offsets, i + _U(1), like)) - low
+            write_view(view + (i << _U(4)), source + _U(low), start + low, size)
+    for i in range(safe, _U(count)):
+        low = np.int64(load_item(offsets, i, like))
+        size = np.int64(load_item(offsets, i + _U(1), like)) - low
+        write_last_view(view + (i << _U(4)), source + _U(low), size)
+    return True
+
+
+@kernel
+def string_views(offsets, data, out):  # type: ignore[no-untyped-def]
+    """Write a view, as two words, of each of some values ``data[offsets[i]:offsets[i + 1]]`` of buffer 0.
+
+    The caller has checked that offsets (int32) ascend and lie within ``data``.
+    """
+    begin = _U(data.ctypes.data)
+    write_views(_U(offsets.ctypes.data), len(out), begin, 0, len(data), _U(out.ctypes.data), np.int32(0))

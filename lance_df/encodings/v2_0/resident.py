@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.encodings.arrays import null_array, variable_array, with_validity
-from lance_df.encodings.fetch import fetch_bits, pack_bits, take_spans
+from lance_df.encodings.fetch import pack_bits, take_spans
 from lance_df.encodings.gather import FEW, take_words
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import (
@@ -22,6 +22,7 @@ from lance_df.encodings.resident import (
     is_text,
     viewed,
 )
+from lance_df.encodings.string_views import as_views
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.v2_0.binary import BinaryDecoder
 from lance_df.encodings.v2_0.dictionary import DictionaryCodedDecoder
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     Run = Callable[[IoPlan[Any]], Any]
 
 _INT32_MAX = 2**31 - 1
-_MAX_WORD = 2**64 - 1
+_VIEW_BYTES = 16
 _MOST_CHECKED = 4096
 
 
@@ -117,11 +118,17 @@ class ResidentNullable:
 
     def reader(self, form: Form) -> RowReader:
         """Return what reads rows. See `ResidentPage`."""
-        read_values = self.values.reader(form)
+        del form
+        values, data_type = self.values, self.values.data_type
+        bits = self.run(_whole(self.validity.buffer))
 
         def read(start: int, stop: int) -> pa.Array:
-            valid = self.run(fetch_bits(self.validity.buffer, RowRange(start, stop)))
-            return with_validity(read_values(start, stop), valid)
+            # arrays start within a byte of the bits
+            whole, count = start & ~7, stop - start
+            valid = bits.slice(whole >> 3, ((stop + 7) >> 3) - (whole >> 3))
+            return pa.Array.from_buffers(
+                data_type, count, [valid, values.bytes(whole, stop)], -1, start - whole
+            )
 
         return read
 
@@ -182,43 +189,62 @@ class ResidentDictionary:
 class ResidentBinary:
     """Ends of values, none of them null, and their bytes, which are viewed."""
 
-    __slots__ = ("_bytes", "_checked", "_data_type", "_decoder", "_ends", "_run", "_width")
+    __slots__ = ("_bytes", "_checked", "_data_type", "_decoder", "_ends", "_limit", "_run")
 
     def __init__(self, decoder: BinaryDecoder, ends: ResidentFlat, run: Run) -> None:
         self._decoder = decoder
         self._data_type = decoder.data_type
-        self._width = 8 if is_large(decoder.data_type) else 4
         self._ends = ends
         self._bytes = run(_whole(decoder.data))
+        self._limit = min(self._bytes.size, decoder.positions.adjustment - 1)
         self._run = run
-        # ranges of bytes that are UTF-8; what is written stays as it is
+        # ranges of rows that are UTF-8; what is written stays as it is
         self._checked: set[tuple[int, int]] = set()
 
     def reader(self, form: Form) -> RowReader:
         """Return what reads rows. See `ResidentPage`."""
+        if self._limit < 0:
+            return viewed(self._read_generally, self._data_type, form)
+        if Form.VIEWS in form and self._data_type == pa.string() and self._limit <= _INT32_MAX:
+            return self._read_views
         return viewed(self._read, self._data_type, form)
 
+    def _read_generally(self, start: int, stop: int) -> pa.Array:
+        return self._run(self._decoder.read(RowRange(start, stop)))
+
     def _read(self, start: int, stop: int) -> pa.Array:
-        count, width = stop - start, self._width
-        if count < FEW:
-            return self._run(self._decoder.read(RowRange(start, stop)))
-        first = int.from_bytes(self._ends.bytes(start - 1, start).to_pybytes(), "little") if start else 0
+        count, ends = stop - start, self._ends.data.address
+        if count < FEW and not kernels.are_loaded():
+            return self._read_generally(start, stop)
+        width, read_ends = (
+            (8, kernels.read_ends_64) if is_large(self._data_type) else (4, kernels.read_ends_32)
+        )
         offsets = pa.allocate_buffer((count + 1) * width)
-        ends = np.frombuffer(offsets, f"<i{width}")
-        adjustment = min(self._decoder.positions.adjustment, _MAX_WORD)
-        stored = np.frombuffer(self._ends.bytes(start, stop), np.uint64)
-        limit = self._bytes.size
-        if first >= adjustment or first > limit or (width == 4 and int(stored[-1]) - first > _INT32_MAX):
-            return self._run(self._decoder.read(RowRange(start, stop)))
-        broken = kernels.rebase_ends(stored, np.uint64(first), np.uint64(limit), np.uint64(adjustment), ends)
-        if broken != -1:  # or some are null
-            return self._run(self._decoder.read(RowRange(start, stop)))
-        data = self._bytes.slice(first, int(ends[-1]))
+        num_bytes = read_ends(ends, start, stop, self._limit, offsets.address)
+        if num_bytes < 0 or (width == 4 and num_bytes > _INT32_MAX):  # broken, or some are null
+            return self._read_generally(start, stop)
+        first = int.from_bytes(self._ends.bytes(start - 1, start).to_pybytes(), "little") if start else 0
+        data = self._bytes.slice(first, num_bytes)
         if is_text(self._data_type) and (start, stop) not in self._checked:
-            check_utf8(data, ends)
-            if len(self._checked) < _MOST_CHECKED:
-                self._checked.add((start, stop))
+            check_utf8(data, np.frombuffer(offsets, f"<i{width}"))
+            self._note_checked(start, stop)
         return pa.Array.from_buffers(self._data_type, count, [None, offsets, data], 0)
+
+    def _read_views(self, start: int, stop: int) -> pa.Array:
+        count, is_checked = stop - start, (start, stop) in self._checked
+        if count < FEW and not kernels.are_loaded():
+            return as_views(self._read_generally(start, stop))
+        views = pa.allocate_buffer(count * _VIEW_BYTES)
+        ends, data = self._ends.data.address, self._bytes
+        if kernels.view_ends(ends, start, stop, self._limit, data.address, is_checked, views.address) != -1:
+            return as_views(self._read(start, stop))  # not ASCII, or broken, or some are null
+        if not is_checked:
+            self._note_checked(start, stop)
+        return pa.Array.from_buffers(pa.string_view(), count, [None, views, data], 0)
+
+    def _note_checked(self, start: int, stop: int) -> None:
+        if len(self._checked) < _MOST_CHECKED:
+            self._checked.add((start, stop))
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
@@ -228,8 +254,7 @@ class ResidentBinary:
         starts = stored.take(rows - 1, mode="clip")
         if len(rows) and not rows[0]:
             starts[0] = 0
-        limit = min(self._bytes.size, self._decoder.positions.adjustment - 1)
-        if not len(rows) or int(ends.max()) > limit or (starts > ends).any():
+        if not len(rows) or int(ends.max()) > self._limit or (starts > ends).any():
             return self._run(self._decoder.read(rows))  # some are null, or broken
         bounds, data = take_spans(self._bytes, starts.view(np.int64), ends.view(np.int64))
         return variable_array(self._data_type, bounds, data, None)

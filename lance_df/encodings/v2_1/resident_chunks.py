@@ -90,6 +90,7 @@ class Chunks:
         entries[page_map.TABLE] = table
         entries[page_map.TABLE_SIZE] = table_size
         entries[page_map.OUT_WIDTH] = out_width or width
+        entries[page_map.DATA_BYTES] = len(self.data)
         return entries
 
     def span(self, start: int, stop: int) -> tuple[int, int]:

@@ -12,9 +12,9 @@ from lance_df.encodings.arrays import variable_array
 from lance_df.encodings.fetch import take_spans
 from lance_df.encodings.gather import take
 from lance_df.encodings.resident import Form, is_text
+from lance_df.encodings.string_views import as_views
 from lance_df.encodings.text import check_utf8
 from lance_df.encodings.v2_1.resident_chunks import check
-from lance_df.encodings.v2_1.values import checked_text
 from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.records import dataclass
 
@@ -32,6 +32,8 @@ _SLACK_BYTES = 64
 _VIEW_BYTES = 16
 # what views, and offsets of 32 bits, point with
 _MAX_VIEWED = (1 << 31) - 1
+# what kernels of views return of bytes that have to be looked at
+_HAS_OTHER_BYTES = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,49 +48,46 @@ class PlainStrings:
 
     def reader(self, form: Form) -> RowReader:
         """See `Values`. Views point into the file."""
-        return self.chunks.by_chunk(lambda first, last: self._read(first, last, form))
+        if Form.VIEWS in form and self.data_type == pa.string() and len(self.chunks.data) <= _MAX_VIEWED:
+            return self._view_reader()
+        return self._string_reader()
 
-    def _read(self, first: int, last: int, form: Form) -> pa.Array:
-        chunks, counts = self.chunks, self.chunks.counts(first, last)
-        (starts,), (sizes,) = chunks.values(first, last)
-        room = int(sizes.sum()) - (int(counts.sum()) + last - first) * self.width
-        _check_room(first, last, int((sizes - (counts + 1) * self.width).min()))
-        if Form.VIEWS in form and self.data_type == pa.string() and len(chunks.data) <= _MAX_VIEWED:
-            views = self._views(first, starts, sizes, counts)
-            if views is not None:
-                return views
-        return self._strings(first, starts, sizes, counts, room)
+    def _string_reader(self) -> RowReader:
+        page, width, data_type = self.chunks.map(self.width), self.width, self.data_type
+        address, kernel = page.ctypes.data, getattr(kernels, f"read_strings_{8 * width}")
+        allocate, is_checked = pa.allocate_buffer, is_text(data_type)
 
-    def _strings(self, first: int, starts: Counts, sizes: Counts, counts: Counts, room: int) -> pa.Array:
-        _check_total(room, self.width)
-        count = int(counts.sum())
-        offsets = pa.allocate_buffer((count + 1) * self.width)
-        data = pa.allocate_buffer(room)
-        ends = np.frombuffer(offsets, f"<i{self.width}")
-        broken = kernels.gather_variable(
-            self.chunks.data,
-            self.chunks.words(f"<i{self.width}"),
-            starts,
-            sizes,
-            counts,
-            ends,
-            np.frombuffer(data, np.uint8) if room else np.empty(0, np.uint8),
-        )
-        _check_offsets(first, broken)
-        used = data.slice(0, int(ends[-1]))
-        return checked_text(pa.Array.from_buffers(self.data_type, count, [None, offsets, used], 0))
+        def read(start: int, stop: int, _keep: Counts = page) -> pa.Array:
+            room = kernels.room_for_strings(address, start, stop)
+            check(-1 - room if room < 0 else -1)
+            _check_total(room, width)
+            count = stop - start
+            offsets, data = allocate((count + 1) * width), allocate(room)
+            _check_offsets(kernel(address, start, stop, offsets.address, data.address, room))
+            ends = np.frombuffer(offsets, f"<i{width}")
+            if is_checked:
+                check_utf8(data, ends)
+            buffers = [None, offsets, data.slice(0, int(ends[-1]))]
+            return pa.Array.from_buffers(data_type, count, buffers, 0)
 
-    def _views(self, first: int, starts: Counts, sizes: Counts, counts: Counts) -> pa.Array | None:
-        """Return views, or None where it is to be looked whether strings are UTF-8."""
-        data, count = self.chunks.data, int(counts.sum())
-        views = pa.allocate_buffer(count * _VIEW_BYTES)
-        out = np.frombuffer(views, "<u8").reshape(-1, 2)
-        state = np.zeros(1, np.uint64)
-        words = self.chunks.words(f"<i{self.width}")
-        _check_offsets(first, kernels.view_variable(data, words, starts, sizes, counts, state, out))
-        if state[0]:
-            return None
-        return pa.Array.from_buffers(pa.string_view(), count, [None, views, pa.py_buffer(data)], 0)
+        return read
+
+    def _view_reader(self) -> RowReader:
+        page, most, allocate = self.chunks.map(self.width), len(self.chunks.data), pa.allocate_buffer
+        address, shared = page.ctypes.data, pa.py_buffer(self.chunks.data)
+        read_others = self._string_reader()
+
+        def read(start: int, stop: int, _keep: Counts = page) -> pa.Array:
+            count = stop - start
+            check(0 if count > most else -1)
+            views = allocate(count * _VIEW_BYTES)
+            found = kernels.read_views(address, start, stop, views.address)
+            if found == _HAS_OTHER_BYTES:
+                return as_views(read_others(start, stop))
+            _check_offsets(found)
+            return pa.Array.from_buffers(pa.string_view(), count, [None, views, shared], 0)
+
+        return read
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
@@ -210,9 +209,9 @@ def _check_room(first: int, last: int, num_bytes: int) -> None:
         raise CorruptDataError(f"chunks {first} to {last - 1} have no room for their offsets")
 
 
-def _check_offsets(first: int, broken: int) -> None:
+def _check_offsets(broken: int) -> None:
     if broken >= 0:
-        raise CorruptDataError(f"offsets of chunk {first + broken} do not ascend, or lie outside of it")
+        raise CorruptDataError(f"offsets of chunk {broken} do not ascend, or lie outside of it")
 
 
 def _check_total(total: int, width: int) -> None:

@@ -151,27 +151,8 @@ class RunValues:
     def reader(self, form: Form) -> RowReader:
         """See `Values`."""
         del form
-        return self.chunks.by_chunk(self._read)
-
-    def _read(self, first: int, last: int) -> pa.Array:
-        chunks, counts = self.chunks, self.chunks.counts(first, last)
-        (value_starts, length_starts), (value_sizes, num_runs) = chunks.values(first, last)
-        np.minimum(num_runs, value_sizes // self.width, out=num_runs)
-        if (counts > num_runs * _MAX_RUN).any():
-            raise CorruptDataError(f"chunks {first} to {last - 1} do not hold their values")
-        count = int(counts.sum())
-        data = pa.allocate_buffer(count * self.width)
-        broken = kernels.expand_runs(
-            chunks.words(f"<u{self.width}"),
-            value_starts // self.width,
-            chunks.data,
-            length_starts,
-            num_runs,
-            counts,
-            np.frombuffer(data, f"<u{self.width}"),
-        )
-        check(-1 if broken < 0 else first + broken)
-        return pa.Array.from_buffers(self.data_type, count, [None, data], 0)
+        kernel, page = getattr(kernels, f"read_runs_{8 * self.width}"), self.chunks.map(self.width)
+        return _reader(self, kernel, page, _MAX_RUN * len(self.chunks.data), partial(_plain, self.data_type))
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
@@ -179,7 +160,7 @@ class RunValues:
 
 
 def _reader(
-    values: FlatValues | PackedValues,
+    values: FlatValues | PackedValues | RunValues,
     kernel: Callable[[int, int, int, int], int],
     page: Counts,
     most: int,
