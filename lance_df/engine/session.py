@@ -26,10 +26,10 @@ from lance_df.engine.join_mode import JoinMode
 from lance_df.engine.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.names import names_of
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
+from lance_df.engine.rewriting import rewritten
 from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source
 from lance_df.engine.statement import Statement, planning
-from lance_df.engine.string_views import with_string_views
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
@@ -182,25 +182,9 @@ class LanceSession:
             self._stand_in(statement, scans)
             frame = plan()
         elif can_prove:
-            viewed = with_string_views(statement, scans, frame, optimized, plan)
-            if viewed is not None:
-                frame, optimized = viewed, viewed.optimized_logical_plan()
             how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
-            if not statement.reads_tables_only:
-                from lance_df.engine.decided_filters import without_decided_filters
-                from lance_df.engine.partitioned_join import join_by_partition
-
-                joined = join_by_partition(self, statement, (frame, optimized), plan, how)
-                if joined is not None:
-                    return LanceDataFrame(joined.df, (statement,))
-                filtered = without_decided_filters(self, frame, optimized, statement.lone_scans(scans))
-                if filtered is not None:
-                    frame, optimized = filtered, filtered.optimized_logical_plan()
-            if len(scans) > 1:
-                from lance_df.engine.join_sides import with_small_sides_built
-
-                rebuilt = with_small_sides_built(self, statement, frame, optimized)
-                frame, optimized = rebuilt or (frame, optimized)
+            frame, optimized = rewritten(self, statement, scans, (frame, optimized), plan, how)
+            if len(scans) > 1 and optimized is not None:
                 frame = self._join_mode.apply(self, statement, frame, optimized)
         return LanceDataFrame(frame.df, (statement,))
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
+# To gather whole columns takes longer than to look so many rows up one by one.
+_FEW = 8
 _COLUMNS = ("object_id", "location", "read_version", "read_branch", "read_tag")
 
 
@@ -130,14 +132,28 @@ def members_at(root: Location, manifest: NamespaceManifest, places: npt.NDArray[
     CorruptDataError
         One has no location, or one outside of the namespace.
     """
+    if len(places) <= _FEW:
+        columns = [manifest.members.column(name) for name in _COLUMNS]
+        rows = [tuple(column[place].as_py() for column in columns) for place in map(int, places)]
+        return [_member(root, manifest, *row) for row in rows]
     there, of_there = np.unique(places, return_inverse=True)
-    columns = take_rows(manifest.members.select(_COLUMNS), there)
-    found = []
-    for name, location, version, branch, tag in zip(*(each.to_pylist() for each in columns), strict=True):
-        if location is None:
-            raise CorruptDataError(f"{manifest.table.uri}: the table {name} has no location")
-        found.append(Member(name, root.child(location), version, branch, tag))
+    taken = take_rows(manifest.members.select(_COLUMNS), there)
+    found = [_member(root, manifest, *row) for row in zip(*(each.to_pylist() for each in taken), strict=True)]
     return [found[number] for number in of_there.tolist()]
+
+
+def _member(
+    root: Location,
+    manifest: NamespaceManifest,
+    name: str,
+    location: str | None,
+    version: int | None,
+    branch: str | None,
+    tag: str | None,
+) -> Member:
+    if location is None:
+        raise CorruptDataError(f"{manifest.table.uri}: the table {name} has no location")
+    return Member(name, root.child(location), version, branch, tag)
 
 
 def are_pinned(manifest: NamespaceManifest) -> bool:

@@ -23,7 +23,7 @@ from lance_df.table.caches import LruCache
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns
-from lance_df.table.scan_plan import Count, ScanPlan, ScanTask, SpecReport, TableReport
+from lance_df.table.scan_plan import Count, ScanPlan, ScanRequest, ScanTask, SpecReport, TableReport
 from lance_df.table.system_columns import SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from lance_df.namespace.joined_members import Run
     from lance_df.namespace.published import Member
     from lance_df.storage import Location
-    from lance_df.table.scan_plan import ScanRequest
     from lance_df.table.table import Table
 
 SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
@@ -138,20 +137,25 @@ class NamespaceSnapshot:
         return plan
 
     def _planned(self, request: ScanRequest) -> ScanPlan:
-        schema = self.manifest.schema.columns
-        output = resolve_columns(schema, request.columns, appended=(), blobs_as_bytes=request.blobs_as_bytes)
+        schema = self._schema_of(request)
         kept = self.kept(request)
         requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
         plans = [plan_scan(table, requests[choice]) for table, choice in self._tables_of(request, kept)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
-        arrow = pa.schema([column.output for column in output], schema.arrow_metadata)
         return ScanPlan(
-            arrow,
+            schema,
             tasks,
             lambda: self._report(
                 plans, Count(len(kept.places), len(self.manifest.members)), self._specs(request, kept)
             ),
         )
+
+    def _schema_of(self, request: ScanRequest) -> pa.Schema:
+        schema = self.manifest.schema.columns
+        output = resolve_columns(
+            schema, request.columns, blobs_as_bytes=request.blobs_as_bytes, views=request.views
+        )
+        return pa.schema([column.output for column in output], schema.arrow_metadata)
 
     def _tables_of(self, request: ScanRequest, kept: KeptMembers) -> Iterator[tuple[Table, int]]:
         """Yield tables to scan, small members joined, and what is left to be asked of each."""
@@ -204,6 +208,25 @@ class NamespaceSnapshot:
         if manifest.writer_version is None or manifest.schema.fields != self.manifest.schema.columns.fields:
             return None
         return manifest.fragments.live_rows()
+
+    def told_rows(self, hint: Predicate | None) -> int | None:
+        """Return how many rows a scan that needs those of a hint reads, where that is known without reading.
+
+        None if it is not; so it is of many members.
+        """
+        places = self.kept(ScanRequest(hint=hint)).places
+        if len(places) > _MANY_MEMBERS:
+            return None
+        members = members_at(self.root, self.manifest, places)
+        opened = [self._members.find(self._key(member)) for member in members]
+        rows = [None if table is None else table.told_rows() for table in opened]
+        known = [count for count in rows if count is not None]
+        return sum(known) if len(known) == len(rows) else None
+
+    def first_member(self, hint: Predicate | None) -> Table | None:
+        """Return the table of the first member that may have a row that fulfils a hint; None if none may."""
+        tables = self.open_members(self.kept(ScanRequest(hint=hint)).places[:1])
+        return tables[0] if tables else None
 
     def kept(self, request: ScanRequest) -> KeptMembers:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""

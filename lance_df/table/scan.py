@@ -16,7 +16,7 @@ from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
 from lance_df.table.filter_steps import filter_steps
 from lance_df.table.row_counts import live_rows, physical_rows
-from lance_df.table.scan_columns import as_view, resolve_columns, resolve_path, row_columns
+from lance_df.table.scan_columns import resolve_columns, resolve_path, row_columns
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_prune import Pruning, plan_pruning
 from lance_df.table.scan_report import make_report
@@ -130,12 +130,12 @@ def _simplified(predicate: Predicate | None) -> Predicate | None:
 def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -> Scan:
     appended = row_columns(with_row_id=request.with_row_id, with_row_address=request.with_row_address)
     output = resolve_columns(
-        table.schema, request.columns, appended=appended, blobs_as_bytes=request.blobs_as_bytes
+        table.schema,
+        request.columns,
+        appended=appended,
+        blobs_as_bytes=request.blobs_as_bytes,
+        views=request.views,
     )
-    if request.views:
-        output = tuple(
-            as_view(column) if column.output.name in request.views else column for column in output
-        )
     paths = set() if predicate is None else columns(predicate)
     return Scan(
         table=table,
@@ -207,6 +207,10 @@ class _Tasks(Sequence["ScanTask"]):
         # two tasks that share a file in a store ask for its end and its pages twice
         least = _MIN_TASK_ROWS if scan.table.location.is_local else _MAX_TASK_ROWS
         smallest = min(scan.window_rows or least, _MAX_TASK_ROWS)
+        if len(places) == 1 and 0 < rows[0] <= smallest:  # a member of a namespace, say
+            start = np.zeros(1, np.int64)
+            left = _promising(scan, places, start, rows)
+            return cls(scan, places[left], start[left], rows[left], np.arange(len(left) + 1))
         size = int(np.clip(-(-int(rows.sum()) // _TASKS), smallest, _MAX_TASK_ROWS))
         counts = np.maximum(1, (rows + size // 2) // size) * (rows > 0)
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -13,12 +13,15 @@ from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedF
 from lance_df.format.blobs import blob_description
 from lance_df.format.column_path import parse_path
 from lance_df.records import dataclass
+from lance_df.table.caches import LruCache
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from lance_df.format.schema import Field, Schema
+
+    Fields: TypeAlias = tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,18 @@ class SystemColumn:
 Column: TypeAlias = StoredColumn | SystemColumn
 
 
+# Members of namespaces have the same fields.
+_MAX_RECENT = 256
+_recent: LruCache[tuple[Fields, tuple[Column, ...]]] = LruCache(_MAX_RECENT)
+
+
 def resolve_columns(
-    schema: Schema, names: Iterable[str] | None, *, appended: Sequence[str] = (), blobs_as_bytes: bool = False
+    schema: Schema,
+    names: Iterable[str] | None,
+    *,
+    appended: Sequence[str] = (),
+    blobs_as_bytes: bool = False,
+    views: Collection[str] = (),
 ) -> tuple[Column, ...]:
     """Return the columns that a scan is asked for.
 
@@ -78,6 +91,8 @@ def resolve_columns(
         System columns that come last, wherever ``names`` has them.
     blobs_as_bytes
         Blobs are read as their bytes, and otherwise as descriptions of where these are.
+    views
+        Names of columns that are returned as string views, if they are strings.
 
     Raises
     ------
@@ -91,7 +106,14 @@ def resolve_columns(
     if len(set(wanted)) < len(wanted):
         twice = next(name for name in wanted if wanted.count(name) > 1)
         raise InvalidInputError(f"column {twice!r} is asked for twice")
-    return tuple(resolve_name(schema, name, blobs_as_bytes=blobs_as_bytes) for name in wanted)
+
+    def resolved() -> tuple[Fields, tuple[Column, ...]]:
+        found = (resolve_name(schema, name, blobs_as_bytes=blobs_as_bytes) for name in wanted)
+        columns = tuple(as_view(column) if column.output.name in views else column for column in found)
+        return schema.fields, columns
+
+    # each entry holds its fields, so that the id is theirs
+    return _recent.get((id(schema.fields), tuple(wanted), blobs_as_bytes, frozenset(views)), resolved)[1]
 
 
 def resolve_name(schema: Schema, name: str, *, blobs_as_bytes: bool = False) -> Column:

@@ -17,7 +17,10 @@ from lance_df.encodings.rows import with_next
 from lance_df.encodings.v2_1.buffers import Bytes, Counts, read_spans
 from lance_df.encodings.v2_1.levels import LevelScheme, Slots
 from lance_df.encodings.v2_1.per_value import decode_fixed_records, decode_variable_records
+from lance_df.encodings.v2_1.values import bits_per_offset, bits_per_value
 from lance_df.errors import CorruptDataError
+from lance_df.format.encodings_v2_1 import Flat, RepDefLayer
+from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.encodings.v2_1.levels import Levels
     from lance_df.format.encodings_v2_1 import FullZipLayout
-    from lance_df.storage import ByteRange
 
 _MAX_LEVEL_BITS = 16
 
@@ -74,6 +76,21 @@ class FullZipPage:
         if self._layout.bits_per_offset is not None:
             return self._decode_variable(data, positions, sizes)
         return self._decode_fixed(data, positions, sizes)
+
+    def whole_values(self) -> IoPlan[pa.Array | None]:
+        """Plan all values, uncopied; None where records are not the values alone."""
+        layout, start = self._layout, self._buffers[0].start
+        if layout.layers != (RepDefLayer.ALL_VALID_ITEM,) or self._word_bytes or self._is_indexed:
+            return None
+        if bits_per_offset(self._data_type) is not None:
+            return None
+        width = bits_per_value(self._data_type)
+        num_bytes = self._num_rows * width // 8
+        is_flat = layout.values == Flat(width) and layout.bits_per_value == width and width >= 8
+        if not is_flat or num_bytes > self._buffers[0].num_bytes:
+            return None
+        (data,) = yield [ByteRange(start, start + num_bytes)]
+        return pa.Array.from_buffers(self._data_type, self._num_rows, [None, data], 0)
 
     def _row_bounds(self, rows: Rows) -> IoPlan[tuple[Counts, Counts]]:
         """Return where the records of each row start and stop."""

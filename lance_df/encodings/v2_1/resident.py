@@ -13,6 +13,7 @@ from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import CodedValues, Form, is_plain_type, viewed
 from lance_df.encodings.v2_1.buffers import as_bytes, with_validity
 from lance_df.encodings.v2_1.constant import ConstantPage
+from lance_df.encodings.v2_1.full_zip import FullZipPage
 from lance_df.encodings.v2_1.mini_block import MiniBlockPage
 from lance_df.encodings.v2_1.nested import path_array
 from lance_df.encodings.v2_1.resident_chunks import Chunks, Validity
@@ -52,6 +53,9 @@ def open_resident(decoder: PageDecoder, data_type: pa.DataType, run: Run) -> Res
         return None
     if isinstance(decoder, ConstantPage):
         return ResidentConstant(decoder, data_type, run)
+    if isinstance(decoder, FullZipPage):
+        values = run(decoder.whole_values())
+        return None if values is None else ResidentValues(values)
     if isinstance(decoder, MiniBlockPage) and _is_plain(decoder.layout):
         return ResidentMiniBlock(decoder, data_type, run)
     return None
@@ -85,6 +89,23 @@ class ResidentConstant:
 
     def _decode(self, rows: Rows) -> pa.Array:
         return path_array(self.run(self.decoder.decode(rows)), ())
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentValues:
+    """Values that lie in the file as Arrow has them."""
+
+    values: pa.Array
+
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads rows. See `ResidentPage`."""
+        del form
+        return lambda start, stop: self.values.slice(start, stop - start)
+
+    def take(self, rows: RowPositions, form: Form) -> pa.Array:
+        """Return single rows. See `ResidentPage`."""
+        del form
+        return take(self.values, rows)
 
 
 class ResidentMiniBlock:

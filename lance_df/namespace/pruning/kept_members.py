@@ -153,12 +153,15 @@ class _Values(dict[str, pa.Array]):
     def __init__(self, members: SpecMembers, kept: npt.NDArray[np.intp] | None) -> None:
         super().__init__()
         self._members = members
-        self._kept = None if kept is None or len(kept) == len(members) else pa.array(kept)
+        self._kept = None if kept is None or len(kept) == len(members) else kept
 
     def __missing__(self, name: str) -> pa.Array:
         values = self._members.values[name]
-        found = self[name] = values if self._kept is None else values.take(self._kept)
-        return found
+        if self._kept is not None:
+            is_one = len(self._kept) == 1
+            values = values.slice(self._kept[0], 1) if is_one else values.take(pa.array(self._kept))
+        self[name] = values
+        return values
 
 
 def _truth(predicate: Predicate, values: _Values, count: int) -> npt.NDArray[np.bool_]:
@@ -170,7 +173,12 @@ def _truth(predicate: Predicate, values: _Values, count: int) -> npt.NDArray[np.
 
 
 def _is_true(truth: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    return np.asarray(truth.fill_null(False) if truth.null_count else truth)
+    valid, values = truth.buffers()
+    stop = truth.offset + len(truth)
+    bits = np.unpackbits(np.frombuffer(values, np.uint8), count=stop, bitorder="little")
+    if truth.null_count:
+        bits &= np.unpackbits(np.frombuffer(valid, np.uint8), count=stop, bitorder="little")
+    return bits[truth.offset :].view(np.bool_)
 
 
 def _with_computed(
