@@ -120,7 +120,10 @@ def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     """Return what makes a tuple of the attributes of an object: in tuples, a NaN equals itself."""
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda self: tuple(getattr(self, name) for name in names)
+    if not names:
+        return lambda _: ()
+    only = attrgetter(*names)
+    return lambda self: (only(self),)
 
 
 def _refusing_changes(cls: type[Any], fields: Sequence[Field[Any]]) -> dict[str, Callable[..., Any]]:

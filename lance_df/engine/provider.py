@@ -32,6 +32,7 @@ from lance_df.expr.walk import has_unknown
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
 from lance_df.table.caches import LruCache
+from lance_df.table.kept_task import keep_few_rows
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_run import run_ahead, run_tasks
@@ -244,6 +245,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             views=self.views if residual is None else frozenset(),
         )
         plan = _planned(self.table, request)
+        if self._sharing is not None:
+            plan = keep_few_rows(plan)
         self.counters.add(plans=1)
         counts_only = not output and residual is None and predicate is None
         return PlannedScan(plan, residual, output, counts_only)

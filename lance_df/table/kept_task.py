@@ -1,0 +1,48 @@
+"""Keep what scans of a few rows return: small tables are asked the same again, and versions never change."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from lance_df.table.scan_plan import ScanPlan, ScanTask
+
+_MAX_ROWS = 1024
+_MAX_BYTES = 64 * 1024
+
+
+def keep_few_rows(plan: ScanPlan) -> ScanPlan:
+    """Return a plan that keeps the batches of its only task, if these are small, from its first run on."""
+    if len(plan.tasks) != 1 or plan.tasks[0].num_rows > _MAX_ROWS:
+        return plan
+    return dataclasses.replace(plan, tasks=(_KeptTask(plan.tasks[0]),))
+
+
+class _KeptTask:
+    """A `ScanTask` that reads once."""
+
+    def __init__(self, task: ScanTask) -> None:
+        self._task = task
+        self._batches: tuple[pa.RecordBatch, ...] | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return self._task.num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        return self._task.num_bytes
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of the task. Threads that are first at once read it each."""
+        found = self._batches
+        if found is None:
+            found = tuple(self._task.read())
+            if sum(batch.get_total_buffer_size() for batch in found) <= _MAX_BYTES:
+                self._batches = found
+        yield from found
