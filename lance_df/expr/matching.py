@@ -135,10 +135,11 @@ class _OfColumn:
     def _judge(self, place: tuple[int, ...], dictionary: pa.Array) -> _JudgedDictionary:
         matching = self._of_values(dictionary)
         judged = _JudgedDictionary(dictionary, matching, null_matches=self._null_matches(dictionary.type))
-        if self._judged_bytes > _MAX_JUDGED_BYTES:
-            self._judged, self._judged_bytes = {}, 0
-        self._judged[place] = judged
-        self._judged_bytes += _DICTIONARY_BYTES + dictionary.nbytes
+        if (num_bytes := _DICTIONARY_BYTES + dictionary.nbytes) <= _MAX_JUDGED_BYTES:
+            if self._judged_bytes + num_bytes > _MAX_JUDGED_BYTES:
+                self._judged, self._judged_bytes = {}, 0
+            self._judged[place] = judged
+            self._judged_bytes += num_bytes
         return judged
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
+from lance_df.expr import matching
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.matching import matcher
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Not, Operator, Or
@@ -154,6 +155,16 @@ def test_a_dictionary_is_judged_once():
     found = [prepared.rows({("x",): window}, 4).count for window in windows]
     assert found == [0, 4, 0]
     assert len(prepared._judged) == 1
+
+
+def test_what_is_kept_of_dictionaries_is_bounded(monkeypatch):
+    monkeypatch.setattr(matching, "_MAX_JUDGED_BYTES", 5000)
+    prepared = matcher(Comparison(Column(("x",)), Operator.EQ, pa.scalar("b")))
+    for number in range(30):
+        words = ["a", "b", "c" * (6000 if number % 3 == 2 else number)]
+        window = pa.array(words).dictionary_encode()
+        assert prepared.rows({("x",): window}, 3).mask.tolist() == [False, True, False]
+        assert len(prepared._judged) <= 4
 
 
 @pytest.mark.parametrize(
