@@ -139,13 +139,16 @@ def test_batches_have_exactly_the_promised_schema(ctx, provider):
 
 
 def test_other_types_than_promised_are_cast(provider):
+    read = pa.record_batch({"s": pa.array(["a"], pa.large_string()), "id": pa.array([1], pa.int32())})
+
     class Task:
         num_rows = num_bytes = 1
 
         def read(self):
-            yield pa.record_batch({"s": pa.array(["a"], pa.large_string()), "id": pa.array([1], pa.int32())})
+            yield read
 
     planned = provider._plan(("id", "s"), None)
+    object.__setattr__(planned.plan, "schema", read.schema)
     object.__setattr__(planned.plan, "tasks", [Task()])
     scan = provider.get_fragments(None)[0].scanner(provider.schema, columns=["id", "s"])
     (batch,) = scan.to_batches()
