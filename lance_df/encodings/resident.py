@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings import kernels
 from lance_df.encodings.gather import Lookup
 from lance_df.encodings.string_views import as_views
 from lance_df.errors import CorruptDataError
@@ -165,17 +166,48 @@ class CodedValues:
             self._tables[as_viewed] = LookupTable.of(values)
         return self._tables[as_viewed]
 
+    def finisher(self, form: Form) -> Callable[[pa.Array, npt.NDArray[np.bool_] | None], pa.Array]:
+        """Return what makes arrays of some indices, and of which of them have a meaning; None when all."""
+        table = None if Form.DICTIONARY in form else self.table(form)
+        out_width = self.index_width() if table is None else table.width
+        place = 0 if table is None else table.address
+
+        def finish(indices: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:
+            count, width = len(indices), indices.type.bit_width // 8
+            num_nulls, bits, valid_place = 0, None, 0
+            if valid is not None and (num_nulls := count - int(np.count_nonzero(valid))):
+                if num_nulls == count:
+                    return pa.nulls(count, self.values.type if table is None else table.data_type)
+                bits, valid_place = pa.py_buffer(np.packbits(valid, bitorder="little")), valid.ctypes.data
+            data = pa.allocate_buffer(count * out_width)
+            source = indices.buffers()[1].address + indices.offset * width
+            look_up = getattr(kernels, f"look_up_{8 * width}")
+            found = look_up(source, count, valid_place, place, len(self.values), out_width, data.address)
+            if found < -1:
+                raise self.beyond(-2 - found)
+            if table is not None:
+                return pa.Array.from_buffers(table.data_type, count, [bits, data, *table.shared], num_nulls)
+            if Form.DICTIONARY in form:
+                return self.wrap(count, out_width, data, bits, num_nulls)
+            picked = self.pick(count, out_width, data)
+            return pa.Array.from_buffers(picked.type, count, [bits, *picked.buffers()[1:]], num_nulls)
+
+        return finish
+
     def index_width(self) -> int:
         """Return the bytes of the narrowest indices of all values."""
         return next(width for width in (1, 2, 4, 8) if len(self.values) <= 1 << 8 * width)
 
-    def wrap(self, count: int, width: int, indices: pa.Buffer) -> pa.Array:
-        """Return the dictionary array of indices that lie within, none of them null."""
-        return pa.DictionaryArray.from_buffers(self._types[width], count, [None, indices], self.values, 0)
+    def wrap(
+        self, count: int, width: int, indices: pa.Buffer, bits: pa.Buffer | None = None, num_nulls: int = 0
+    ) -> pa.Array:
+        """Return the dictionary array of indices that lie within."""
+        buffers = [bits, indices]
+        return pa.DictionaryArray.from_buffers(self._types[width], count, buffers, self.values, num_nulls)
 
-    def pick(self, indices: npt.NDArray[np.unsignedinteger[Any]]) -> pa.Array:
+    def pick(self, count: int, width: int, indices: pa.Buffer) -> pa.Array:
         """Return the values of indices that lie within, none of them null."""
-        return self._lookup.pick(indices)
+        return self._lookup.pick(index_words(indices, width, count))
 
     def beyond(self, index: int) -> CorruptDataError:
         """Return the error of an index beyond the values."""
@@ -222,3 +254,10 @@ class CodedValues:
         if not num_nulls:
             return found
         return pa.Array.from_buffers(found.type, count, [bits, *found.buffers()[1:]], num_nulls)
+
+
+def index_words(data: pa.Buffer, width: int, count: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Return the indices of ``width`` bytes that lie in memory."""
+    numbers = np.frombuffer(data, f"<u{width}", count)
+    numbers.flags.writeable = False  # as kernels are compiled for
+    return numbers

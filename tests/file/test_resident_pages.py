@@ -12,6 +12,7 @@ import pytest
 
 from lance_df.encodings import kernels
 from lance_df.encodings.plan import RowRange
+from lance_df.encodings.resident import Form
 from lance_df.errors import LanceError
 from lance_df.file.open import open_file
 from lance_df.storage.source import BytesSource
@@ -119,6 +120,34 @@ def test_pages_of_any_encoding_are_read_in_every_form(stored: tuple[pa.Table, by
                 )
                 assert _plain(array, whole.type).equals(expected), (field.name, rows)
                 assert array.null_count == expected.null_count
+
+
+def test_readers_of_ranges_give_the_form_that_is_asked_for(stored: tuple[pa.Table, bytes]) -> None:
+    table, data = stored
+    reader = open_file(BytesSource("memory", data))
+    generator = np.random.default_rng(13)
+    # around what chunks, blocks and pages hold
+    edges = [edge + by for edge in (256, 512, 1024, 2048, 3000, 4048) for by in (-1, 0, 1)]
+    read = 0
+    for field in reader.schema.fields:
+        whole = table[field.name].combine_chunks()
+        for form in (Form.PLAIN, Form.VIEWS, Form.DICTIONARY, Form.DICTIONARY | Form.VIEWS):
+            rows_of = reader.range_reader(field, form)
+            if rows_of is None:
+                continue
+            for start, stop in [(0, ROWS), *np.sort(generator.choice(edges, (8, 2), replace=True)).tolist()]:
+                if (array := rows_of(start, stop)) is None:
+                    continue
+                array.validate(full=True)
+                expected = whole.slice(start, stop - start)
+                assert _plain(array, whole.type).equals(expected), (field.name, form, start, stop)
+                assert array.null_count == expected.null_count
+                is_kept = Form.DICTIONARY in form and isinstance(array, pa.DictionaryArray)
+                is_viewed = Form.VIEWS in form and whole.type == pa.string()
+                found = array.type.value_type if is_kept else array.type
+                assert found == (pa.string_view() if is_viewed and not is_kept else whole.type)
+                read += 1
+    assert read > 1000
 
 
 def test_damaged_pages_give_a_typed_error_or_what_plans_read(stored: tuple[pa.Table, bytes]) -> None:

@@ -58,6 +58,7 @@ _MODULES = {
     "read_flat": "page_rows",
     "read_strings_32": "page_strings",
     "read_strings_64": "page_strings",
+    "read_valid": "page_levels",
     "read_views": "page_strings",
     "room_for_strings": "page_strings",
     "split_byte_streams": "byte_streams",

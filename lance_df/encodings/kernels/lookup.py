@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lance_df.encodings.kernels.jit import kernel, load_item, store_item
+from lance_df.encodings.kernels.jit import kernel, load_item, room_of_8_kib, store_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _U = np.uintp
 _HIGHEST = np.uint64(1 << 62)
+_BYTE = np.uint8(0)
+_BLOCK = 1024
 
 
 @kernel
@@ -84,10 +86,25 @@ def present_words(words, count, table, table_size, width, out, like):  # type: i
 
 def _looker(word_type: Callable[[Any], Any]) -> Callable[..., Any]:
     @kernel
-    def look_up(words, count, table, table_size, width, out):  # type: ignore[no-untyped-def]
-        """Do the same for some indices anywhere; return 0 where all is well and one of them is 0."""
-        source, zero = _U(words), word_type(0)
-        beyond = present_words(source, count, _U(table), table_size, width, _U(out), zero)
+    def look_up(words, count, valid, table, table_size, width, out):  # type: ignore[no-untyped-def]
+        """Do the same for some indices anywhere; return 0 where all is well and one of them is 0.
+
+        ``valid`` is 0, or the address of a byte for each: 1, or 0 where it has no meaning, becomes 0, and is
+        not told.
+        """
+        source, target, zero = _U(words), _U(out), word_type(0)
+        if valid:
+            beyond, scratch = np.int64(-1), room_of_8_kib()
+            for start in range(0, count, _BLOCK):
+                size = min(count - start, _BLOCK)
+                for i in range(_U(size)):
+                    index = load_item(source, _U(start) + i, zero) * load_item(_U(valid + start), i, _BYTE)
+                    store_item(scratch, i, word_type(index))
+                found = present_words(scratch, size, _U(table), table_size, width, target, zero)
+                beyond = min(beyond, found)
+                target += _U(size * width)
+            return beyond
+        beyond = present_words(source, count, _U(table), table_size, width, target, zero)
         lowest = load_item(source, _U(0), zero)
         for i in range(_U(count)):
             lowest = min(lowest, load_item(source, i, zero))

@@ -168,7 +168,9 @@ class ResidentDictionary:
                 return read_few(start, stop)
             data = allocate(count * out_width)
             place = source + start * stored
-            found = getattr(kernels, kernel)(place, count, table.address, table.size, out_width, data.address)
+            found = getattr(kernels, kernel)(
+                place, count, 0, table.address, table.size, out_width, data.address
+            )
             if found == -1:
                 return array(table.data_type, count, [None, data, *table.shared], 0)
             if found < 0:

@@ -47,6 +47,11 @@ class ConstantPage:
             raise CorruptDataError(f"a constant page with {len(buffers)} buffers")
         self._state: tuple[_Streams, bytes | None] | None = None
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all rows are equal, as far as some have been decoded."""
+        return self._state is not None and all(stream is None for stream in self._state[0])
+
     def decode(self, rows: Rows) -> IoPlan[Slots]:
         """Plan the slots of ``rows``."""
         if self._state is None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_df.encodings.fsst import SymbolTable
 from lance_df.encodings.gather import take
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.resident import CodedValues, Form, is_plain_type, viewed
+from lance_df.encodings.resident import CodedValues, Form, index_words, is_plain_type, viewed
 from lance_df.encodings.v2_1.buffers import as_bytes, with_validity
 from lance_df.encodings.v2_1.constant import ConstantPage
 from lance_df.encodings.v2_1.full_zip import FullZipPage
@@ -27,8 +27,6 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy.typing as npt
-
     from lance_df.encodings.plan import IoPlan, RowPositions, Rows
     from lance_df.encodings.resident import ResidentPage, RowReader
     from lance_df.encodings.v2_1.page import PageDecoder
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     Run = Callable[[IoPlan[Any]], Any]
 
 _WORD_BITS = (8, 16, 32, 64)
+_MAX_KEPT_BYTES = 1024 * 1024
 
 
 def open_resident(decoder: PageDecoder, data_type: pa.DataType, run: Run) -> ResidentPage | None:
@@ -80,7 +79,20 @@ class ResidentConstant:
 
     def reader(self, form: Form) -> RowReader:
         """Return what reads rows. See `ResidentPage`."""
-        return viewed(lambda start, stop: self._decode(RowRange(start, stop)), self.data_type, form)
+        decode = viewed(lambda start, stop: self._decode(RowRange(start, stop)), self.data_type, form)
+        kept: pa.Array | None = None
+
+        def read(start: int, stop: int) -> pa.Array:
+            nonlocal kept
+            array = kept
+            if array is not None and len(array) >= stop - start:
+                return array.slice(0, stop - start)
+            array = decode(start, stop)
+            if self.decoder.is_uniform and array.nbytes <= _MAX_KEPT_BYTES:
+                kept = array
+            return array
+
+        return read
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
@@ -128,15 +140,25 @@ class ResidentMiniBlock:
         """Return what reads rows. See `ResidentPage`."""
         if self._dictionary is not None and self._validity is None and isinstance(self._values, PackedValues):
             return self._packed_reader(self._values, self._dictionary, form)
-        read = self._values.reader(form)
-        if self._dictionary is None and self._validity is None:
+        read, validity = self._values.reader(form), self._validity
+        if self._dictionary is not None:
+            return self._coded_reader(read, self._dictionary, form)
+        if validity is None:
             return viewed(read, self._data_type, form)
 
-        def read_finished(start: int, stop: int) -> pa.Array:
-            valid = None if self._validity is None else self._validity.read(start, stop)
-            return self._finish(read(start, stop), valid, form)
+        def read_nullable(start: int, stop: int) -> pa.Array:
+            return with_validity(read(start, stop), validity.read(start, stop))
 
-        return viewed(read_finished, self._data_type, form)
+        return viewed(read_nullable, self._data_type, form)
+
+    def _coded_reader(self, read_indices: RowReader, coded: CodedValues, form: Form) -> RowReader:
+        validity, finish = self._validity, coded.finisher(form)
+
+        def read(start: int, stop: int) -> pa.Array:
+            indices = read_indices(start, stop)
+            return finish(indices, None if validity is None else validity.read(start, stop))
+
+        return viewed(read, self._data_type, form)
 
     def _packed_reader(self, values: PackedValues, coded: CodedValues, form: Form) -> RowReader:
         width = coded.index_width()
@@ -144,7 +166,7 @@ class ResidentMiniBlock:
             return values.index_reader(coded, lambda count, data: coded.wrap(count, width, data))
         if (table := coded.table(form)) is not None:
             return values.value_reader(coded, table)
-        return values.index_reader(coded, lambda count, data: coded.pick(_words(data, width, count)))
+        return values.index_reader(coded, lambda count, data: coded.pick(count, width, data))
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
@@ -162,7 +184,7 @@ class ResidentMiniBlock:
             return with_validity(stored, valid)
         width = stored.type.bit_width // 8
         data = stored.buffers()[1].slice(stored.offset * width, len(stored) * width)
-        return self._dictionary.read(_words(data, width, len(stored)), data, form, valid=valid)
+        return self._dictionary.read(index_words(data, width, len(stored)), data, form, valid=valid)
 
 
 def _values_of(chunks: Chunks, decoder: MiniBlockPage, data_type: pa.DataType, *, is_coded: bool) -> Values:
@@ -185,12 +207,6 @@ def _values_of(chunks: Chunks, decoder: MiniBlockPage, data_type: pa.DataType, *
                 if isinstance(encoding, Rle) and bits in _WORD_BITS and num_buffers == 2:
                     return RunValues(chunks, stored_type, bits // 8)
     return GeneralValues(chunks, decoder, is_coded)
-
-
-def _words(data: pa.Buffer, width: int, count: int) -> npt.NDArray[np.unsignedinteger[Any]]:
-    numbers = np.frombuffer(data, f"<u{width}", count)
-    numbers.flags.writeable = False  # as kernels are compiled for
-    return numbers
 
 
 def _whole(buffer: ByteRange) -> IoPlan[pa.Buffer]:

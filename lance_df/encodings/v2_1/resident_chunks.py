@@ -11,6 +11,7 @@ from lance_df.encodings.kernels import page_map
 from lance_df.encodings.v2_1.buffers import Bytes, Chunked, Counts
 from lance_df.encodings.v2_1.levels import decode_levels
 from lance_df.errors import CorruptDataError
+from lance_df.format.encodings_v2_1 import OutOfLineBitpacking
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from lance_df.format.encodings_v2_1 import MiniBlockLayout
 
     Mask = npt.NDArray[np.bool_]
+
+
+_LEVEL_BITS = 16
 
 
 class Values(Protocol):
@@ -127,13 +131,27 @@ class Chunks:
 class Validity:
     """Which values of chunks with definition levels are not null."""
 
-    __slots__ = ("_chunks",)
+    __slots__ = ("_chunks", "_header", "_map")
 
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
+        layout = chunks.layout
+        self._header = _header_bytes(layout)
+        self._map: Counts | None = None
+        match layout.definition:
+            case OutOfLineBitpacking(bits_per_value=16, packed_bits=bits) if bits <= _LEVEL_BITS:
+                self._map = chunks.map(bits)
 
     def read(self, start: int, stop: int) -> Mask:
         """Return a mask of values from a first to a last (exclusive), whose chunks are decoded."""
+        if self._map is not None:
+            valid = np.empty(stop - start, np.bool_)
+            page, out = self._map.ctypes.data, valid.ctypes.data
+            found = kernels.read_valid(page, start, stop, self._header, out)
+            if found < -1:
+                raise _beyond(-2 - found)
+            check(found)
+            return valid
         first, last = self._chunks.span(start, stop)
         return self._decode(np.arange(first, last))[start - int(self._chunks.items[first]) :][: stop - start]
 
@@ -153,8 +171,18 @@ class Validity:
         counts = page.items[chunks + 1] - page.items[chunks]
         levels = decode_levels(encoding, Chunked(page.data, starts[0], sizes[0]), counts)
         if int(levels.max(initial=0)) > 1:
-            raise CorruptDataError(f"definition level {levels.max()}, the layers have 1")
+            raise _beyond(int(levels.max()))
         return levels == 0
+
+
+def _header_bytes(layout: MiniBlockLayout) -> int:
+    """Return the bytes before the first buffer of chunks with definition levels."""
+    size_bytes = 4 if layout.has_large_chunk else 2
+    return (4 + size_bytes * layout.num_buffers + 7) & ~7
+
+
+def _beyond(level: int) -> CorruptDataError:
+    return CorruptDataError(f"definition level {level}, the layers have 1")
 
 
 def check(broken: int) -> None:
