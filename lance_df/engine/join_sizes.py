@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import limit_of
+from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
+    from lance_df.engine.provider import LanceTableProvider
     from lance_df.engine.statement import ResolvedTable
 
 # with fewer rows a join takes less than to plan it in another way
@@ -42,7 +44,7 @@ class Size:
 
 def may_be_large(tables: Sequence[ResolvedTable]) -> bool:
     """Return whether one of the tables may have so many rows that it matters how it is joined."""
-    told = (_told_rows(table.provider.table) for table in tables)
+    told = (_told_rows(table.provider) for table in tables)
     return any(rows is None or rows >= WORTH_ROWS for rows in told)
 
 
@@ -50,8 +52,7 @@ def scanned_size(detail: Any, tables: Sequence[ResolvedTable]) -> Size | None:
     """Return the size of a scan; None if the rows of its table are not known."""
     _, schema, name = detail.fqn()
     found = [table for table in tables if table.is_called((schema, name))]
-    table = found[0].provider.table if len(found) == 1 else None
-    rows = _told_rows(table)
+    rows = _told_rows(found[0].provider) if len(found) == 1 else None
     if rows is None:
         return None
     kept = _kept_of_all(detail.filters())
@@ -59,8 +60,12 @@ def scanned_size(detail: Any, tables: Sequence[ResolvedTable]) -> Size | None:
     return Size(max(1.0, rows * kept), {qualified: float(rows)})
 
 
-def _told_rows(table: object) -> int | None:
-    return table.told_rows() if isinstance(table, Table) else None
+def _told_rows(provider: LanceTableProvider) -> int | None:
+    """Return the rows of a table, or of those members of a namespace that a hint leaves."""
+    table = provider.table
+    if isinstance(table, Table):
+        return table.told_rows()
+    return table.told_rows(provider.hint) if is_namespace(table) else None
 
 
 def size_above(kind: str, detail: Any, plan: Any, inputs: Sequence[Size]) -> Size | None:

@@ -123,3 +123,23 @@ def test_no_keys_no_choice(root, memory):
         "SELECT count(*) AS n FROM big WHERE k IN (1, 2)",
     ):
         assert ctx.sql(text).to_pydict() == memory.sql(text).to_pydict()
+
+
+def test_a_namespace_with_a_table(tmp_path, tables):
+    big = tables["big"].append_column("part", pa.array(np.arange(MANY) % 3))
+    by_part = [lance_df.partition.identity("part")]
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "events", big.schema, partition_by=by_part)
+    namespace.append(big)
+    lance_df.write_dataset(tables["few"], tmp_path / "few.lance")
+    ctx = session(tmp_path, num_partitions=2)
+    lance_df.register(ctx, "events", namespace)
+    memory = datafusion.SessionContext()
+    memory.from_arrow(big, "events")
+    memory.from_arrow(tables["few"], "few")
+    text = "SELECT name, count(*) AS n, sum(v) FROM events JOIN few USING (k) {} GROUP BY name ORDER BY 1"
+    for where in ("", "WHERE part = 1", "WHERE part = 7"):
+        for _ in range(2):  # once its members are open, their rows are known
+            frame = ctx.sql(text.format(where))
+            found, expected = frame.to_arrow_table(), memory.sql(text.format(where)).to_arrow_table()
+            assert found.equals(expected.cast(found.schema))
+    assert modes(ctx.sql(text.format(""))) == {"CollectLeft"}
