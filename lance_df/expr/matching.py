@@ -11,17 +11,17 @@ import pyarrow as pa
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
 from lance_df.encodings.kept_rows import KeptRows
+from lance_df.expr.column_tests import column_test
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import And, Or
-from lance_df.expr.value_ranges import range_test
 from lance_df.expr.walk import by_column, columns
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_df.expr.column_tests import ColumnTest
     from lance_df.expr.nodes import Predicate
-    from lance_df.expr.value_ranges import RangeTest
 
     _Columns: TypeAlias = Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray]
 
@@ -109,11 +109,11 @@ class _OfColumn:
             return self._evaluated({self._path: values}, len(values))
         test = self._test
         if test is None or test.data_type != values.type:
-            ranges = range_test(self._predicate, values.type)
-            test = self._test = _Test(values.type, ranges, null_matches=self._null_matches(values.type))
-        if test.ranges is None:
+            in_set = column_test(self._predicate, values.type)
+            test = self._test = _Test(values.type, in_set, null_matches=self._null_matches(values.type))
+        if test.in_set is None:
             return self._evaluated({self._path: values}, len(values))
-        return _with_nulls(values, test.ranges.rows(values), null_matches=test.null_matches)
+        return _with_nulls(values, test.in_set.rows(values), null_matches=test.null_matches)
 
     def _null_matches(self, data_type: pa.DataType) -> bool:
         return bool(self._evaluated({self._path: pa.nulls(1, data_type)}, 1).count)
@@ -145,10 +145,10 @@ class _OfColumn:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What is asked of plain values of a type; without ranges, `evaluate` is."""
+    """What is asked of plain values of a type; without a set, `evaluate` is."""
 
     data_type: pa.DataType
-    ranges: RangeTest | None
+    in_set: ColumnTest | None
     null_matches: bool
 
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
 from lance_df.expr import matching
+from lance_df.expr.column_tests import column_test
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.matching import matcher
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Not, Operator, Or
-from lance_df.expr.value_ranges import range_test
 
 _LARGEST = decimal.Decimal("9" * 38)
 _NEGATIVE_NAN = float(np.uint64(0xFFF8 << 48).view(np.float64))
@@ -39,6 +39,7 @@ _VALUES = {
     pa.decimal128(38, 0): [_LARGEST.copy_negate(), -(2**64), -1, 0, 1, 2**64 - 1, 2**64, _LARGEST],
     pa.decimal128(15, 2): [decimal.Decimal(text) for text in ("-1.25", "0.05", "0.07", "9999999999999.99")],
     pa.string(): ["", "a", "ä", "long enough not to be stored in place"],
+    pa.large_string(): ["", "8 bytes.", "nine byte", "8 bytes:"],
     pa.binary(): [b"", b"\0", b"\xff"],
 }
 
@@ -53,8 +54,8 @@ def _cases(draw):
         values = pa.array(draw(st.lists(st.sampled_from(known), max_size=30)), data_type)
     if draw(st.booleans()):
         values = values.dictionary_encode()
-    repeats = draw(st.sampled_from([1, 1, FEW]))
-    values = pa.concat_arrays([values] * repeats)
+    if draw(st.sampled_from([False, False, True])) and len(values):
+        values = pa.concat_arrays([values] * (FEW // len(values) + 2))
     values = values.slice(draw(st.integers(0, 3)))
     literals = st.sampled_from(known).map(lambda value: pa.scalar(value, data_type))
     column = Column(("x",))
@@ -157,6 +158,23 @@ def test_a_dictionary_is_judged_once():
     assert len(prepared._judged) == 1
 
 
+@pytest.mark.parametrize("data_type", [pa.string(), pa.large_binary()])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 15, 16, 17, 23, 24, 25, 40])
+def test_words_are_told_apart_by_every_byte(size, data_type):
+    word = b"".join(b"%c" % (97 + place % 26) for place in range(size))
+    others = [word[:place] + b"~" + word[place + 1 :] for place in range(size)]
+    words = [word, *others, word, word + b"~", word[:-1], b"", None, word]
+    for repeats in (1, FEW // len(words) + 2):
+        values = pa.array(words * repeats, pa.binary()).cast(data_type).slice(1)
+        for operator in (Operator.EQ, Operator.NE):
+            predicate = Comparison(Column(("x",)), operator, pa.scalar(word).cast(data_type))
+            expected = evaluate(predicate, {("x",): values}, len(values))
+            assert column_test(predicate, data_type).num_parts == 1
+            rows = matcher(predicate).rows({("x",): values}, len(values))
+            assert rows.mask.tolist() == expected.fill_null(False).to_pylist()
+            assert rows.count == expected.true_count
+
+
 def test_what_is_kept_of_dictionaries_is_bounded(monkeypatch):
     monkeypatch.setattr(matching, "_MAX_JUDGED_BYTES", 5000)
     prepared = matcher(Comparison(Column(("x",)), Operator.EQ, pa.scalar("b")))
@@ -180,6 +198,6 @@ def test_conditions_on_one_column_are_one_range(name, data_type):
         (Or((below, above)), 10),
         (And((below, Not(below))), 0),
     ):
-        test = range_test(predicate, data_type)
-        assert len(test._bounds) == (num_rows not in (0, 10))
+        test = column_test(predicate, data_type)
+        assert test.num_parts == (num_rows not in (0, 10))
         assert test.rows(pa.array(range(10)).cast(data_type)).count == num_rows

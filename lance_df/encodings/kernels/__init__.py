@@ -43,6 +43,7 @@ _MODULES = {
     "pairs_within": "compare",
     "rare_positions": "gather",
     "string_views": "views",
+    "strings_equal": "compare",
     "sum_lengths": "gather",
     "join_variable": "variable",
     "expand_fsst": "fsst",

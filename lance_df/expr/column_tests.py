@@ -1,0 +1,151 @@
+"""Conditions on one column as sets of its values: what is looked at is the value, not each comparison."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from lance_df.encodings.kept_rows import KeptRows
+from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Not, Or
+from lance_df.expr.value_ranges import NumberLine
+from lance_df.expr.value_words import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_df.expr.nodes import Operator, Predicate
+
+S = TypeVar("S")
+
+_MAX_PARTS: Final = 4
+_MAX_LISTED: Final = 2 * _MAX_PARTS
+
+
+class ValueSets(Protocol[S]):
+    """Sets of the values of a type, and what finds the values that are in one."""
+
+    @property
+    def data_type(self) -> pa.DataType: ...
+
+    @property
+    def everything(self) -> S: ...
+
+    @property
+    def nothing(self) -> S: ...
+
+    @property
+    def kernel(self) -> Callable[..., int]: ...
+
+    def compared(self, operator: Operator, value: pa.Scalar) -> S | None: ...
+
+    def listed(self, values: pa.Array) -> S | None: ...
+
+    def union(self, *sets: S) -> S: ...
+
+    def complement(self, values: S, /) -> S: ...
+
+    def parts(self, values: S, /) -> tuple[list[npt.NDArray[Any]], bool]: ...
+
+    def operands(self, values: pa.Array) -> tuple[npt.NDArray[Any], ...]: ...
+
+
+class ColumnTest:
+    """Finds the values of a type that are in a set. Safe to share between threads."""
+
+    __slots__ = ("_inverted", "_kernel", "_operands", "_parts")
+
+    def __init__(self, sets: ValueSets[S], values: S) -> None:
+        self._parts, self._inverted = sets.parts(values)
+        self._kernel, self._operands = sets.kernel, sets.operands
+
+    @property
+    def num_parts(self) -> int:
+        """How often each value is looked at."""
+        return len(self._parts)
+
+    def rows(self, values: pa.Array) -> KeptRows:
+        """Return where values are in the set; nulls count as any value."""
+        if not len(values):
+            return KeptRows.nothing(0)
+        if not self._parts:
+            return KeptRows.everything(len(values)) if self._inverted else KeptRows.nothing(len(values))
+        operands = self._operands(values)
+        found = (self._find(operands, part, len(values)) for part in self._parts)
+        return reduce(and_ if self._inverted else or_, found)
+
+    def _find(self, operands: tuple[npt.NDArray[Any], ...], part: npt.NDArray[Any], count: int) -> KeptRows:
+        mask = np.empty(count, np.bool_)
+        return KeptRows(mask, self._kernel(*operands, part, self._inverted, mask.view(np.uint8)))
+
+
+def column_test(predicate: Predicate, data_type: pa.DataType) -> ColumnTest | None:
+    """Return what finds the values for which a predicate on one column is TRUE; None if nothing here does.
+
+    Literals of other types than the column's are not looked into.
+    """
+    sets: ValueSets[Any] | None = NumberLine.of(data_type) or Vocabulary.of(data_type)
+    if sets is None or (truth := _truth(predicate, sets)) is None:
+        return None
+    test = ColumnTest(sets, truth.true)
+    return test if test.num_parts <= _MAX_PARTS else None
+
+
+class _Truth(NamedTuple):
+    """Where a predicate is TRUE, and where it is FALSE, of values that are not null."""
+
+    true: Any
+    false: Any
+
+
+def _truth(predicate: Predicate, sets: ValueSets[Any]) -> _Truth | None:
+    match predicate:
+        case Literal(value):
+            return _Truth(
+                sets.everything if value is True else sets.nothing,
+                sets.everything if value is False else sets.nothing,
+            )
+        case Comparison(_, operator, value) if value.type == sets.data_type:
+            true = sets.compared(operator, value)
+            return None if true is None else _Truth(true, sets.complement(true))
+        case In(_, values, has_null) if values.type == sets.data_type and len(values) <= _MAX_LISTED:
+            true = sets.listed(values)
+            if true is None:
+                return None
+            return _Truth(true, sets.nothing if has_null else sets.complement(true))
+        case IsNull(Column()):
+            return _Truth(sets.nothing, sets.everything)
+        case IsNull(operand):
+            inner = _truth(operand, sets)  # type: ignore[arg-type]
+            if inner is None:
+                return None
+            known = sets.union(inner.true, inner.false)
+            return _Truth(sets.complement(known), known)
+        case Not(operand):
+            inner = _truth(operand, sets)
+            return None if inner is None else _Truth(inner.false, inner.true)
+        case And(operands) | Or(operands):
+            return _joined(predicate, operands, sets)
+        case _:
+            return None
+
+
+def _joined(kind: And | Or, operands: tuple[Predicate, ...], sets: ValueSets[Any]) -> _Truth | None:
+    parts: list[_Truth] = []
+    for operand in operands:
+        if (part := _truth(operand, sets)) is None:
+            return None
+        parts.append(part)
+    trues, falses = [part.true for part in parts], [part.false for part in parts]
+    if isinstance(kind, And):
+        return _Truth(_intersection(trues, sets), sets.union(*falses))
+    return _Truth(sets.union(*trues), _intersection(falses, sets))
+
+
+def _intersection(each: list[S], sets: ValueSets[S]) -> S:
+    return sets.complement(sets.union(*map(sets.complement, each)))
