@@ -67,8 +67,7 @@ class PlainStrings:
             ends = np.frombuffer(offsets, f"<i{width}")
             if is_checked:
                 check_utf8(data, ends)
-            buffers = [None, offsets, data.slice(0, int(ends[-1]))]
-            return pa.Array.from_buffers(data_type, count, buffers, 0)
+            return _array(data_type, count, offsets, data.slice(0, int(ends[-1])))
 
         return read
 
@@ -85,7 +84,7 @@ class PlainStrings:
             if found == _HAS_OTHER_BYTES:
                 return as_views(read_others(start, stop))
             _check_offsets(found)
-            return pa.Array.from_buffers(pa.string_view(), count, [None, views, shared], 0)
+            return _array(pa.string_view(), count, views, shared)
 
         return read
 
@@ -99,7 +98,7 @@ class PlainStrings:
 class CodedStrings:
     """Offsets and FSST codes in each chunk."""
 
-    __slots__ = ("_bytes_per_code", "_chunks", "_data_type", "_is_ascii", "_longest", "_table", "_width")
+    __slots__ = ("_bytes_per_row", "_chunks", "_data_type", "_is_ascii", "_longest", "_table", "_width")
 
     dense: ClassVar[int] = 4
 
@@ -112,63 +111,55 @@ class CodedStrings:
         symbol_bytes = symbols.symbols.view(np.uint8).reshape(-1, _MAX_SYMBOL_BYTES)
         counted = np.arange(_MAX_SYMBOL_BYTES) < symbols.lengths[:, None]
         self._is_ascii = not (symbol_bytes[counted] >= 0x80).any()
-        self._bytes_per_code = 3.0  # learned while reading
+        self._bytes_per_row = 3 * len(chunks.data) / max(int(chunks.items[-1]), 1)  # learned while reading
 
     def reader(self, form: Form) -> RowReader:
         """See `Values`."""
-        return self._chunks.by_chunk(lambda first, last: self._read(first, last, form))
+        is_viewed = Form.VIEWS in form and self._data_type == pa.string()
+        page = self._chunks.map(self._width, table=self._table.ctypes.data)
 
-    def _read(self, first: int, last: int, form: Form) -> pa.Array:
-        chunks, width = self._chunks, self._width
-        as_views = Form.VIEWS in form and self._data_type == pa.string() and self._is_ascii
-        (starts,), (sizes,) = chunks.values(first, last)
-        count = chunks.count(first, last)
-        num_codes = int(sizes.sum()) - (count + last - first) * width
-        _check_room(first, last, num_codes)
-        reserve = _MAX_SYMBOL_BYTES * self._longest + _SLACK_BYTES
+        def read(start: int, stop: int) -> pa.Array:
+            if not is_viewed:
+                return self._read(page, start, stop, as_views=False)
+            found = self._read(page, start, stop, as_views=True) if self._is_ascii else None
+            return as_views(self._read(page, start, stop, as_views=False)) if found is None else found
+
+        return read
+
+    def _read(self, page: Counts, start: int, stop: int, *, as_views: bool) -> pa.Array | None:
+        """Return strings, or views unless it is to be looked whether they are UTF-8."""
+        count, width = stop - start, self._width
+        check(0 if count > len(self._chunks.data) else -1)
         placed = pa.allocate_buffer(count * _VIEW_BYTES if as_views else (count + 1) * width)
-        if as_views:
-            ends, views = np.empty(0, "<i4"), np.frombuffer(placed, "<u8").reshape(-1, 2)
-        else:
-            ends, views = np.frombuffer(placed, f"<i{width}"), np.empty((0, 2), np.uint64)
-            ends[0] = 0
-        state, places = np.zeros(3, np.int64), np.empty(self._longest + 1, np.int32)
-        capacity = int(num_codes * self._bytes_per_code * 1.05) + reserve
-        data = pa.allocate_buffer(capacity, resizable=True)
+        reserve = _MAX_SYMBOL_BYTES * self._longest + _SLACK_BYTES
+        data = pa.allocate_buffer(int(count * self._bytes_per_row * 1.05) + reserve, resizable=True)
+        state = np.array([start, 0, data.size, 0], np.int64)
+        kernel, address = getattr(kernels, f"read_codes_{8 * width}"), page.ctypes.data
         while True:
-            broken = kernels.expand_fsst_chunks(
-                chunks.data,
-                chunks.words(f"<i{width}"),
-                starts,
-                sizes,
-                chunks.items,
-                first,
-                state,
-                self._table,
-                places,
-                ends,
-                views,
-                np.frombuffer(data, np.uint8),
+            broken = kernel(
+                address, start, stop, self._longest, as_views, placed.address, data.address, state
             )
             if broken >= 0:
                 raise CorruptDataError(
-                    f"offsets of chunk {first + broken} do not ascend, lie outside of it or within an escape"
+                    f"offsets of chunk {broken} do not ascend, lie outside of it or within an escape"
                 )
-            done, total, has_other_bytes = state.tolist()
-            if done == last - first:
+            done, total, _, has_other_bytes = state.tolist()
+            if done == stop:
                 break
-            capacity = int(1.3 * total * len(starts) / max(done, 1)) + 2 * reserve
-            data.resize(max(capacity, total + reserve))
+            wanted = int(1.3 * total * count / max(done - start, 1)) + 2 * reserve
+            data.resize(max(wanted, total + reserve))
+            state[2] = data.size
         _check_total(total, width)
-        if num_codes > 0:
-            self._bytes_per_code = max(self._bytes_per_code * 0.99, total / num_codes)
+        self._bytes_per_row = max(self._bytes_per_row * 0.99, total / count)
         self._is_ascii = self._is_ascii and not has_other_bytes
-        if as_views and not self._is_ascii:
-            return self._read(first, last, Form.PLAIN)
+        data = data.slice(0, total)
+        if as_views:
+            return _array(pa.string_view(), count, placed, data) if self._is_ascii else None
+        ends = np.frombuffer(placed, f"<i{width}")
+        ends[0] = 0
         if is_text(self._data_type) and not self._is_ascii:
             check_utf8(data, ends)
-        data_type = pa.string_view() if as_views else self._data_type
-        return pa.Array.from_buffers(data_type, count, [None, placed, data.slice(0, total)], 0)
+        return _array(self._data_type, count, placed, data)
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
@@ -176,8 +167,8 @@ class CodedStrings:
         starts, ends = _find(chunks, width, rows)
         num_codes = int((ends - starts).sum())
         if num_codes > min(len(chunks.data), _MAX_VIEWED // _MAX_SYMBOL_BYTES):  # many, or they overlap
-            first, last = chunks.chunks_of(rows[[0, -1]]).tolist()
-            return take(self._read(first, last + 1, Form.PLAIN), rows - chunks.items[first])
+            first, last = rows[[0, -1]].tolist()
+            return take(self.reader(Form.PLAIN)(first, last + 1), rows - first)
         offsets = pa.allocate_buffer((len(rows) + 1) * width)
         bounds = np.frombuffer(offsets, f"<i{width}")
         bounds[0], state = 0, np.zeros(1, np.int64)
@@ -204,11 +195,6 @@ def _find(chunks: Chunks, width: int, rows: RowPositions) -> tuple[Counts, Count
     return starts, ends
 
 
-def _check_room(first: int, last: int, num_bytes: int) -> None:
-    if num_bytes < 0:
-        raise CorruptDataError(f"chunks {first} to {last - 1} have no room for their offsets")
-
-
 def _check_offsets(broken: int) -> None:
     if broken >= 0:
         raise CorruptDataError(f"offsets of chunk {broken} do not ascend, or lie outside of it")
@@ -217,3 +203,7 @@ def _check_offsets(broken: int) -> None:
 def _check_total(total: int, width: int) -> None:
     if width == 4 and total >= 1 << 31:
         raise InvalidInputError(f"{total} bytes do not fit into one array of 32-bit offsets: read fewer rows")
+
+
+def _array(data_type: pa.DataType, count: int, placed: pa.Buffer, data: pa.Buffer) -> pa.Array:
+    return pa.Array.from_buffers(data_type, count, [None, placed, data], 0)
