@@ -44,13 +44,14 @@ class Matcher(Protocol):
 
 def matcher(predicate: Predicate) -> Matcher:
     """Make a predicate ready; columns may then come as dictionaries or not, from one window to the next."""
-    match predicate:
-        case And(operands) | Or(operands) if operands:
-            parts = by_column(type(predicate), operands)
-            if len(parts) > 1:
-                return _Junction(tuple(map(matcher, parts)), is_and=isinstance(predicate, And))
     paths = columns(predicate)
-    return _OfColumn(predicate, paths.pop()) if len(paths) == 1 else _Generally(predicate)
+    if len(paths) == 1:
+        return _OfColumn(predicate, paths.pop())
+    if isinstance(predicate, And | Or) and paths:
+        parts = by_column(type(predicate), predicate.operands)
+        if len(parts) > 1:
+            return _Junction(tuple(map(matcher, parts)), is_and=isinstance(predicate, And))
+    return _Generally(predicate)
 
 
 class _Junction:
@@ -84,7 +85,7 @@ class _Generally:
 class _OfColumn:
     """A predicate on one column."""
 
-    __slots__ = ("_judged", "_judged_bytes", "_path", "_predicate", "_test")
+    __slots__ = ("_judged", "_judged_bytes", "_num_judged", "_path", "_predicate", "_test")
 
     def __init__(self, predicate: Predicate, path: tuple[str, ...]) -> None:
         self._predicate = predicate
@@ -92,6 +93,7 @@ class _OfColumn:
         self._test: _Test | None = None
         self._judged: dict[tuple[int, ...], _JudgedDictionary] = {}
         self._judged_bytes = 0
+        self._num_judged = 0
 
     def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
         values = columns.get(self._path)
@@ -105,7 +107,8 @@ class _OfColumn:
         return KeptRows(_true_values(evaluate(self._predicate, columns, num_rows)))
 
     def _of_values(self, values: pa.Array) -> KeptRows:
-        if len(values) < FEW and not kernels.are_loaded():
+        self._num_judged += len(values)
+        if self._num_judged < FEW or (len(values) < FEW and not kernels.are_loaded()):
             return self._evaluated({self._path: values}, len(values))
         test = self._test
         if test is None or test.data_type != values.type:
