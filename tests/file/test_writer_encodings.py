@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lance.file import LanceFileReader
 
 from lance_df.encodings.plan import RowRange
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.open import open_file
 from lance_df.file.writer import FileWriter
 from lance_df.format.schema import schema_from_arrow
@@ -231,3 +231,23 @@ _ODD = {
 def test_odd_columns(tmp_path: Path, name: str, version: str) -> None:
     write(tmp_path / "f.lance", _ODD[name], version, {}, 8 << 20)
     check(tmp_path / "f.lance", _ODD[name])
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("metadata", [{}, {"lance-encoding:structural-encoding": "fullzip"}])
+@pytest.mark.parametrize("length", [2, 1028, 4100])
+def test_lists_of_booleans_that_take_no_whole_bytes(
+    tmp_path: Path, version: str, metadata: dict[str, str], length: int
+) -> None:
+    bits = np.random.default_rng(length).random(40 * length) < 0.5
+    for mask in (None, pa.array([True, False] * 20)):
+        column = pa.FixedSizeListArray.from_arrays(pa.array(bits), length, mask=mask)
+        path = tmp_path / f"{mask is None}.lance"
+        write(path, column, version, metadata, 8 << 20)
+        check(path, column)
+
+
+def test_lists_of_booleans_that_no_chunk_has_room_for(tmp_path: Path) -> None:
+    column = pa.FixedSizeListArray.from_arrays(pa.array([True] * (1 << 20) + [False] * 9), (1 << 20) + 9)
+    with pytest.raises(UnsupportedFeatureError, match="whole bytes"):
+        write(tmp_path / "f.lance", column, "2.1", {}, 8 << 20)

@@ -150,13 +150,25 @@ class _Page:
     def of_bits_or_lists(self, values: BooleanValues | FixedListValues) -> LaidOutPage:
         # records of whole bytes do not suit bits
         is_bits = isinstance(values.items if isinstance(values, FixedListValues) else values, BooleanValues)
-        num_bytes = _value_bytes(values)
+        if isinstance(values, FixedListValues) and _value_bits(values) % 8:
+            return self._of_uneven_lists(values)
+        num_bytes = -(-_value_bits(values) // 8)
         if self._is_wide(num_bytes) or not num_bytes or (self.is_mappable and not is_bits):
             return encode_full_zip(self.leaf, values)
         cutter = value_cutter(values)
         if isinstance(values, BooleanValues):
             cutter = compressed_cutter(cutter, None, self.options)
         return self._chunks_or_records(cutter, values)
+
+    def _of_uneven_lists(self, values: FixedListValues) -> LaidOutPage:
+        """Store lists of booleans that do not take whole bytes, as records do."""
+        page = self._chunks(value_cutter(values))
+        if page is None:
+            raise UnsupportedFeatureError(
+                f"column {self.leaf.path!r}: lists of {_value_bits(values)} booleans take no whole bytes, "
+                "which is possible only where they are short, and not many in a row are null or empty"
+            )
+        return page
 
     def of_dictionary_type(self, coded: pa.DictionaryArray) -> LaidOutPage:
         """Store a column of Arrow's dictionary type; null dictionary values became levels before."""
@@ -212,11 +224,11 @@ class _Page:
         return encode_full_zip(self.leaf, values) if page is None else page
 
 
-def _value_bytes(values: BooleanValues | FixedListValues) -> int:
+def _value_bits(values: BooleanValues | FixedListValues) -> int:
     if isinstance(values, BooleanValues):
         return 1
     bits = 1 if isinstance(values.items, BooleanValues) else values.items.width_bytes * 8
-    return -(-bits * math.prod(layer.dimension for layer in values.layers) // 8)
+    return bits * math.prod(layer.dimension for layer in values.layers)
 
 
 def _usual_bytes(values: VariableValues) -> int:
