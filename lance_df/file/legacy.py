@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from lance_df.encodings.plan import IoPlan, Rows
-    from lance_df.encodings.resident import Form
     from lance_df.file.legacy_columns import Column
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import ByteSource
@@ -102,8 +101,8 @@ class LegacyFileReader:
         ]
         return run_plans(self._source, plans)
 
-    def range_reader(self, field: Field, form: Form) -> None:
-        """Return None: every range is read by plans. See `FileReader.range_reader`."""
+    def resident_column(self, field: Field) -> None:
+        """Return None: plans read everything. See `FileReader.resident_column`."""
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the rows at which batches start. See `FileReader`."""

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.encodings.plan import Rows
-    from lance_df.encodings.resident import Form
-    from lance_df.file.resident_column import RangeReader
+    from lance_df.file.resident_column import ResidentColumn
     from lance_df.format.schema import Field, Schema
 
 
@@ -82,15 +81,10 @@ class FileReader(Protocol):
         """
         ...
 
-    def range_reader(self, field: Field, form: Form) -> RangeReader | None:
-        """Return what reads ranges of rows of a field that exist, made to be called for many of them.
+    def resident_column(self, field: Field) -> ResidentColumn | None:
+        """Return what reads rows of a leaf of a file in memory without plans, to be asked for many of them.
 
-        What it returns may return None: for a range that only :meth:`read` reads. None where that is any.
-
-        Parameters
-        ----------
-        form
-            What arrays may be, as ``keep_dictionaries`` and ``views`` of :meth:`read` say.
+        None for a field that only :meth:`read` reads.
         """
         ...
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings import kernels
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import Form
@@ -37,7 +38,7 @@ def read_resident(
     """Return the rows of each column, or None where plans have to read them."""
     if not isinstance(rows, RowRange):
         return [
-            None if column is None or not len(rows) else column.take(rows, form)
+            None if column is None else column.take(rows, form)
             for column, form in zip(columns, forms, strict=True)
         ]
     start, stop = rows.start, rows.stop
@@ -63,16 +64,21 @@ class ResidentColumn:
         Returns the page of a number, or None for one that only plans read.
     place
         Returns what messages call a page.
+    worth_loading
+        To read fewer rows, plans take less time than to load kernels, where none is loaded.
     """
 
-    __slots__ = ("_bounds", "_open_page", "_pages", "_place", "_readers", "_starts")
+    __slots__ = ("_bounds", "_open_page", "_pages", "_place", "_readers", "_starts", "_worth_loading")
 
     def __init__(
         self,
         starts: Sequence[int],
         open_page: Callable[[int], ResidentPage | None],
         place: Callable[[int], str],
+        *,
+        worth_loading: int = 0,
     ) -> None:
+        self._worth_loading = worth_loading
         self._starts = starts
         self._bounds = np.array(starts, np.int64)
         self._open_page = open_page
@@ -92,8 +98,11 @@ class ResidentColumn:
 
     def _make_reader(self, form: Form) -> RangeReader:
         starts, opened = self._starts, dict[int, "RowReader | None"]()
+        worth_loading = self._worth_loading
 
         def read(start: int, stop: int) -> pa.Array | None:
+            if stop - start < worth_loading and not kernels.are_loaded():
+                return None
             number = bisect_right(starts, start) - 1
             if start >= stop or starts[number + 1] < stop:
                 return self._read_pages(number, start, stop, form) if start < stop else None
@@ -111,7 +120,9 @@ class ResidentColumn:
         return read
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array | None:
-        """Return single rows, of which there are some, or None where plans have to do it."""
+        """Return single rows, or None where plans have to do it."""
+        if not len(rows) or (len(rows) < self._worth_loading and not kernels.are_loaded()):
+            return None
         starts = self._starts
         first, last = bisect_right(starts, int(rows[0])) - 1, bisect_right(starts, int(rows[-1])) - 1
         if first == last:

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.encodings.plan import Rows
-    from lance_df.encodings.resident import Form
     from lance_df.file.container import Container
     from lance_df.file.joined import JoinedContainer
-    from lance_df.file.resident_column import RangeReader
+    from lance_df.file.resident_column import ResidentColumn
     from lance_df.file.v2_0_columns import Column
     from lance_df.format.schema import Field, Schema
 
@@ -93,11 +92,10 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         rest = iter(run_plans(source, [column.read(rows) for column in planned]))
         return [next(rest) if array is None else array for array in found]
 
-    def range_reader(self, field: Field, form: Form) -> RangeReader | None:
-        """Return what reads ranges of rows of a field. See `FileReader.range_reader`."""
+    def resident_column(self, field: Field) -> ResidentColumn | None:
+        """Return a leaf in memory. See `FileReader.resident_column`."""
         (column,) = self._open([field])
-        resident = column.resident if isinstance(column, LeafColumn) else None
-        return None if resident is None else resident.reader(form)
+        return column.resident if isinstance(column, LeafColumn) else None
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the rows at which pages start. See `FileReader`."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,16 +25,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.plan import Rows
-    from lance_df.encodings.resident import Form
     from lance_df.encodings.v2_1.shape import Shape
     from lance_df.file.container import Container
     from lance_df.file.joined import JoinedContainer
-    from lance_df.file.resident_column import RangeReader, ResidentColumn
+    from lance_df.file.resident_column import ResidentColumn
     from lance_df.format.schema import Field, Schema
-
-
-# to load what is compiled takes longer than to read so many rows without
-_WORTH_COMPILED: Final = 4096
 
 
 class V2_1FileReader:  # noqa: N801 - the version's name
@@ -86,8 +80,6 @@ class V2_1FileReader:  # noqa: N801 - the version's name
     ) -> list[pa.Array]:
         """Return one array for each field. See `FileReader.read`."""
         self._check_rows(rows)
-        if len(rows) < _WORTH_COMPILED and "numba" not in sys.modules:
-            return self._read_planned(fields, rows)
         columns = self._resident_columns(fields)
         found = read_resident(
             columns, rows, forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
@@ -98,18 +90,9 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         rest = iter(self._read_planned(planned, rows))
         return [next(rest) if array is None else array for array in found]
 
-    def range_reader(self, field: Field, form: Form) -> RangeReader | None:
-        """Return what reads ranges of rows of a field. See `FileReader.range_reader`."""
-        (column,) = self._resident_columns([field])
-        if column is None or "numba" in sys.modules:
-            return None if column is None else column.reader(form)
-        read = column.reader(form)
-
-        def read_many(start: int, stop: int) -> pa.Array | None:
-            is_worth = stop - start >= _WORTH_COMPILED or "numba" in sys.modules
-            return read(start, stop) if is_worth else None
-
-        return read_many
+    def resident_column(self, field: Field) -> ResidentColumn | None:
+        """Return a leaf in memory. See `FileReader.resident_column`."""
+        return self._resident_columns([field])[0]
 
     def _resident_columns(self, fields: Sequence[Field]) -> list[ResidentColumn | None]:
         """Return the columns of leaves that may be read without a plan."""

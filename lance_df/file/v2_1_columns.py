@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from lance_df.format.encodings_v2_1 import PageLayout
     from lance_df.storage import ByteRange
 
+# to load kernels takes longer than to read fewer rows without
+_WORTH_LOADING: Final = 4096
+
 
 class Column:
     """The pages of one column; each is opened when a row of it is first asked for.
@@ -66,7 +69,12 @@ class Column:
             raise CorruptDataError(f"{self._place}: {sum(counts)} rows, the file has {expected}")
         self.row_starts: npt.NDArray[np.int64] = np.cumsum(np.array(counts, np.int64))
         self.resident = (
-            ResidentColumn(self.row_starts.tolist(), self._open_resident, self._page_place)
+            ResidentColumn(
+                self.row_starts.tolist(),
+                self._open_resident,
+                self._page_place,
+                worth_loading=_WORTH_LOADING,
+            )
             if self._mapped and not leaf.ancestors and leaf.kept_children is None
             else None
         )

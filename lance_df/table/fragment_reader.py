@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.plan import Rows
-    from lance_df.encodings.resident import Form
     from lance_df.file.legacy_statistics import LegacyStatistics
     from lance_df.file.reader import FileReader
-    from lance_df.file.resident_column import RangeReader
+    from lance_df.file.resident_column import ResidentColumn
     from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.schema import Field
     from lance_df.table.table import Table
@@ -50,7 +49,7 @@ class FragmentReader:
         self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
         self._files: dict[tuple[Field, ...], int | None] = {}
         self._readers: dict[int, FileReader] = {}
-        self._range_readers: dict[tuple[Field, Form], RangeReader | None] = {}
+        self._resident: dict[Field, ResidentColumn | None] = {}
         self._page_starts: dict[tuple[Field, ...], npt.NDArray[np.int64]] = {}
         self._bytes_per_row: dict[tuple[Field, ...], float] = {}
 
@@ -91,17 +90,15 @@ class FragmentReader:
                 self.check_nulls(field, array, rows)
         return merged
 
-    def range_reader(self, field: Field, form: Form) -> RangeReader | None:
-        """Return what reads ranges of rows of a field as :meth:`read` does, at a lower price for each.
+    def resident_column(self, field: Field) -> ResidentColumn | None:
+        """Return what reads rows of a field as :meth:`read` does, at a lower price for each call.
 
-        It leaves :meth:`check_nulls` to the caller, and may return None: for a range that only :meth:`read`
-        reads. None where that is any.
+        It leaves :meth:`check_nulls` to the caller. None where only :meth:`read` reads the field.
         """
-        key = field, form
-        if key not in self._range_readers:
+        if field not in self._resident:
             number = self._file_of((field,))
-            self._range_readers[key] = None if number is None else self.open(number).range_reader(field, form)
-        return self._range_readers[key]
+            self._resident[field] = None if number is None else self.open(number).resident_column(field)
+        return self._resident[field]
 
     def check_nulls(self, field: Field, array: pa.Array, rows: Rows) -> None:
         """Raise `CorruptDataError` where values of a field that must not be null are."""

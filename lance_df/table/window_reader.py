@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.encodings.plan import Rows
-    from lance_df.file.resident_column import RangeReader
+    from lance_df.file.resident_column import ResidentColumn
     from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.scan_columns import Column
     from lance_df.table.table import Table
@@ -49,21 +49,20 @@ class WindowReader:
         self._columns = columns
         self._forms = forms
         self._system_values = system_values
-        self._prepared = [
-            _range_reader(reader, column, form) for column, form in zip(columns, forms, strict=True)
+        self._resident = [_resident_column(reader, column) for column in columns]
+        self._readers = [
+            None if resident is None else resident.reader(form)
+            for resident, form in zip(self._resident, forms, strict=True)
         ]
         self._never_null = [
             (place, column.field)
-            for place, (column, read) in enumerate(zip(columns, self._prepared, strict=True))
-            if read is not None and isinstance(column, StoredColumn) and not column.field.nullable
+            for place, column in enumerate(columns)
+            if isinstance(column, StoredColumn) and not column.field.nullable
         ]
 
     def read(self, rows: Rows) -> list[pa.Array]:
         """Return the values of each column, as `FragmentReader.read` does."""
-        if not isinstance(rows, RowRange):
-            return self._read_generally(range(len(self._columns)), rows)
-        start, stop = rows.start, rows.stop
-        arrays: list[Any] = [None if read is None else read(start, stop) for read in self._prepared]
+        arrays = self._read_resident(rows)
         left = [place for place, array in enumerate(arrays) if array is None]
         if left:
             for place, array in zip(left, self._read_generally(left, rows), strict=True):
@@ -72,6 +71,16 @@ class WindowReader:
             if arrays[place].null_count:
                 self._reader.check_nulls(field, arrays[place], rows)
         return arrays
+
+    def _read_resident(self, rows: Rows) -> list[Any]:
+        """Return columns in memory, and None for those that only plans read."""
+        if isinstance(rows, RowRange):
+            start, stop = rows.start, rows.stop
+            return [None if read is None else read(start, stop) for read in self._readers]
+        return [
+            None if resident is None else resident.take(rows, form & ~Form.VIEWS)
+            for resident, form in zip(self._resident, self._forms, strict=True)
+        ]
 
     def _read_generally(self, places: Sequence[int], rows: Rows) -> list[pa.Array]:
         columns = [self._columns[place] for place in places]
@@ -91,7 +100,7 @@ class WindowReader:
         ]
 
 
-def _range_reader(reader: FragmentReader, column: Column, form: Form) -> RangeReader | None:
+def _resident_column(reader: FragmentReader, column: Column) -> ResidentColumn | None:
     if not isinstance(column, StoredColumn) or len(column.path) > 1 or column.is_located or is_kept(reader):
         return None
-    return reader.range_reader(column.field, form)
+    return reader.resident_column(column.field)

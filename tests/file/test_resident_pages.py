@@ -132,9 +132,10 @@ def test_readers_of_ranges_give_the_form_that_is_asked_for(stored: tuple[pa.Tabl
     for field in reader.schema.fields:
         whole = table[field.name].combine_chunks()
         for form in (Form.PLAIN, Form.VIEWS, Form.DICTIONARY, Form.DICTIONARY | Form.VIEWS):
-            rows_of = reader.range_reader(field, form)
-            if rows_of is None:
+            column = reader.resident_column(field)
+            if column is None:
                 continue
+            rows_of = column.reader(form)
             for start, stop in [(0, ROWS), *np.sort(generator.choice(edges, (8, 2), replace=True)).tolist()]:
                 if (array := rows_of(start, stop)) is None:
                     continue

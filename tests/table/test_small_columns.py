@@ -20,11 +20,11 @@ def reads(monkeypatch):
         found.append(len(rows))
         return real(self, fields, rows, **options)
 
-    def range_reader(self, field, form):
+    def resident_column(self, field):
         found.append(self.num_rows)
 
     monkeypatch.setattr(FragmentReader, "read", read)
-    monkeypatch.setattr(FragmentReader, "range_reader", range_reader)
+    monkeypatch.setattr(FragmentReader, "resident_column", resident_column)
     return found
 
 
