@@ -32,9 +32,10 @@ def _bounds(ends, start, stop, limit):  # type: ignore[no-untyped-def]
 
 @kernel
 def view_ends(ends, start, stop, limit, data, is_checked, out):  # type: ignore[no-untyped-def]
-    """Write views that count from address ``data``; return -1, or -2 where some bytes are no ASCII.
+    """Write views that count from the first value; return -1, or -2 where some bytes are no ASCII.
 
-    Unless ``is_checked`` (1, not 0), the bytes are looked at. ``limit`` is less than 2**31.
+    ``data`` is the address of the bytes, which are looked at unless they are checked. ``limit`` is less than
+    2**31.
     """
     place, source, view = _U(ends), _U(data), _U(out)
     low, high, is_sound = _bounds(place, start, stop, limit)
@@ -51,7 +52,10 @@ def view_ends(ends, start, stop, limit, data, is_checked, out):  # type: ignore[
         start, view = start + 1, view + _U(16)
     else:
         place += _U(start - 1) << _U(3)
-    if start < stop and not write_views(place, stop - start, source, 0, limit, view, _END):
+    before = np.int64(low)
+    if start < stop and not write_views(
+        place, stop - start, source + _U(low), -before, limit - before, view, _END
+    ):
         return _FAILED
     return np.int64(-1)
 

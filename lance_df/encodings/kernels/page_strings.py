@@ -31,15 +31,16 @@ _OFFSET = np.int32(0)
 
 @kernel
 def read_views(page, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write views that count from the first chunk, of chunks of less than 2**31 bytes; offsets have 4.
+    """Write views that count from the chunk of the first row, of chunks of less than 2**31 bytes.
 
-    Returns -2 where all is well, but some bytes are no ASCII.
+    Offsets have 4 bytes. Returns -2 where all is well, but some bytes are no ASCII.
     """
     source, positions, items = _U(entry(page, DATA)), _U(entry(page, POSITIONS)), _U(entry(page, ITEMS))
     levels, wide, end = entry(page, LEVELS), entry(page, WIDE), entry(page, DATA_BYTES)
     view = _U(out)
     has_other = False
     chunk = _U(chunk_of(items, entry(page, NUM_CHUNKS), start))
+    base = load_item(positions, chunk, _INT)
     while start < stop:
         first, after = load_item(items, chunk, _INT), load_item(items, chunk + _U(1), _INT)
         begin, limit = load_item(positions, chunk, _INT), load_item(positions, chunk + _U(1), _INT)
@@ -53,7 +54,7 @@ def read_views(page, start, stop, out):  # type: ignore[no-untyped-def]
         if low < 0 or high < low or high > size:
             return np.int64(chunk)
         has_other |= has_other_bytes(source + _U(begin + low), high - low)
-        if not write_views(offsets, count, source, begin, end, view, _OFFSET):
+        if not write_views(offsets, count, source + _U(base), begin - base, end - base, view, _OFFSET):
             return np.int64(chunk)
         view += _U(count) << _U(4)
         start += count

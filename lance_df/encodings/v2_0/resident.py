@@ -191,12 +191,13 @@ class ResidentDictionary:
 class ResidentBinary:
     """Ends of values, none of them null, and their bytes, which are viewed."""
 
-    __slots__ = ("_bytes", "_checked", "_data_type", "_decoder", "_ends", "_limit", "_run")
+    __slots__ = ("_bytes", "_checked", "_data_type", "_decoder", "_ends", "_limit", "_run", "_words")
 
     def __init__(self, decoder: BinaryDecoder, ends: ResidentFlat, run: Run) -> None:
         self._decoder = decoder
         self._data_type = decoder.data_type
         self._ends = ends
+        self._words = np.frombuffer(ends.data, np.uint64, ends.data.size // 8)
         self._bytes = run(_whole(decoder.data))
         self._limit = min(self._bytes.size, decoder.positions.adjustment - 1)
         self._run = run
@@ -225,8 +226,7 @@ class ResidentBinary:
         num_bytes = read_ends(ends, start, stop, self._limit, offsets.address)
         if num_bytes < 0 or (width == 4 and num_bytes > _INT32_MAX):  # broken, or some are null
             return self._read_generally(start, stop)
-        first = int.from_bytes(self._ends.bytes(start - 1, start).to_pybytes(), "little") if start else 0
-        data = self._bytes.slice(first, num_bytes)
+        data = self._bytes.slice(self._end(start), num_bytes)
         if is_text(self._data_type) and (start, stop) not in self._checked:
             check_utf8(data, np.frombuffer(offsets, f"<i{width}"))
             self._note_checked(start, stop)
@@ -236,13 +236,19 @@ class ResidentBinary:
         count, is_checked = stop - start, (start, stop) in self._checked
         if count < FEW and not kernels.are_loaded():
             return as_views(self._read_generally(start, stop))
-        views = pa.allocate_buffer(count * _VIEW_BYTES)
-        ends, data = self._ends.data.address, self._bytes
+        views, data = pa.allocate_buffer(count * _VIEW_BYTES), self._bytes
+        ends = self._ends.data.address
         if kernels.view_ends(ends, start, stop, self._limit, data.address, is_checked, views.address) != -1:
             return as_views(self._read(start, stop))  # not ASCII, or broken, or some are null
+        # engines count the bytes that arrays point to as taken
+        data = data.slice(first := self._end(start), self._end(stop) - first)
         if not is_checked:
             self._note_checked(start, stop)
         return pa.Array.from_buffers(pa.string_view(), count, [None, views, data], 0)
+
+    def _end(self, row: int) -> int:
+        """Return where the value before a row ends."""
+        return int(self._words[row - 1]) if row else 0
 
     def _note_checked(self, start: int, stop: int) -> None:
         if len(self._checked) < _MOST_CHECKED:
@@ -251,7 +257,7 @@ class ResidentBinary:
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows. See `ResidentPage`."""
         del form
-        stored = np.frombuffer(self._ends.data, np.uint64)
+        stored = self._words
         ends = stored.take(rows)
         starts = stored.take(rows - 1, mode="clip")
         if len(rows) and not rows[0]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -57,7 +58,7 @@ class PlainStrings:
         address, kernel = page.ctypes.data, getattr(kernels, f"read_strings_{8 * width}")
         allocate, is_checked = pa.allocate_buffer, is_text(data_type)
 
-        def read(start: int, stop: int, _keep: Counts = page) -> pa.Array:
+        def read(start: int, stop: int, _keep: object = (page, self)) -> pa.Array:
             room = kernels.room_for_strings(address, start, stop)
             check(-1 - room if room < 0 else -1)
             _check_total(room, width)
@@ -74,9 +75,10 @@ class PlainStrings:
     def _view_reader(self) -> RowReader:
         page, most, allocate = self.chunks.map(self.width), len(self.chunks.data), pa.allocate_buffer
         address, shared = page.ctypes.data, pa.py_buffer(self.chunks.data)
+        items, positions = self.chunks.items.data, self.chunks.positions.data
         read_others = self._string_reader()
 
-        def read(start: int, stop: int, _keep: Counts = page) -> pa.Array:
+        def read(start: int, stop: int, _keep: object = (page, self)) -> pa.Array:
             count = stop - start
             check(0 if count > most else -1)
             views = allocate(count * _VIEW_BYTES)
@@ -84,7 +86,10 @@ class PlainStrings:
             if found == _HAS_OTHER_BYTES:
                 return as_views(read_others(start, stop))
             _check_offsets(found)
-            return _array(pa.string_view(), count, views, shared)
+            # engines count the bytes that arrays point to as taken: no more than the chunks of the rows
+            first = positions[bisect_right(items, start) - 1]
+            data = shared.slice(first, positions[bisect_left(items, stop)] - first)
+            return _array(pa.string_view(), count, views, data)
 
         return read
 
