@@ -45,7 +45,7 @@ _BYTES_OF_WORDS = {
 
 def true_positions(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the positions of what is true."""
-    if len(mask) < FEW and not kernels.are_loaded():
+    if not kernels.are_worth(len(mask)):
         return np.flatnonzero(mask)
     found = np.empty(len(mask), np.int64)
     return found[: kernels.mask_positions(mask, found)]
@@ -87,7 +87,7 @@ def _take_validity(values: pa.Array, positions: npt.NDArray[np.int64]) -> tuple[
     """Return the bitmap of values at ``positions``, and how many of them are null; ``values`` has nulls."""
     count = len(positions)
     bits = np.frombuffer(values.buffers()[0], np.uint8)
-    if count < FEW:
+    if count < FEW or not kernels.are_worth(count):
         places = positions + values.offset
         valid = (bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1
         return pa.py_buffer(np.packbits(valid, bitorder="little")), count - int(np.count_nonzero(valid))
@@ -110,7 +110,8 @@ def take_words(data: pa.Buffer, width: int, positions: npt.NDArray[np.int64], *,
     first
         The value of ``data`` that positions count from.
     """
-    if len(positions) >= FEW and width in (*_WORD_BYTES, _PAIR_BYTES):
+    count = len(positions)
+    if count >= FEW and width in (*_WORD_BYTES, _PAIR_BYTES) and kernels.are_worth(count):
         return _gather_words(_words_of(data, width, data.size // width - first, first * width), positions)
     words = np.frombuffer(data, f"V{width}", offset=first * width)
     return pa.py_buffer(words.take(positions, mode="clip"))
@@ -151,13 +152,15 @@ class Lookup:
 
     def pick(self, indices: Positions) -> pa.Array:
         """Do the same for indices that the caller has checked."""
-        if self._table is None or (len(indices) < FEW and not isinstance(self._table, _Fixed)):
+        table, count = self._table, len(indices)
+        if table is None or (isinstance(table, _Variable) and table.is_simple(count)):
             return take_few(self.values, indices)
-        return self._table.look_up(indices)
+        return table.look_up(indices)
 
     def pick_at(self, indices: Positions, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Return the values of the indices at some positions, all of which the caller has checked."""
-        if isinstance(self._table, _Fixed) and len(positions) >= FEW:
+        count = len(positions)
+        if isinstance(self._table, _Fixed) and count >= FEW and kernels.are_worth(count):
             return self._table.look_up_at(indices, positions)
         return self.pick(indices.take(positions, mode="clip"))
 
@@ -175,11 +178,12 @@ class _Fixed:
         self._many = _words_of(data, width, len(values), start)
 
     def look_up(self, positions: Positions) -> pa.Array:
-        if len(positions) < FEW:
+        count = len(positions)
+        if count < FEW or not kernels.are_worth(count):
             data = pa.py_buffer(self._few.take(positions, mode="clip"))
         else:
             data = _gather_words(self._many, positions)
-        return self._array(len(positions), data)
+        return self._array(count, data)
 
     def look_up_at(self, indices: Positions, positions: npt.NDArray[np.int64]) -> pa.Array:
         if self._many.ndim == 1:
@@ -227,6 +231,10 @@ class _Variable:
         self._lengths = np.diff(self._offsets)
         self.longest = int(self._lengths.max(initial=0))
         self._padded = None if padded is None else self._pad(padded)
+
+    def is_simple(self, count: int) -> bool:
+        """Whether Arrow is to look up so many values, which then surely fit into one array."""
+        return count < FEW or (count * self.longest <= _INT32_MAX and not kernels.are_worth(count))
 
     def look_up(self, positions: Positions) -> pa.Array:
         count, width = len(positions), self._offsets.itemsize

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_df.encodings import kernels
 from lance_df.encodings.arrays import fixed_array
 from lance_df.encodings.fetch import pack_bits
-from lance_df.encodings.gather import FEW, is_view, take, true_positions, word_bytes
+from lance_df.encodings.gather import is_view, take, true_positions, word_bytes
 
 if TYPE_CHECKING:
     from typing import Self
@@ -101,7 +101,7 @@ class KeptRows:
 
     def _find(self, *, wanted: bool) -> _Positions:
         mask, count = self.mask, self.count if wanted else self.num_rows - self.count
-        if count * _RARE >= self.num_rows or (self.num_rows < FEW and not kernels.are_loaded()):
+        if count * _RARE >= self.num_rows or not kernels.are_worth(self.num_rows):
             return true_positions(mask if wanted else ~mask)
         found = np.empty(count + 1, np.int64)
         kernels.rare_positions(mask, wanted, found)
@@ -117,8 +117,8 @@ class KeptRows:
         """
         if self.is_all:
             return values
-        if self.num_rows < FEW and not kernels.are_loaded() and not is_view(values.type):
-            return values.filter(self._as_arrow)
+        if not kernels.are_worth(self.num_rows):
+            return take(values, self.positions) if is_view(values.type) else values.filter(self._as_arrow)
         if isinstance(values, pa.DictionaryArray):
             return pa.DictionaryArray.from_arrays(
                 self.of(values.indices), values.dictionary, ordered=values.type.ordered, safe=False

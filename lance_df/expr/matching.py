@@ -108,7 +108,7 @@ class _OfColumn:
 
     def _of_values(self, values: pa.Array) -> KeptRows:
         self._num_judged += len(values)
-        if self._num_judged < FEW or (len(values) < FEW and not kernels.are_loaded()):
+        if self._num_judged < FEW or not kernels.are_worth(len(values)):
             return self._evaluated({self._path: values}, len(values))
         test = self._test
         if test is None or test.data_type != values.type:
@@ -180,7 +180,7 @@ class _JudgedDictionary:
         )
         if values.null_count:  # below them stands any index
             numbers = np.minimum(numbers, numbers.dtype.type(min(self._last, np.iinfo(numbers.dtype).max)))
-        if count < FEW and not kernels.are_loaded():
+        if not kernels.are_worth(count):
             return KeptRows(self._truth.take(numbers).view(np.bool_))
         numbers.flags.writeable = False
         mask = np.empty(count, np.bool_)

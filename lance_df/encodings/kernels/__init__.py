@@ -71,6 +71,23 @@ _MODULES = {
 }
 
 
+# To do without kernels takes for so many values about as long as to import numba.
+_MANY = 1 << 27
+_spared = 0
+
+
+def are_worth(num_values: int) -> bool:
+    """Return whether to use a kernel for so many values where there is another way, as fast for few.
+
+    A process that reads little never imports numba; one that reads much does so when it has come that far.
+    """
+    global _spared  # noqa: PLW0603 - of the process; that threads lose some counts does no harm
+    if are_loaded():
+        return True
+    _spared += num_values
+    return _spared > _MANY
+
+
 def are_loaded() -> bool:
     """Return whether numba has been imported, so that a kernel costs no more than its work."""
     return "numba" in sys.modules

@@ -164,7 +164,7 @@ class ResidentDictionary:
 
         def read(start: int, stop: int) -> pa.Array:
             count = stop - start
-            if count < FEW:
+            if count < FEW or not kernels.are_worth(count):
                 return read_few(start, stop)
             data = allocate(count * out_width)
             place = source + start * stored
@@ -217,7 +217,7 @@ class ResidentBinary:
 
     def _read(self, start: int, stop: int) -> pa.Array:
         count, ends = stop - start, self._ends.data.address
-        if count < FEW and not kernels.are_loaded():
+        if not kernels.are_worth(count):
             return self._read_generally(start, stop)
         width, read_ends = (
             (8, kernels.read_ends_64) if is_large(self._data_type) else (4, kernels.read_ends_32)
@@ -234,7 +234,7 @@ class ResidentBinary:
 
     def _read_views(self, start: int, stop: int) -> pa.Array:
         count, is_checked = stop - start, (start, stop) in self._checked
-        if count < FEW and not kernels.are_loaded():
+        if not kernels.are_worth(count):
             return as_views(self._read_generally(start, stop))
         views, data = pa.allocate_buffer(count * _VIEW_BYTES), self._bytes
         ends = self._ends.data.address
