@@ -1,4 +1,4 @@
-"""Appendices B to F of the partitioning specification, sentence by sentence; A is in `test_partition_spec`.
+"""Sentences of the partitioning specification, and its appendices B to F; A is in `test_partition_spec`.
 
 The namespace is that of the appendices: version 1 by event_date, version 2 by its year, and by country.
 """
@@ -14,6 +14,7 @@ import pytest
 
 import lance_df
 from lance_df import partition
+from lance_df.errors import CorruptDataError, InvalidInputError
 
 pytestmark = pytest.mark.engine
 
@@ -45,6 +46,60 @@ def root(tmp_path):
 def manifest_rows(root):
     """Return the rows of ``__manifest`` by object id, as pylance reads them."""
     return {row["object_id"]: row for row in lance.dataset(root / "__manifest").to_table().to_pylist()}
+
+
+def test_a_new_spec_version_updates_the_manifest_at_once(root):
+    namespace = lance_df.PartitionedNamespace.open(root)
+    before = manifest_rows(root)
+    namespace.update_partition_spec([partition.bucket("id", 4, field_id="id_bucket"), "event_date"])
+    found = manifest_rows(root)
+    # the schema is updated to include any new partition columns, null in the rows that are there
+    assert lance.dataset(root / "__manifest").schema.field("partition_field_id_bucket").type == pa.int32()
+    assert all(row["partition_field_id_bucket"] is None for row in found.values())
+    # the version is recorded by its namespace; existing partitions remain as they are
+    assert found.keys() == before.keys() | {"v3"}
+    # the same source and transform: the same field_id, and no second column
+    assert [field.field_id for field in namespace.specs[-1].fields] == ["id_bucket", "event_date"]
+    namespace.append(rows((6, TENTH, None)))
+    context = lance_df.connect(root.parent)
+    query = "SELECT id FROM dir1 WHERE event_date = '2025-12-10' ORDER BY id"
+    assert [row["id"] for row in context.sql(query).to_pylist()] == [1, 3, 5, 6]
+    kept = [spec.partitions.kept for spec in context.explain_scan(query).tables[0].specs]
+    assert kept == [1, 1, 1]
+
+
+def test_a_field_id_is_never_reused(root):
+    namespace = lance_df.PartitionedNamespace.open(root)
+    namespace.update_partition_spec([partition.year("event_date")])
+    version = namespace.version
+    # event_date and country are no fields of the current spec, but of earlier ones
+    with pytest.raises(InvalidInputError, match="keeps its field_id"):
+        namespace.update_partition_spec([partition.identity("country", field_id="event_date")])
+    with pytest.raises(InvalidInputError, match="stands for"):
+        namespace.update_partition_spec([partition.bucket("id", 4, field_id="country")])
+    assert namespace.version == version
+    # removing partition columns: legacy data under old versions remains queryable, and prunes
+    assert [field.field_id for field in namespace.specs[-1].fields] == ["event_year"]
+    context = lance_df.connect(root.parent)
+    report = context.explain_scan("SELECT id FROM dir1 WHERE country = 'DE'").tables[0]
+    assert [spec.partitions.kept for spec in report.specs] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [("1", "NULL", "'t'"), ("NULL", "'b'", "'t'"), ("1", "'b'", "'t'"), ("NULL", "'b'", "NULL")],
+    ids=["version and tag", "branch and tag", "all", "branch"],
+)
+def test_versions_branches_and_tags_that_cannot_be_combined(root, named):
+    manifest = lance_df.dataset(root / "__manifest")
+    columns = dict(zip(("read_version", "read_branch", "read_tag"), named, strict=True))
+    if columns["read_version"] != "NULL":
+        columns["read_version"] = "CAST(1 AS BIGINT UNSIGNED)"
+    manifest.update(columns, where="object_type = 'table' AND partition_field_event_date = '2025-12-11'")
+    namespace = lance_df.PartitionedNamespace.open(root)
+    with pytest.raises(CorruptDataError):
+        namespace.to_table()
+    assert namespace.to_table(filter="event_date = '2025-12-10'")["id"].to_pylist() == [1, 3, 5]
 
 
 def test_appendix_b_physical_layout(root):
