@@ -22,6 +22,7 @@ _KNOWN: Final = frozenset(
         "columns",
         "filter",
         "splitbytes",
+        "decimalsasintegers",
         "datastorageversion",
         "maxrowsperfile",
         "maxbytesperfile",
@@ -60,6 +61,8 @@ class SourceOptions:
         An SQL expression that is true for the rows to read.
     split_bytes
         Stored bytes for one task to read.
+    decimals_as_integers
+        Whether decimals are handed over as `lance_df.spark.decimals` says.
     partition_overwrite
         What mode overwrite replaces of a namespace: ``"all"``, or the ``"partitions"`` that occur in the rows
         (``partitionOverwriteMode``: static, dynamic).
@@ -87,6 +90,7 @@ class SourceOptions:
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     split_bytes: int = _SPLIT_BYTES
+    decimals_as_integers: bool = False
     data_storage_version: str | None = None
     max_rows_per_file: int = 1024 * 1024
     max_bytes_per_file: int = 90 * 1024**3
@@ -146,6 +150,7 @@ class SourceOptions:
             columns=_names(given["columns"]) if "columns" in given else None,
             filter=given.get("filter"),
             split_bytes=_number("splitBytes", given.get("splitbytes", str(_SPLIT_BYTES))),
+            decimals_as_integers=_flag("decimalsAsIntegers", given.get("decimalsasintegers", "false")),
             data_storage_version=given.get("datastorageversion"),
             max_rows_per_file=_number("maxRowsPerFile", given.get("maxrowsperfile", str(1024 * 1024))),
             max_bytes_per_file=_number("maxBytesPerFile", given.get("maxbytesperfile", str(90 * 1024**3))),

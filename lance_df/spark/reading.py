@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from lance_df.spark.decimals import to_integers, without_integers
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.splits import plan_splits
 from lance_df.spark.types import arrow_schema, to_spark
@@ -68,12 +69,14 @@ class LanceReader(DataSourceReader):
 def read_pieces(pieces: Sequence[Piece], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Yield rows in the columns and types of a Spark schema; columns that a version lacks are null."""
     target = arrow_schema(schema)
+    decimals = arrow_schema(without_integers(schema))
     for piece in pieces:
         stored = set(piece.source.open().arrow_schema.names)
         own = pa.schema([field for field in target if field.name in stored])
+        plain = pa.schema([field for field in decimals if field.name in stored])
         for batch in piece.read(own.names):
             if batch.num_rows:
-                rows = to_spark(batch, own)
+                rows = to_integers(to_spark(batch, plain), schema, own)
                 yield rows if len(own) == len(target) else _with_nulls(rows, target)
 
 

@@ -132,4 +132,7 @@ def read(
         options["branch"] = branch
     for name, value in (storage_options or {}).items():
         options[f"storage.{name}"] = json.dumps(value)
-    return spark.read.format(LanceSource.name()).options(**options).load(str(path))
+    from lance_df.spark.decimals import can_make_decimals, with_decimals
+
+    options["decimalsAsIntegers"] = str(can_make_decimals(spark))
+    return with_decimals(spark.read.format(LanceSource.name()).options(**options).load(str(path)))

@@ -43,7 +43,12 @@ class LanceSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of the version that is read."""
         options, source = self._opened()
-        return spark_schema(_chosen(source.arrow_schema, options.columns, options.path))
+        schema = spark_schema(_chosen(source.arrow_schema, options.columns, options.path))
+        if not options.decimals_as_integers:
+            return schema
+        from lance_df.spark.decimals import with_integers
+
+        return with_integers(schema)
 
     def reader(self, schema: StructType) -> LanceReader:
         """Return a reader of the columns of ``schema``."""

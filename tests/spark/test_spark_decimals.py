@@ -1,0 +1,79 @@
+"""Decimals that cross to the JVM as integers are the decimals that Spark makes of Arrow's."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import DecimalType, LongType, StructField, StructType
+
+import lance_df
+from lance_df.errors import InvalidInputError
+from lance_df.spark.decimals import to_integers, with_integers, without_integers
+from lance_df.spark.types import arrow_schema
+
+pytestmark = pytest.mark.spark
+
+TYPES = [
+    pa.decimal128(1, 0),
+    pa.decimal128(15, 2),
+    pa.decimal128(18, 0),
+    pa.decimal256(18, 18),
+    pa.decimal128(19, 2),
+]
+
+
+def extremes(data_type: pa.DataType) -> pa.Array:
+    most = 10**data_type.precision - 1
+    numbers = [0, 1, -1, None, most, -most]
+    return pa.array([None if n is None else Decimal(n).scaleb(-data_type.scale) for n in numbers], data_type)
+
+
+def test_decimals_are_read_as_if_they_had_crossed_as_decimals(spark, tmp_path):
+    columns = {f"c {number}": extremes(data_type) for number, data_type in enumerate(TYPES)}
+    nested = pa.array([{"a": Decimal("1.5")}] * 6, pa.struct([("a", pa.decimal128(3, 1))]))
+    rows = pa.table({**columns, "k": pa.array(range(6)), "held": nested, "price": columns["c 1"]})
+    rows = rows.filter(pa.array([True] * 5 + [False])).cast(
+        pa.schema([field.with_nullable(field.name != "k") for field in rows.schema])
+    )
+    table = str(tmp_path / "t")
+    for part in (rows, rows.slice(1, 0), rows.slice(4)):
+        lance_df.write_dataset(part, table, mode="append")
+    read, loaded = lance_df.spark.read(spark, table), spark.read.format("lance_df").load(table)
+    assert read.schema == loaded.schema
+    assert read._jdf.queryExecution().optimizedPlan().toString().count("MakeDecimal(") == 5
+    assert read.toArrow().sort_by("k") == loaded.toArrow().sort_by("k")
+    found = read.where("price > 0.005 AND held.a = 1.5").groupBy("`c 4`").sum("price").collect()
+    assert found == loaded.where("price > 0.005 AND held.a = 1.5").groupBy("`c 4`").sum("price").collect()
+    twins = tmp_path / "twins"
+    lance_df.write_dataset(pa.table({"a": columns["c 1"], "A": columns["c 2"]}), twins)
+    assert lance_df.spark.read(spark, twins).columns == ["a", "A"]
+
+
+def test_digits_of_slices_and_nulls():
+    schema = StructType([StructField("d", DecimalType(15, 2)), StructField("k", LongType())])
+    whole = with_integers(schema)
+    assert [field.dataType for field in whole.fields] == [LongType(), LongType()]
+    assert without_integers(whole) == schema
+    values = [Decimal(n).scaleb(-2) if n % 3 else None for n in range(-30, 30)]
+    batch = pa.record_batch([pa.array(values, pa.decimal128(15, 2)), pa.array(range(60))], ["d", "k"])
+    for start, length in ((0, 60), (7, 31), (1, 1), (0, 0)):
+        digits = to_integers(batch.slice(start, length), whole, arrow_schema(whole)).column("d")
+        digits.validate(full=True)
+        expected = [None if value is None else int(value * 100) for value in values[start : start + length]]
+        assert digits.to_pylist() == expected
+
+
+def test_a_decimal_with_more_digits_than_an_integer_has_is_refused():
+    whole = with_integers(StructType([StructField("d", DecimalType(15, 2))]))
+    words = np.array([1, 0, 5, 1], np.int64)  # the second value is far beyond 64 bits
+    for bitmap in (None, pa.py_buffer(b"\x01")):
+        array = pa.Array.from_buffers(pa.decimal128(15, 2), 2, [bitmap, pa.py_buffer(words)])
+        batch = pa.record_batch([array], ["d"])
+        if bitmap is None:
+            with pytest.raises(InvalidInputError, match=r"column 'd': a value has more digits"):
+                to_integers(batch, whole, arrow_schema(whole))
+        else:
+            assert to_integers(batch, whole, arrow_schema(whole)).column("d").to_pylist() == [1, None]
