@@ -110,10 +110,6 @@ class Chunks:
 
         return read_rows
 
-    def count(self, first: int, last: int) -> int:
-        """Return how many values chunks ``first`` to ``last`` (exclusive) have together."""
-        return int(self.items[last] - self.items[first])
-
     def counts(self, first: int, last: int) -> Counts:
         """Return how many values chunks ``first`` to ``last`` (exclusive) have."""
         return np.diff(self.items[first : last + 1])
