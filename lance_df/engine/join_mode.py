@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, variant
 from lance_df.engine.join_sizes import Size, may_be_large, scanned_size, size_above
+from lance_df.engine.provider import num_cores
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class JoinMode:
             return frame
         if not _Joins(tables, num_partitions).are_better_collected(plan):
             return frame
+        for table in tables:
+            # The partition whose thread finishes building goes on without a pause, and the one that it wakes
+            # last waits for that thread: only with one more are all cores busy.
+            table.provider.num_partitions = num_cores() + 1
         # a frame keeps the settings that there are when it is made
         PlainSessionContext.sql(ctx, f"SET {_DIVIDES} = false")
         try:

@@ -122,6 +122,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         The plans of all scan nodes, in the order of planning.
     counters
         What has been read.
+    num_partitions
+        Upper bound for the partitions of the scans that are planned next.
     is_near
         Whether reading takes no waiting for a store.
     needs_all
@@ -149,7 +151,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self.errors: list[LanceError] = []
         self.scans: list[ScanPlan] = []
         self.counters = ScanCounters()
-        self._num_partitions = num_partitions or _num_cores()
+        self.num_partitions = num_partitions or num_cores()
         self._template = ScanRequest(
             fragment_ids=fragment_ids,
             batch_rows=batch_rows,
@@ -162,7 +164,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         # as they are now: a plan does not change while the scan that it is for learns more
         self._num_learned = 0 if self._sharing is None else self._sharing.shared.bounds.num_learned
         # A single partition is how rows stay in order; its tasks run at once all the same.
-        self._at_once = self._num_partitions == 1 and not in_turn
+        self._at_once = self.num_partitions == 1 and not in_turn
         place = getattr(table, "location", None) or getattr(table, "root", None)
         self.is_near = in_turn or place is None or place.is_local
         self.needs_all = False
@@ -199,7 +201,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         columns = getattr(self._planning, "columns", None)
         planned = self._plan(columns, filter)
         self.scans.append(planned.plan)
-        num_partitions = max(1, min(self._num_partitions, len(planned.plan.tasks)))
+        num_partitions = max(1, min(self.num_partitions, len(planned.plan.tasks)))
         work = WorkList()
         return [_Partition(self, number, work) for number in range(num_partitions)]
 
@@ -352,7 +354,8 @@ class _Scan:
         self.to_batches = read
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

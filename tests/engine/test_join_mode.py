@@ -8,6 +8,7 @@ from datafusion import SessionConfig
 
 import lance_df
 from lance_df.engine import join_mode
+from lance_df.engine.provider import num_cores
 
 pytestmark = pytest.mark.engine
 
@@ -151,3 +152,17 @@ def test_a_namespace_with_a_table(tmp_path, tables):
             found, expected = frame.to_arrow_table(), memory.sql(text.format(where)).to_arrow_table()
             assert found.equals(expected.cast(found.schema))
     assert modes(ctx.sql(text.format(""))) == {"CollectLeft"}
+
+
+def test_one_more_partition_than_cores_scans_beside_a_collected_side(tables, tmp_path):
+    part = 150_000
+    for _ in range(num_cores() + 1):
+        rows = pa.table({"k": np.arange(part) % FEW})
+        lance_df.write_dataset(rows, tmp_path / "big.lance", mode="append")
+    lance_df.write_dataset(tables["few"], tmp_path / "few.lance")
+    ctx = lance_df.connect(tmp_path, config=SessionConfig().with_target_partitions(2))
+    assert ctx.sql("SELECT k FROM big").execution_plan().partition_count <= num_cores()
+    frame = ctx.sql("SELECT k, name FROM big JOIN few USING (k)")
+    assert frame.execution_plan().partition_count == num_cores() + 1
+    per_key = part // FEW * (num_cores() + 1)
+    assert frame.count() == per_key * (FEW - 2 + 1)
