@@ -14,7 +14,7 @@ import lance_df
 from .common import Settings, interleaved, timed
 
 TITLE = "take"
-_COLUMNS = ("l_comment", "l_extendedprice", "l_orderkey")
+_COLUMNS = ("l_comment", "l_extendedprice", "l_orderkey", "l_quantity", "l_shipinstruct", "l_shipmode")
 
 
 def run(settings: Settings) -> Iterator[Measure]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_df.encodings.picks import PagePicks
     from lance_df.encodings.plan import RowPositions
 
     RowReader: TypeAlias = Callable[[int, int], pa.Array]
@@ -56,6 +57,13 @@ class ResidentPage(Protocol):
 
     def take(self, rows: RowPositions, form: Form) -> pa.Array:
         """Return single rows, which exist. Raises as readers do."""
+        ...
+
+    def picks(self) -> PagePicks | None:
+        """Return how kernels pick single rows, of this page and others; None where they do not.
+
+        It is for pages that have no nulls, unless null is a value of their dictionary.
+        """
         ...
 
 

@@ -19,6 +19,7 @@ from lance_df.file.page_groups import MANY_PAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from lance_df.encodings.picks import PagePicks
     from lance_df.encodings.plan import RowPositions, Rows
     from lance_df.encodings.resident import ResidentPage, RowReader
     from lance_df.format.schema import Field
@@ -139,6 +140,21 @@ class ResidentColumn:
                 return None
             parts.append(part)
         return concat_arrays(parts, parts[0].type)
+
+    @property
+    def starts(self) -> Sequence[int]:
+        """The first row of each page, and the number of all rows."""
+        return self._starts
+
+    def picks(self, number: int) -> PagePicks | None:
+        """Return how kernels pick single rows of a page; None where they do not."""
+        with named_errors(self._place(number)):
+            page = self._page(number)
+            return None if page is None else page.picks()
+
+    def place(self, number: int) -> str:
+        """Return what messages call a page."""
+        return self._place(number)
 
     def _take_of(self, number: int, rows: RowPositions, form: Form) -> pa.Array | None:
         try:

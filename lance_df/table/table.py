@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.picked_column import PickedColumn
     from lance_df.table.row_ids import RowIdIndex
     from lance_df.table.row_lineage import RowLineage
     from lance_df.table.shared import Shared
@@ -59,6 +60,7 @@ TRANSACTIONS_DIR = "_transactions"
 
 _MAX_FRAGMENT_READERS = 64
 _MAX_SCAN_PLANS = 64
+_MAX_PICKED_COLUMNS = 256
 
 
 class Table:
@@ -79,6 +81,8 @@ class Table:
         The model of the manifest.
     scan_plans
         What engines have planned of this version lately.
+    picked_columns
+        Columns of which single rows were read lately.
     """
 
     def __init__(self, file: ManifestFile, *, location: Location, branch: str | None, shared: Shared) -> None:
@@ -93,6 +97,7 @@ class Table:
         self._bases = BasePaths(location, file.manifest.base_paths, source=file.path)
         self._fragment_readers: LruCache[FragmentReader] = LruCache(_MAX_FRAGMENT_READERS)
         self.scan_plans: LruCache[Any] = LruCache(_MAX_SCAN_PLANS)
+        self.picked_columns: LruCache[PickedColumn] = LruCache(_MAX_PICKED_COLUMNS)
 
     def __repr__(self) -> str:
         return f"<Table {self.uri} version {self.version}>"

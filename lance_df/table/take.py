@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings import kernels
 from lance_df.encodings.arrays import concat_arrays
+from lance_df.encodings.gather import FEW
 from lance_df.errors import InvalidInputError
 from lance_df.table.blobs import values_of
 from lance_df.table.deletions import deleted_offsets
+from lance_df.table.picked_column import OFFSET_BITS, PickedColumn
 from lance_df.table.prefetch import map_ahead
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.row_ids import split_addresses
@@ -31,7 +35,9 @@ if TYPE_CHECKING:
 Integer = TypeVar("Integer", np.int64, np.uint64)
 
 _FRAGMENTS_AHEAD = 8
-_OFFSET_BITS = 32
+_MAX_PICKED_FRAGMENTS = 64
+# to read rows of a column page by page takes as much longer as to do without a kernel for so many values
+_SPARED_VALUES = 50_000
 
 
 def take_offsets(
@@ -167,12 +173,43 @@ def _take(
     *,
     blobs_as_bytes: bool,
 ) -> pa.Table:
-    """Read each row once, in storage order, then put them into the order asked for."""
     columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
+    if not columns:
+        return pa.table({"rows": pa.nulls(len(offsets))}).select([])
+    keys = places.astype(np.int64) << OFFSET_BITS | offsets
+    picked = _pick(table, keys, columns)
+    rest = [column for column in columns if column not in picked]
     schema = pa.schema([column.output for column in columns], table.schema.arrow_metadata)
-    keys, order = np.unique((places.astype(np.int64) << _OFFSET_BITS) | offsets, return_inverse=True)
-    touched, starts = np.unique(keys >> _OFFSET_BITS, return_index=True)
-    offsets_of = np.split(keys & ((1 << _OFFSET_BITS) - 1), starts[1:])
+    read = _read(table, keys, rest) if rest else pa.table([])
+    return pa.Table.from_arrays(
+        [picked[column] if column in picked else read[column.output.name] for column in columns],
+        schema=schema,
+    )
+
+
+def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> dict[Column, pa.Array]:
+    """Return those columns whose rows a kernel picks, where such are known to be."""
+    picked: dict[Column, pa.Array] = {}
+    fits = 0 < len(keys) < FEW and len(table.fragments) <= _MAX_PICKED_FRAGMENTS and table.location.is_local
+    if not fits or not kernels.are_worth(_SPARED_VALUES * len(columns)):
+        return picked
+    order = keys.argsort()
+    rows = keys[order]
+    for column in columns:
+        if isinstance(column, StoredColumn) and len(column.path) == 1 and not column.is_located:
+            field = column.field
+            found = table.picked_columns.get(field, partial(PickedColumn, table, field)).take(rows, order)
+            if found is not None:
+                picked[column] = conform(found, column.output.type, table.uri)
+    return picked
+
+
+def _read(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> pa.Table:
+    """Read each row once, in storage order, then put them into the order asked for."""
+    schema = pa.schema([column.output for column in columns])
+    keys, order = np.unique(keys, return_inverse=True)
+    touched, starts = np.unique(keys >> OFFSET_BITS, return_index=True)
+    offsets_of = np.split(keys & ((1 << OFFSET_BITS) - 1), starts[1:])
     rows_of = list(zip(touched.tolist(), offsets_of, strict=False))
 
     def read(group: tuple[int, npt.NDArray[np.int64]]) -> pa.RecordBatch:
@@ -181,8 +218,6 @@ def _take(
     ahead = 0 if table.location.is_local else _FRAGMENTS_AHEAD
     with closing(map_ahead(read, rows_of, ahead=ahead)) as batches:
         found = _with_joined_dictionaries(pa.Table.from_batches(list(batches), schema))
-    if not columns:
-        return pa.table({"rows": pa.nulls(len(order))}).select([])
     joined = found.combine_chunks()
     if np.array_equal(order, np.arange(len(keys))):
         return joined

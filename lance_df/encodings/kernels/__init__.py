@@ -1,4 +1,4 @@
-"""Compiled loops over bytes, shared by the decoders; numba is imported when the first of them is called.
+"""Compiled loops over bytes, shared by the decoders; loaded or compiled when they are first called (`calls`).
 
 Every kernel checks positions that come from a file against the length of the array it reads or writes, or
 says in its docstring what the caller must have checked. Kernels that can meet broken bytes return the
@@ -8,7 +8,7 @@ number of the first broken chunk, value or row, and -1 when there is none.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ _MODULES = {
     "chunk_buffers": "chunks",
     "expand_strings": "chunk_rows",
     "find_strings": "chunk_rows",
-    "take_flat": "chunk_rows",
-    "take_packed": "chunk_rows",
-    "take_runs": "chunk_rows",
     "copy_spans": "spans",
     "gather_variable": "variable",
     "copy_between": "gather",
@@ -49,6 +46,7 @@ _MODULES = {
     "encode_fsst": "fsst_encode",
     "count_fsst": "fsst_encode",
     "pack_blocks": "pack",
+    "pick_rows": "picked_rows",
     "read_ends_32": "ends",
     "read_ends_64": "ends",
     "view_ends": "ends",
@@ -71,32 +69,42 @@ _MODULES = {
 }
 
 
-# To do without kernels for so many values takes about half as long as to import numba: what has come so far
-# mostly goes on.
+# To do without kernels for so many values takes about half as long as to import numba, or to load kept code:
+# what has come so far mostly goes on.
 _MANY = 60_000_000
+_MANY_BEFORE_LOADING = 6_000_000
 _spared = 0
 
 
 def are_worth(num_values: int) -> bool:
     """Return whether to use a kernel for so many values where there is another way, as fast for few.
 
-    A process that reads little never imports numba; one that reads much does so when it has come that far.
+    A process that reads little never loads one; one that reads much does so when it has come that far.
     """
     global _spared  # noqa: PLW0603 - of the process; that threads lose some counts does no harm
     if are_loaded():
         return True
     _spared += num_values
-    return _spared > _MANY
+    return _spared > _MANY_BEFORE_LOADING and (_spared > _MANY or _are_kept())
 
 
 def are_loaded() -> bool:
-    """Return whether numba has been imported, so that a kernel costs no more than its work."""
-    return "numba" in sys.modules
+    """Return whether code has been loaded or numba imported, so that a kernel costs no more than its work."""
+    return "numba" in sys.modules or f"{__name__}.loaded_code" in sys.modules
+
+
+@cache
+def _are_kept() -> bool:
+    from lance_df.encodings.kernels.calls import kept_code
+
+    kept = kept_code()
+    return kept is not None and kept.has_any()
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
     if (module := _MODULES.get(name)) is None:
         raise AttributeError(name)
-    kernel: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = kernel
-    return kernel
+    from lance_df.encodings.kernels.calls import caller
+
+    # threads that come at once use one caller
+    return globals().setdefault(name, caller(name, module))

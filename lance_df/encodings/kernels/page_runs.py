@@ -22,7 +22,7 @@ _AT_ONCE = 8
 
 
 @kernel
-def _run_buffers(source, begin, end, levels, wide):  # type: ignore[no-untyped-def]
+def run_buffers(source, begin, end, levels, wide):  # type: ignore[no-untyped-def]
     """Return where values and lengths of runs start, and the bytes of both, -1 where they do not fit."""
     header = 16 if wide else 8
     if end - begin < header:
@@ -53,7 +53,7 @@ def _run_reader(width: int, word_type: Callable[[Any], Any]) -> Callable[..., An
         while start < stop:
             first, after = load_item(items, chunk, _INT), load_item(items, chunk + _U(1), _INT)
             begin, end = load_item(positions, chunk, _INT), load_item(positions, chunk + _U(1), _INT)
-            values, lengths, size, num_runs = _run_buffers(source, begin, end, levels, wide)
+            values, lengths, size, num_runs = run_buffers(source, begin, end, levels, wide)
             value, length = source + _U(values), source + _U(lengths)
             num_runs = min(num_runs, size // width)
             skipped = start - first

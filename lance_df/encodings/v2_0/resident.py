@@ -12,6 +12,7 @@ from lance_df.encodings import kernels
 from lance_df.encodings.arrays import null_array, variable_array, with_validity
 from lance_df.encodings.fetch import pack_bits, take_spans
 from lance_df.encodings.gather import FEW, take_words
+from lance_df.encodings.picks import whole_page
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import (
     CodedValues,
@@ -35,6 +36,7 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lance_df.encodings.picks import PagePicks
     from lance_df.encodings.plan import IoPlan, RowPositions
     from lance_df.encodings.resident import LookupTable, ResidentPage, RowReader
     from lance_df.encodings.v2_0.decoder import Decoder
@@ -103,6 +105,10 @@ class ResidentFlat:
         data = take_words(self.data, self.width, rows)
         return pa.Array.from_buffers(self.data_type, len(rows), [None, data], 0)
 
+    def picks(self) -> PagePicks:
+        """Return how kernels pick single rows. See `ResidentPage`."""
+        return whole_page(self.data, self.width, self.data_type)
+
     def bytes(self, start: int, stop: int) -> pa.Buffer:
         """Return the bytes of rows."""
         return self.data.slice(start * self.width, (stop - start) * self.width)
@@ -138,6 +144,9 @@ class ResidentNullable:
         bitmap = np.frombuffer(self.run(_whole(self.validity.buffer)), np.uint8)
         bits = bitmap[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
         return with_validity(self.values.take(rows), pack_bits(bits))
+
+    def picks(self) -> None:
+        """Return None: nulls are elsewhere. See `ResidentPage`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +195,10 @@ class ResidentDictionary:
         data = take_words(self.indices.data, self.indices.width, rows)
         numbers = np.frombuffer(data, f"<u{self.indices.width}") if len(rows) else np.empty(0, np.uint8)
         return self.values.read(numbers, data, form)
+
+    def picks(self) -> PagePicks:
+        """Return how kernels pick single rows. See `ResidentPage`."""
+        return self.indices.picks().decoding(self.values)
 
 
 class ResidentBinary:
@@ -266,6 +279,9 @@ class ResidentBinary:
             return self._run(self._decoder.read(rows))  # some are null, or broken
         bounds, data = take_spans(self._bytes, starts.view(np.int64), ends.view(np.int64))
         return variable_array(self._data_type, bounds, data, None)
+
+    def picks(self) -> None:
+        """Return None: values have no width. See `ResidentPage`."""
 
 
 def _flat(decoder: FlatDecoder, run: Run) -> ResidentFlat | None:

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.fsst import SymbolTable
-from lance_df.encodings.gather import take
+from lance_df.encodings.gather import is_view, take, word_bytes
+from lance_df.encodings.picks import whole_page
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import CodedValues, Form, index_words, is_plain_type, viewed
 from lance_df.encodings.v2_1.buffers import as_bytes, with_validity
@@ -27,6 +28,7 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lance_df.encodings.picks import PagePicks
     from lance_df.encodings.plan import IoPlan, RowPositions, Rows
     from lance_df.encodings.resident import ResidentPage, RowReader
     from lance_df.encodings.v2_1.page import PageDecoder
@@ -99,6 +101,9 @@ class ResidentConstant:
         del form
         return self._decode(rows)
 
+    def picks(self) -> None:
+        """Return None: there is nothing to pick from. See `ResidentPage`."""
+
     def _decode(self, rows: Rows) -> pa.Array:
         return path_array(self.run(self.decoder.decode(rows)), ())
 
@@ -118,6 +123,13 @@ class ResidentValues:
         """Return single rows. See `ResidentPage`."""
         del form
         return take(self.values, rows)
+
+    def picks(self) -> PagePicks | None:
+        """Return how kernels pick single rows. See `ResidentPage`."""
+        width = word_bytes(self.values.type)
+        if not width or self.values.null_count or is_view(self.values.type):
+            return None
+        return whole_page(self.values.buffers()[1].slice(self.values.offset * width), width, self.values.type)
 
 
 class ResidentMiniBlock:
@@ -178,6 +190,13 @@ class ResidentMiniBlock:
             stored = self._values.take(rows)
             valid = None if self._validity is None else self._validity.take(rows)
         return self._finish(stored, valid, form)
+
+    def picks(self) -> PagePicks | None:
+        """Return how kernels pick single rows. See `ResidentPage`."""
+        if self._validity is not None or not isinstance(self._values, FlatValues | PackedValues | RunValues):
+            return None
+        picks = self._values.picks()
+        return picks if self._dictionary is None else picks.decoding(self._dictionary)
 
     def _finish(self, stored: pa.Array, valid: Mask | None, form: Form) -> pa.Array:
         if self._dictionary is None:

@@ -11,9 +11,10 @@ import pyarrow as pa
 from lance_df.encodings import kernels
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.gather import take
-from lance_df.encodings.kernels import page_map
+from lance_df.encodings.kernels import page_map, pick_map
+from lance_df.encodings.picks import PagePicks
 from lance_df.encodings.v2_1.buffers import Chunked
-from lance_df.encodings.v2_1.resident_chunks import Chunks, check
+from lance_df.encodings.v2_1.resident_chunks import Chunks
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 
@@ -86,7 +87,11 @@ class FlatValues:
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
-        return _take(kernels.take_flat, self.chunks, self.data_type, self.width, rows)
+        return self.picks().take(rows)
+
+    def picks(self) -> PagePicks:
+        """Return how kernels pick single values."""
+        return _picks(self, pick_map.FLAT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +125,11 @@ class PackedValues:
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
-        chunks, word = self.chunks, f"<u{self.width}"
-        data = pa.allocate_buffer(len(rows) * self.width)
-        wide = int(chunks.layout.has_large_chunk)
-        check(
-            kernels.take_packed(
-                chunks.data,
-                chunks.words(word),
-                chunks.positions,
-                chunks.items,
-                chunks.levels,
-                wide,
-                rows,
-                np.frombuffer(data, word),
-            )
-        )
-        return pa.Array.from_buffers(self.data_type, len(rows), [None, data], 0)
+        return self.picks().take(rows)
+
+    def picks(self) -> PagePicks:
+        """Return how kernels pick single values."""
+        return _picks(self, pick_map.PACKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +150,11 @@ class RunValues:
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
-        return _take(kernels.take_runs, self.chunks, self.data_type, self.width, rows)
+        return self.picks().take(rows)
+
+    def picks(self) -> PagePicks:
+        """Return how kernels pick single values."""
+        return _picks(self, pick_map.RUNS)
 
 
 def _reader(
@@ -196,14 +194,8 @@ def _reader(
     return read
 
 
-def _take(
-    kernel: Callable[..., int], chunks: Chunks, data_type: pa.DataType, width: int, rows: RowPositions
-) -> pa.Array:
-    data = pa.allocate_buffer(len(rows) * width)
-    out = np.frombuffer(data, np.uint8)
-    wide = int(chunks.layout.has_large_chunk)
-    check(kernel(chunks.data, chunks.positions, chunks.items, chunks.levels, wide, width, rows, out))
-    return pa.Array.from_buffers(data_type, len(rows), [None, data], 0)
+def _picks(values: FlatValues | PackedValues | RunValues, kind: int) -> PagePicks:
+    return PagePicks(kind, values.chunks.map(values.width), values.data_type, keep=values)
 
 
 def _plain(data_type: pa.DataType, count: int, data: pa.Buffer, shared: Sequence[pa.Buffer] = ()) -> pa.Array:
