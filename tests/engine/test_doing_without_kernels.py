@@ -66,12 +66,15 @@ def test_answers_are_the_same(session, monkeypatch, table, text):
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
 
 
-def test_kernels_are_worth_it_when_much_has_been_read_or_they_are_there(monkeypatch):
+@pytest.mark.parametrize(("kept", "many"), [(True, 500), (False, 1000)])
+def test_kernels_are_worth_it_when_much_has_been_read(monkeypatch, kept, many):
     monkeypatch.setattr(kernels, "_spared", 0)
     monkeypatch.setattr(kernels, "_MANY", 1000)
+    monkeypatch.setattr(kernels, "_MANY_BEFORE_LOADING", 500)
+    monkeypatch.setattr(kernels, "_are_kept", lambda: kept)
     monkeypatch.setattr(kernels, "are_loaded", lambda: False)
-    assert [kernels.are_worth(400) for _ in range(4)] == [False, False, True, True]
-    monkeypatch.undo()
+    assert [kernels.are_worth(many // 2) for _ in range(4)] == [False, False, True, True]
+    monkeypatch.setattr(kernels, "are_loaded", lambda: True)
     monkeypatch.setattr(kernels, "_spared", 0)
     assert kernels.are_worth(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -9,8 +10,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from lance_df.encodings.kernels.kept_code import sources
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+with suppress(OSError):  # where they are no files
+    sources()  # before any kernel is imported: none is kept as of sources that were written later
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,329 @@
+"""Kernels as kept machine code do what numba's do, and only whole files of this installation are run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lance_df.encodings.kernels import array_fields, calls, compare, fsst, gather, kept_code, keys
+from lance_df.encodings.kernels.jit import kernel
+from lance_df.encodings.kernels.kept_code import KeptCode
+from lance_df.encodings.kernels.loaded_code import NOT_TAKEN, LoadedCode, load_all
+from lance_df.encodings.kernels.machine_code import codes_from
+
+
+def _types(arguments):
+    return tuple(map(type, arguments))
+
+
+def _compiled(dispatcher, *arguments):
+    """Return what kept code for these arguments is called by, and the code."""
+    dispatcher(*arguments)
+    for code in codes_from(dispatcher, 0):
+        caller = LoadedCode(code).caller(_types(arguments))
+        if caller is not None and caller(*arguments) is not NOT_TAKEN:
+            return caller, code
+    raise AssertionError("not kept")
+
+
+def _masks(random):
+    mask = random.random(1000) < random.random()
+    return (mask, bool(random.integers(2)), np.zeros(1001, np.int64))
+
+
+def _numbers(random):
+    numbers = random.integers(-100, 100, 777, np.int32)
+    numbers.flags.writeable = False
+    bounds = np.sort(random.integers(-100, 100, 2, np.int32))
+    bounds.flags.writeable = False
+    return (numbers, bounds, bool(random.integers(2)), np.zeros(777, np.uint8))
+
+
+def _pairs(random):
+    words = random.integers(0, 1 << 63, (50, 2), np.uint64)
+    return (words, random.integers(0, 50, 99, np.int64), np.zeros((99, 2), np.uint64))
+
+
+def _mixed(random):
+    hashed = random.integers(0, 1 << 63, 60, np.uint64)
+    words = random.integers(0, 1 << 63, 60, np.uint64)
+    return (hashed, words, np.uint64(0x9E3779B97F4A7C15))
+
+
+def _codes(random):
+    symbols = random.integers(0, 1 << 63, 256, np.uint64)
+    lengths = random.integers(1, 9, 256).astype(np.uint8)
+    stream = random.integers(0, 255, 300).astype(np.uint8)
+    return (stream, symbols, lengths, np.zeros(301, np.int64), np.zeros(300 * 8 + 32, np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("dispatcher", "make"),
+    [
+        (gather.rare_positions, _masks),
+        (compare.numbers_within, _numbers),
+        (gather.gather_pairs, _pairs),
+        (keys.mix_words, _mixed),
+        (fsst.expand_fsst, _codes),
+    ],
+    ids=["numbers", "read-only", "two dimensions", "uint64", "tuple"],
+)
+def test_kept_code_does_what_numba_does(dispatcher, make):
+    caller, _ = _compiled(dispatcher, *make(np.random.default_rng(0)))
+    for seed in range(1, 30):
+        arguments, others = make(np.random.default_rng(seed)), make(np.random.default_rng(seed))
+        returned, wanted = caller(*arguments), dispatcher(*others)
+        assert returned == wanted
+        assert type(returned) is type(wanted)
+        for mine, other in zip(arguments, others, strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+
+def test_other_arrays_and_numbers_are_not_taken():
+    words, positions, out = np.arange(20, dtype=np.int32), np.arange(5), np.zeros(5, np.int32)
+    call, _ = _compiled(gather.gather_words, words, positions, out)
+    assert call(words, positions, out) is None
+    frozen, moved = out.view(), np.zeros(21, np.uint8)[1:].view(np.int32)
+    frozen.flags.writeable = False
+    swapped = out.astype(np.dtype(np.int32).newbyteorder())
+    others = [out.view(np.uint32), out.view(np.float32), out.reshape(1, 5), frozen, moved, swapped]
+    for other in (*others, np.zeros(10, np.int32)[::2]):
+        assert call(words, positions, other) is NOT_TAKEN
+
+    mask, found = np.zeros(8, bool), np.zeros(9, np.int64)
+    (code,) = [code for code in codes_from(gather.rare_positions, 0) if code.taken[1].kind == "bool"][:1]
+    loaded = LoadedCode(code)
+    assert loaded.caller((np.ndarray, int, np.ndarray)) is None
+    assert loaded.caller((np.ndarray, bool)) is None
+    assert loaded.caller((np.memmap, bool, np.ndarray)) is None
+    assert loaded.caller((np.ndarray, np.bool_, np.ndarray))(mask, np.True_, found) == 0
+
+    data, dropped, room = np.arange(16, dtype=np.uint8), np.array([1]), np.zeros(16, np.uint8)
+    call, _ = _compiled(gather.copy_between, data, 4, dropped, room)
+    assert call(data, 1 << 63, dropped, room) is NOT_TAKEN
+    assert call(data, -(1 << 63) - 1, dropped, room) is NOT_TAKEN
+    assert not room[12:].any()
+
+
+def test_contiguous_arrays_come_first():
+    words, out = np.arange(40, dtype=np.int16), np.zeros(5, np.int16)
+    for positions in (np.arange(10)[::2], np.arange(5)):
+        gather.gather_words(words, positions, out)
+    codes = [code for code in codes_from(gather.gather_words, 0) if code.taken[0].kind == "int16"]
+    assert {code.taken[1].contiguous for code in codes} == {True, False}
+    for given in (codes, codes[::-1]):
+        loaded = [code._code.taken[1].contiguous for code in load_all(given)]
+        assert loaded == sorted(loaded, reverse=True)
+
+
+def test_fields_of_arrays_are_checked(monkeypatch):
+    assert array_fields.are_as_expected()
+    for name in ("HEADER_BYTES", "DATA", "NUM_DIMENSIONS", "DIMENSIONS", "STRIDES", "DTYPE"):
+        with monkeypatch.context() as patch:
+            patch.setattr(array_fields, name, getattr(array_fields, name) ^ 8)
+            assert not array_fields.are_as_expected()
+
+
+@pytest.fixture
+def code():
+    return _compiled(gather.mask_positions, np.zeros(4, bool), np.zeros(4, np.int64))[1]
+
+
+def _loaded(folder):
+    return KeptCode([folder]).load("mask_positions")
+
+
+def test_what_is_kept_is_found_in_any_folder(tmp_path, code):
+    one, two = tmp_path / "one" / "deep", tmp_path / "two"
+    kept = KeptCode([one, two])
+    assert not kept.has_any()
+    kept.keep("mask_positions", code)
+    kept.keep("mask_positions", code)
+    assert kept.has_any()
+    assert kept.load("mask_positions") == [code]
+    assert kept.load("mask") == []
+    assert len(list(one.iterdir())) == 1
+    assert not two.exists()
+    assert KeptCode([two, one]).load("mask_positions") == [code]
+
+
+def test_broken_files_are_not_run_and_written_again(tmp_path, code):
+    kept = KeptCode([tmp_path])
+    kept.keep("mask_positions", code)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    broken = [whole[: random.integers(len(whole))] for _ in range(50)]
+    for _ in range(200):
+        damaged = bytearray(whole)
+        damaged[random.integers(len(whole))] ^= 1 << random.integers(8)
+        broken.append(bytes(damaged))
+    for content in (*broken, b"", whole + b"x"):
+        path.write_bytes(content)
+        assert _loaded(tmp_path) == []
+    path.unlink()
+    path.mkdir()
+    assert _loaded(tmp_path) == []
+    path.rmdir()
+    kept.keep("mask_positions", code)
+    assert _loaded(tmp_path) == [code]
+
+
+def test_code_of_another_origin_is_not_run(tmp_path, monkeypatch, code):
+    kept = KeptCode([tmp_path])
+    kept._origin = [kept._environment, "other sources"]
+    kept.keep("mask_positions", code)
+    assert kept.has_any()
+    assert _loaded(tmp_path) == []
+    other = KeptCode([tmp_path])
+    other.keep("mask_positions", code)
+    assert _loaded(tmp_path) == [code]
+    assert len(list(tmp_path.iterdir())) == 1
+    (path,) = tmp_path.iterdir()
+    monkeypatch.setattr(kept_code, "_environment", lambda: iter([b"other libraries"]))
+    kept = KeptCode([tmp_path])
+    assert not kept.has_any()
+    path.rename(tmp_path / path.name.replace(other._environment, kept._environment))
+    assert kept.has_any()
+    assert kept.load("mask_positions") == []
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_OPT", "NUMBA_DISABLE_JIT", "NUMBA_CPU_NAME"])
+def test_settings_of_numba_are_part_of_the_origin(tmp_path, monkeypatch, code, variable):
+    KeptCode([tmp_path]).keep("mask_positions", code)
+    monkeypatch.setenv(variable, "1")
+    assert not KeptCode([tmp_path]).has_any()
+
+
+def test_nothing_is_kept_of_sources_that_changed(tmp_path, monkeypatch, code):
+    kept = KeptCode([tmp_path])
+    monkeypatch.setattr(kept_code, "_read_sources", lambda: iter([b"other"]))
+    kept.keep("mask_positions", code)
+    assert not kept.may_be_written
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_files_that_others_may_write_are_not_run(tmp_path, code):
+    kept = KeptCode([tmp_path])
+    kept.keep("mask_positions", code)
+    (path,) = tmp_path.iterdir()
+    mode = path.stat().st_mode
+    path.chmod(0o666)
+    assert kept.load("mask_positions") == []
+    path.chmod(mode)
+    assert kept.load("mask_positions") == [code]
+    kept._trusted = {-1}
+    assert kept.load("mask_positions") == []
+
+
+def test_folders_that_refuse(tmp_path, code):
+    (tmp_path / "file").touch()
+    kept = KeptCode([tmp_path / "file", tmp_path / "file" / "below"])
+    kept.keep("mask_positions", code)
+    assert not kept.may_be_written
+    assert kept.load("mask_positions") == []
+    kept = KeptCode([tmp_path / "file", tmp_path / "other"])
+    kept.keep("mask_positions", code)
+    assert kept.may_be_written
+    assert _loaded(tmp_path / "other") == [code]
+
+
+class _Raising:
+    def __init__(self):
+        self.overloads = {1: None}
+
+    def __call__(self, value):
+        return value + 1
+
+
+def test_kernels_work_where_nothing_can_be_kept(tmp_path, monkeypatch):
+    """Also where numba works in other ways inside."""
+    for kept in (None, KeptCode([tmp_path])):
+        monkeypatch.setattr(calls, "kept_code", lambda kept=kept: kept)
+        kernel = calls._Kernel("mask_positions", "gather")
+        kernel._dispatcher = _Raising()
+        assert kernel.codes_for((int,)) == []
+        assert [kernel.compiled(1), kernel.compiled(2)] == [2, 3]
+        assert kept is None or not kept.may_be_written
+
+
+def test_a_kernel_that_raises_is_called_again_by_numba():
+    @kernel
+    def divide(number):
+        return 7 // number
+
+    divide(1)
+    (code,) = codes_from(divide, 0)
+    call = LoadedCode(code).caller((int,))
+    assert call(2) == 3
+    assert call(0) is NOT_TAKEN
+
+
+def test_kernels_that_need_numba_are_not_kept():
+    @kernel
+    def allocate(count):
+        return np.zeros(count).sum() > 0
+
+    @kernel
+    def whole(number):
+        return number * 1.0
+
+    allocate(3)
+    whole(3)
+    assert list(codes_from(allocate, 0)) == list(codes_from(whole, 0)) == []
+
+
+_FIRST_CALL = """
+import os, sys, threading
+import numpy as np
+from lance_df.encodings import kernels
+found = []
+def call():
+    mask, out = np.array([False, True, True]), np.zeros(3, np.int64)
+    assert kernels.mask_positions(mask, out) == 2
+    found.append(out[:2].tolist())
+threads = [threading.Thread(target=call) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+if hasattr(os, "fork"):
+    child = os.fork()
+    if not child:
+        call()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+assert found == [[1, 2]] * 8
+print("numba" in sys.modules)
+"""
+
+
+def _start(folder, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FIRST_CALL],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder), **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _says_numba(process):
+    said = process.communicate(timeout=120)[0]
+    assert process.returncode == 0
+    return said.strip() == "True"
+
+
+def test_processes_share_code(tmp_path):
+    """Two begin at once; a third runs their code; answers are the same where it is broken, and without."""
+    assert all(map(_says_numba, [_start(tmp_path), _start(tmp_path)]))
+    (folder,) = tmp_path.glob("lance_df_*")
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    assert not _says_numba(_start(tmp_path))
+    path.write_bytes(whole[:-1])
+    assert _says_numba(_start(tmp_path))
+    assert path.read_bytes() == whole
+    assert _says_numba(_start(tmp_path, NUMBA_DISABLE_JIT="1"))
