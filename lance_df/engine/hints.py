@@ -201,7 +201,10 @@ class _Translator:
         text = pattern.as_py()
         stops = [text.find(mark) for mark in ("%", "_", "\\", like.escape_char() or "%") if mark in text]
         prefix = text[: min(stops, default=len(text))]
-        return prefix_range(reference.column, reference.data_type, prefix) or _unknown(expr)
+        found = prefix_range(reference.column, reference.data_type, prefix)
+        if reference.is_cast:
+            return found or _unknown(expr)
+        return self._with_words(expr, found, Call("LIKE", (reference.column, Value(pa.scalar(text))), like.escape_char() or ""))
 
     def _starts_with(self, expr: Any, depth: int) -> Predicate:
         subject, start = _operands(expr)

@@ -116,6 +116,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         A condition that every row a statement can need fulfils; it prunes and is not applied.
     views
         Names of columns of strings that are string views in the schema, and in what scans return.
+    extremes_only
+        Whether statements need nothing but the extremes of columns over all rows.
     errors
         The `LanceError` objects that scans have raised; DataFusion keeps only their text.
     scans
@@ -148,6 +150,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self.table = table
         self.hint: Predicate | None = None
         self.views: frozenset[str] = frozenset()
+        self.extremes_only = False
         self.errors: list[LanceError] = []
         self.scans: list[ScanPlan] = []
         self.counters = ScanCounters()
@@ -207,7 +210,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
         output = tuple(self._schema.names) if columns is None else columns
-        own = (output, _fingerprint(expression), self.views)
+        own = (output, _fingerprint(expression), self.views, self.extremes_only)
         kept, others = self._kept_plans()
         try:
             return kept.get((*own, *others), lambda: self._plan_anew(output, expression))
@@ -245,6 +248,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             hint=hint,
             # what is left to filter is compared as plain strings
             views=self.views if residual is None else frozenset(),
+            extremes_only=self.extremes_only and expression is None,
         )
         plan = _planned(self.table, request)
         if self._sharing is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lance_df.engine.extremes import needs_extremes_only
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.string_views import with_string_views
 
@@ -36,6 +37,10 @@ def rewritten(
         Plans the statement again, with ``statement.stand_ins`` and the providers as they are then.
     """
     frame, optimized = planned
+    if needs_extremes_only(optimized, scans):
+        for _, provider in statement.lone_scans(scans):
+            provider.extremes_only = True
+        return planned
     reads_namespaces = not statement.reads_tables_only
     if reads_namespaces:
         from lance_df.engine.partitioned_join import join_by_partition

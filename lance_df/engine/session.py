@@ -20,6 +20,7 @@ from lance_df.compute.compat import (
 )
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_udfs
 from lance_df.engine.dataframe import LanceDataFrame
+from lance_df.engine.extremes import EXTREMES
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.join_mode import JoinMode
@@ -119,7 +120,15 @@ class LanceSession:
         nothing any more: from then on only what DataFusion pushes into scans prunes.
         """
         PlainSessionContext.register_udf(self, udf)
-        self._registered.add(str(udf).partition("(")[2].removesuffix(")"))
+        self._registered.add(_name_of(udf))
+
+    def register_udaf(self, udaf: Any) -> None:
+        """Register an aggregate function, as `datafusion.SessionContext.register_udaf`.
+
+        One that has the name of a function of DataFusion replaces it, as in `register_udf`.
+        """
+        PlainSessionContext.register_udaf(self, udaf)
+        self._registered.add(_name_of(udaf))
 
     def explain_scan(self, query: str, param_values: dict[str, Any] | None = None) -> ScanReport:
         """Plan a query, and report what its scans would read and why. No data is read.
@@ -378,10 +387,14 @@ def _create_view(text: str) -> CreateView | None:
     return parse_create_view(text)
 
 
+def _name_of(function: Any) -> str:
+    return str(function).partition("(")[2].removesuffix(")")
+
+
 def _replaces_functions(names: set[str]) -> bool:
     from lance_df.compute.calculator import evaluator
 
-    return evaluator().replaces(names)
+    return not names.isdisjoint(EXTREMES) or evaluator().replaces(names)
 
 
 def _scan_reports(statement: Statement) -> Iterator[TableReport]:

@@ -54,7 +54,7 @@ class LearnedBounds:
     def learn(self, reader: FragmentReader, rows: RowRange, values: Mapping[Column, pa.Array]) -> None:
         """Remember the bounds of columns, of which ``values`` are those of all the rows."""
         for column, array in values.items():
-            if not _is_bounded(column) or (file := _file_of(reader, column)) is None:
+            if not _is_bounded(column) or (file := file_of(reader, column)) is None:
                 continue
             known = self._known.get(_key_of(column))
             if known is not None and known.has(file, rows):
@@ -98,7 +98,7 @@ class RuledOut:
     def covers(self, reader: FragmentReader, rows: RowRange) -> bool:
         """Return whether none of the rows can match."""
         for column, by_file in self._stretches.items():
-            file = _file_of(reader, column)
+            file = file_of(reader, column)
             if file is None or (edges := by_file.get(file)) is None:
                 continue
             starts, stops = edges
@@ -192,7 +192,7 @@ def _key_of(column: StoredColumn) -> _ColumnKey:
     return column.field.id, column.output.type
 
 
-def _file_of(reader: FragmentReader, column: StoredColumn) -> _FileKey | None:
+def file_of(reader: FragmentReader, column: StoredColumn) -> tuple[str, int] | None:
     """Return what tells the values apart from those of other files; None where they lie in several."""
     parts = reader.parts(column.field)
     if len(parts) != 1:

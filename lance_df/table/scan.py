@@ -14,7 +14,8 @@ from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
-from lance_df.table.filter_steps import filter_steps
+from lance_df.table.extremes import ExtremesScan, have_extremes
+from lance_df.table.filter_steps import filter_steps, word_steps
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.scan_columns import resolve_columns, resolve_path, row_columns
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
@@ -87,6 +88,11 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         kept = places[scan.pruning.keeps(table.fragments.ids[places])]
     if scan.predicate is not None:
         scan = _with_filter(scan, scan.predicate)
+    elif request.extremes_only and _is_whole(scan) and have_extremes(scan.schema):
+        extremes = ExtremesScan(table.shared.extremes, scan.columns)
+        scan = dataclasses.replace(scan, extremes=extremes)
+    if request.hint is not None and request.use_statistics:
+        scan = _with_words(scan, request.hint)
     tasks = _Tasks.cut(scan, kept)
     if scan.predicate is None and not scan.pruning.conditions and request.limit is not None:
         tasks = tasks.first(request.limit)
@@ -108,12 +114,29 @@ def kept_fragments(table: Table, request: ScanRequest) -> Places:
     return places
 
 
+def _is_whole(scan: Scan) -> bool:
+    """Return whether a scan without a filter returns every live row."""
+    return not scan.pruning.conditions and scan.limit is None and not scan.include_deleted_rows
+
+
 def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
     table, wanted = scan.table, scan.filter_columns
     return dataclasses.replace(
         scan,
         ruled_out=table.shared.bounds.rule_out(predicate, wanted) if scan.learns_bounds else None,
         filter_steps=filter_steps(predicate, wanted, at_once=not table.location.is_local),
+    )
+
+
+def _with_words(scan: Scan, hint: Predicate) -> Scan:
+    """Leave out rows that an engine would find not to match a pattern."""
+    is_partial = scan.limit is not None or scan.include_deleted_rows
+    if is_partial or not scan.table.location.is_local or not has_unknown(hint):
+        return scan
+    steps = word_steps(hint, scan.table.schema, scan.filter_columns)
+    new = (column for step in steps for column in step.columns)
+    return dataclasses.replace(
+        scan, filter_columns=(*scan.filter_columns, *new), filter_steps=(*scan.filter_steps, *steps)
     )
 
 

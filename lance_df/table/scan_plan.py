@@ -101,6 +101,9 @@ class ScanRequest:
         Return blobs as their bytes, not as descriptions of where these are.
     views
         Columns of type string, of those that are returned, to return as string_view.
+    extremes_only
+        Any rows will do that have the same smallest and largest value in each column, of which not all need
+        be the values of one row.
     """
 
     columns: tuple[str, ...] | None = None
@@ -116,6 +119,7 @@ class ScanRequest:
     include_deleted_rows: bool = False
     blobs_as_bytes: bool = False
     views: frozenset[str] = frozenset()
+    extremes_only: bool = False
 
 
 class ScanTask(Protocol):

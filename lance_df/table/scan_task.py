@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import Rows
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
+    from lance_df.table.extremes import ExtremesScan
     from lance_df.table.filter_steps import FilterStep
     from lance_df.table.learned_bounds import RuledOut
     from lance_df.table.scan_columns import Column
@@ -52,6 +53,8 @@ class Scan:
         Whether windows without matches are remembered.
     ruled_out
         The windows that earlier scans remembered, and that cannot match.
+    extremes
+        What finds the extremes of columns, where these are all that is wanted.
     """
 
     table: Table
@@ -67,6 +70,7 @@ class Scan:
     learns_bounds: bool
     ruled_out: RuledOut | None = None
     filter_steps: tuple[FilterStep, ...] = ()
+    extremes: ExtremesScan | None = None
 
     def rows_at_once(self) -> int | None:
         """Return how many rows to read at once: few of blobs, whose sizes only their descriptions tell."""
@@ -105,8 +109,11 @@ class FragmentTask:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of the scan's schema, in row order. See `ScanTask`."""
-        batches = Stretch(self.scan, FragmentRows(self.scan.table, self.place)).read(self.start, self.stop)
-        return sliced(batches, self.scan.batch_rows, self.scan.limit)
+        rows = FragmentRows(self.scan.table, self.place)
+        stretch = Stretch(self.scan, rows)
+        if self.scan.extremes is not None and not rows.any_deleted(self.start, self.stop):
+            return self.scan.extremes.read(rows.reader, stretch, self.start, self.stop)
+        return sliced(stretch.read(self.start, self.stop), self.scan.batch_rows, self.scan.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,11 @@ class FragmentRows:
         self.reader = table.fragment_reader(place)
         vector = table.deletion_vector(self.reader.fragment)
         self.deleted = np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
+
+    def any_deleted(self, start: int, stop: int) -> bool:
+        """Return whether a row of a stretch is deleted."""
+        low, high = np.searchsorted(self.deleted, (start, stop))
+        return bool(low < high)
 
     def system_values(self, name: str, rows: Rows) -> pa.Array:
         """Return the values of a system column."""

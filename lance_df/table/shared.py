@@ -14,6 +14,7 @@ from lance_df.table.caches import LruCache
 from lance_df.table.history import History
 from lance_df.table.kept_dictionaries import KeptDictionaries
 from lance_df.table.learned_bounds import LearnedBounds
+from lance_df.table.learned_extremes import LearnedExtremes
 from lance_df.table.refs import branch_location
 from lance_df.table.small_columns import SmallColumns
 
@@ -45,6 +46,7 @@ class Shared:
         default_factory=lambda: LruCache(_MAX_JOINED_BYTES), repr=False
     )
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
+    extremes: LearnedExtremes = field(default_factory=LearnedExtremes, repr=False)
     dictionaries: KeptDictionaries = field(default_factory=KeptDictionaries, repr=False)
     small_columns: SmallColumns = field(default_factory=SmallColumns, repr=False)
     deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)

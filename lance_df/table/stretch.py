@@ -17,7 +17,6 @@ from lance_df.encodings.resident import Form
 from lance_df.encodings.rows import as_positions
 from lance_df.encodings.string_views import as_views
 from lance_df.errors import CorruptDataError
-from lance_df.expr.walk import columns as paths_of
 from lance_df.records import dataclass
 from lance_df.table.batches import count_batch
 from lance_df.table.prefetch import map_ahead
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.scan_columns import Column
     from lance_df.table.scan_task import Scan
+    from lance_df.table.selection import RowRanges
 
 # From one match in so many rows on, whole pages are read and filtered instead of single rows.
 _DENSE = 4
@@ -103,7 +103,7 @@ class Stretch:
         returned = {scan.columns[place].path for place in self._reused}
         # the paths that each step of the filter, or what comes after it, looks at
         self._wanted_from_step = [
-            returned.union(*(paths_of(step.predicate) for step in scan.filter_steps[number:]))
+            returned.union(*(step.paths for step in scan.filter_steps[number:]))
             for number in range(len(scan.filter_steps))
         ]
 
@@ -145,14 +145,34 @@ class Stretch:
         scan = self._scan
         if self._is_ruled_out(RowRange(start, stop)):
             return
-        fields = scan.fields()
         selected = scan.pruning.rows(self._reader)
         if selected is not None and not len(selected := selected.clip(start, stop)):
             return
         if scan.limit is not None and scan.predicate is None and selected is None:
             stop = min(stop, start + scan.limit + len(self._deleted))
+        cuts = self._windows(start, stop, selected)
+        promising = (rows for rows in cuts if not self._is_ruled_out(rows))
+        with closing(map_ahead(self._process, promising, ahead=self._num_ahead)) as results:
+            yield from self._joined(results)
+
+    def values(self, start: int, stop: int) -> Iterator[Sequence[pa.Array]]:
+        """Yield the columns that are returned, window by window, of rows that are all wanted.
+
+        They may be dictionaries, which may hold values that no row has.
+        """
+        cuts = self._windows(start, stop, None)
+        with closing(map_ahead(self._part_reader.read, cuts, ahead=self._num_ahead)) as windows_read:
+            yield from windows_read
+
+    def batch(self, values: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Return what a scan returns of a window that `values` has yielded."""
+        return self._batch((), values, KeptRows.everything(len(values[0])))
+
+    def _windows(self, start: int, stop: int, selected: RowRanges | None) -> Iterator[Rows]:
+        scan = self._scan
+        fields = scan.fields()
         is_local = scan.table.location.is_local
-        cuts = windows(
+        return windows(
             start,
             stop,
             self._reader.page_starts(fields),
@@ -160,10 +180,10 @@ class Stretch:
             first_rows=None if scan.limit is None else max(scan.limit, _FIRST_LIMITED_ROWS),
             selected=selected,
         )
-        ahead = 0 if is_local else _PREFETCHED_WINDOWS
-        promising = (rows for rows in cuts if not self._is_ruled_out(rows))
-        with closing(map_ahead(self._process, promising, ahead=ahead)) as results:
-            yield from self._joined(results)
+
+    @property
+    def _num_ahead(self) -> int:
+        return 0 if self._scan.table.location.is_local else _PREFETCHED_WINDOWS
 
     def _joined(self, results: Iterator[_Match | pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
         """Yield batches; scattered matches of neighbouring windows share one."""
