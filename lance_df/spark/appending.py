@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.api.namespaces import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.routes import route
@@ -86,6 +87,8 @@ def append(
     ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
     with errors_of_spark():
         rows = routed(df, ref, snapshot, sort_by)
+        if can_cross_as_integers(df.sparkSession):
+            rows, options = with_digits(rows), options | DIGITS
         rows.write.format(LanceSource.name()).options(**options).mode("append").save(str(root))
 
 

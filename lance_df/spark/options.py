@@ -62,7 +62,7 @@ class SourceOptions:
     split_bytes
         Stored bytes for one task to read.
     decimals_as_integers
-        Whether decimals are handed over as `lance_df.spark.decimals` says.
+        Whether decimals cross as `lance_df.spark.decimals` says.
     partition_overwrite
         What mode overwrite replaces of a namespace: ``"all"``, or the ``"partitions"`` that occur in the rows
         (``partitionOverwriteMode``: static, dynamic).

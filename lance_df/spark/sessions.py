@@ -132,7 +132,7 @@ def read(
         options["branch"] = branch
     for name, value in (storage_options or {}).items():
         options[f"storage.{name}"] = json.dumps(value)
-    from lance_df.spark.decimals import can_make_decimals, with_decimals
+    from lance_df.spark.decimals import can_cross_as_integers, with_decimals
 
-    options["decimalsAsIntegers"] = str(can_make_decimals(spark))
+    options["decimalsAsIntegers"] = str(can_cross_as_integers(spark))
     return with_decimals(spark.read.format(LanceSource.name()).options(**options).load(str(path)))

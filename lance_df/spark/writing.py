@@ -24,6 +24,7 @@ from lance_df.namespace.changes.staged import (
     stage_partitions,
 )
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.spark.decimals import from_integers, without_integers
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.options import refuse
 from lance_df.spark.types import arrow_schema, to_stored
@@ -59,13 +60,14 @@ class LanceWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         self._options = options
-        self._schema = arrow_schema(schema)
+        self._sent = schema
+        self._schema = arrow_schema(without_integers(schema) if options.decimals_as_integers else schema)
         self._overwrite = overwrite
         self._job = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into data files."""
-        return Written(self._stage(to_stored(batch, self._schema) for batch in iterator))
+        return Written(self._stage(map(self._received, iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make what all tasks wrote visible."""
@@ -127,6 +129,11 @@ class LanceWriter(DataSourceArrowWriter):
     @abstractmethod
     def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
         """Remove data files."""
+
+    def _received(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._options.decimals_as_integers:
+            batch = from_integers(batch, self._sent)
+        return to_stored(batch, self._schema)
 
     @property
     def _location(self) -> Location:

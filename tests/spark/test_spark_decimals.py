@@ -1,4 +1,4 @@
-"""Decimals that cross to the JVM as integers are the decimals that Spark makes of Arrow's."""
+"""Decimals that cross between Python and the JVM as integers are what they would be as decimals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
 import lance_df
 from lance_df.errors import InvalidInputError
-from lance_df.spark.decimals import to_integers, with_integers, without_integers
+from lance_df.spark import appending
+from lance_df.spark.decimals import from_integers, to_integers, with_digits, with_integers, without_integers
 from lance_df.spark.types import arrow_schema
 
 pytestmark = pytest.mark.spark
@@ -52,8 +53,29 @@ def test_decimals_are_read_as_if_they_had_crossed_as_decimals(spark, tmp_path):
     assert lance_df.spark.read(spark, twins).columns == ["a", "A"]
 
 
+def test_decimals_are_appended_as_if_they_had_crossed_as_decimals(spark, tmp_path, monkeypatch):
+    columns = {f"c {number}": extremes(data_type) for number, data_type in enumerate(TYPES)}
+    nested = pa.array([{"a": Decimal("1.5")}] * 6, pa.struct([("a", pa.decimal128(3, 1))]))
+    rows = pa.table({**columns, "k": pa.array(range(6)), "held": nested})
+    # stored with more digits behind the point than Spark's column has
+    rows = rows.set_column(3, "c 3", rows["c 3"].cast(pa.decimal128(18, 18)))
+    stored = rows.schema.set(1, pa.field("c 1", pa.decimal128(20, 4)))
+    crossed = []
+    monkeypatch.setattr(appending, "with_digits", lambda df: crossed.append(with_digits(df)) or crossed[-1])
+    root = tmp_path / "ns"
+    lance_df.PartitionedNamespace.create(root, stored, ["identity(k)"])
+    lance_df.spark.append(spark.createDataFrame(rows), root, sort_by=["`c 1`"])
+    assert [field.dataType == LongType() for field in crossed[0].schema.fields] == [True] * 4 + [
+        False,
+        True,
+        False,
+    ]
+    found = lance_df.PartitionedNamespace.open(root).to_table().sort_by("k")
+    assert found.select(rows.column_names) == rows.cast(stored)
+
+
 def test_digits_of_slices_and_nulls():
-    schema = StructType([StructField("d", DecimalType(15, 2)), StructField("k", LongType())])
+    schema = StructType([StructField("d", DecimalType(15, 2), True, {"a": 1}), StructField("k", LongType())])
     whole = with_integers(schema)
     assert [field.dataType for field in whole.fields] == [LongType(), LongType()]
     assert without_integers(whole) == schema
@@ -64,6 +86,9 @@ def test_digits_of_slices_and_nulls():
         digits.validate(full=True)
         expected = [None if value is None else int(value * 100) for value in values[start : start + length]]
         assert digits.to_pylist() == expected
+        back = from_integers(pa.record_batch([digits, digits], ["d", "k"]), whole)
+        back.validate(full=True)
+        assert back == pa.record_batch([batch["d"].slice(start, length), digits], ["d", "k"])
 
 
 def test_a_decimal_with_more_digits_than_an_integer_has_is_refused():

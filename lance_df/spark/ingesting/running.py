@@ -15,6 +15,7 @@ from lance_df import errors
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.records import dataclass
 from lance_df.spark.appending import routed, write_options
+from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits, with_integers
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.ingesting.checked_rows import BAD, CORRUPT, checked, named, unreadable
 from lance_df.spark.ingesting.own_session import ingest_session
@@ -173,11 +174,14 @@ class _Run:
 
     def _written(self, rows: DataFrame, columns: list[TargetColumn], *, to_target: bool) -> Report:
         job = self._job
-        kept = [each for each in columns if each.field.name in rows.columns]
+        kept = struct_of([each for each in columns if each.field.name in rows.columns])
+        target = self._target_options()
+        if can_cross_as_integers(self._spark):
+            rows, kept, target = with_digits(rows), with_integers(kept), target | DIGITS
         with ReportFolder.made(self._spark) as folder:
             options = sink_options(
-                self._target_options(),
-                struct_of(kept),
+                target,
+                kept,
                 self._run,
                 folder.name,
                 is_marked=job.id is not None or job.rejects is not None,
