@@ -127,7 +127,9 @@ class Container:
                 f"{self.path}: {what} {index} takes {size} bytes from byte {start}, "
                 f"but the file has {self.source.size} bytes"
             )
-        return np.stack([entries[:, 0], entries[:, 0] + entries[:, 1]], axis=1)
+        ranges = entries.copy()
+        ranges[:, 1] += entries[:, 0]
+        return ranges
 
     def _check_alignment(self, starts: np.ndarray[tuple[int, int], np.dtype[np.uint64]], what: str) -> None:
         if self.version == "2.0":  # written at any alignment by early writers

@@ -7,12 +7,14 @@ Spec: file format 2.x, container. The footer of a 2.0 file says 0.3; `DataFile` 
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from google.protobuf.any_pb2 import Any
 
 from lance_df._pb import file_pb2
-from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError, LanceError, UnsupportedFeatureError
 from lance_df.format.messages import parse_message
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
@@ -35,6 +37,10 @@ PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
 _COMMON_BYTES = 256
 _MAX_ENCODINGS = 1024
 _encodings: dict[bytes, tuple[str, bytes]] = {}
+
+# files of a table have the same schema
+_COMMON_SCHEMA_BYTES = 4096
+_MAX_SCHEMAS = 256
 
 _ENDING = struct.Struct("<HH4s")
 _FOOTER = struct.Struct("<QQQIIHH4s")
@@ -272,7 +278,19 @@ def parse_descriptor(data: bytes | pa.Buffer, *, source: str) -> tuple[Schema, i
         The bytes are no `FileDescriptor`, or its schema is no tree.
     """
     message = parse_message(file_pb2.FileDescriptor, data, source=source, what="the file descriptor")
-    return Schema.from_proto(message.schema.fields, message.schema.metadata, source=source), message.length
+    if message.schema.ByteSize() <= _COMMON_SCHEMA_BYTES:
+        with suppress(LanceError):  # it does not name the file
+            return _common_schema(message.schema.SerializeToString(deterministic=True)), message.length
+    return _schema_of(message.schema, source), message.length
+
+
+def _schema_of(message: file_pb2.Schema, source: str) -> Schema:
+    return Schema.from_proto(message.fields, message.metadata, source=source)
+
+
+@lru_cache(_MAX_SCHEMAS)
+def _common_schema(data: bytes) -> Schema:
+    return _schema_of(file_pb2.Schema.FromString(data), "")
 
 
 def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int, start: int = 0) -> PageInfo:

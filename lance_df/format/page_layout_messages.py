@@ -5,6 +5,7 @@ Spec: file format 2.x, `PageLayout` and `CompressiveEncoding` (protos/encodings_
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from lance_df._pb import encodings_v2_1_pb2 as pb
@@ -59,7 +60,16 @@ def parse_page_layout(url: str, data: bytes, *, source: str) -> PageLayout:
     """
     if url != PAGE_LAYOUT_URL:
         raise UnsupportedFeatureError(f"{source}: a page of kind {url!r}, expected {PAGE_LAYOUT_URL!r}")
+    return (_parse_short if len(data) <= _SHORT_BYTES else _parse)(data, source)
+
+
+def _parse(data: bytes, source: str) -> PageLayout:
     return layout_from_proto(parse_message(pb.PageLayout, data, source=source, what="the page layout"))
+
+
+# small files of a table have the same few
+_SHORT_BYTES = 128
+_parse_short = lru_cache(256)(_parse)
 
 
 def layout_from_proto(message: pb.PageLayout) -> PageLayout:

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 
+# of a fragment that is read by one window, wherever its pages start: to ask for them takes longer
+_SMALL_BYTES = 64 * 1024
+_START = np.zeros(1, np.int64)
+
+
 class FragmentReader:
     """The columns of one fragment, by physical row. Files are opened when a column of theirs is read.
 
@@ -46,6 +51,9 @@ class FragmentReader:
         self._table = table
         with named_errors(table.name_of(fragment)):
             self._held = [_held_ids(file) for file in fragment.files]
+        sizes = [file.size_bytes for file in fragment.files]
+        # 0 where files are larger, or do not say so
+        self._small_bytes = sum(sizes) if sizes and min(sizes) > 0 and sum(sizes) <= _SMALL_BYTES else 0
         self._parts: dict[Field, tuple[tuple[int, Field], ...]] = {}
         self._files: dict[tuple[Field, ...], int | None] = {}
         self._readers: dict[int, FileReader] = {}
@@ -176,7 +184,9 @@ class FragmentReader:
         return reader
 
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
-        """Return the ascending rows at which a page of one of the fields starts."""
+        """Return the ascending rows at which a page of one of the fields starts, unless files are small."""
+        if self._small_bytes:
+            return _START
         key = tuple(fields)
         if (known := self._page_starts.get(key)) is not None:
             return known
@@ -193,7 +203,9 @@ class FragmentReader:
         return [page for number, part in self.parts(field) for page in self.open(number).page_bytes(part)]
 
     def bytes_per_row(self, fields: Sequence[Field]) -> float:
-        """Return the stored bytes of a row of the fields, on average."""
+        """Return the stored bytes of a row of the fields, on average; those of all fields of small files."""
+        if self._small_bytes:
+            return self._small_bytes / max(self.num_rows, 1)
         key = tuple(fields)
         if (known := self._bytes_per_row.get(key)) is not None:
             return known
