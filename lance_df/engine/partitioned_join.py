@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, key_array_settings
+from lance_df.engine.join_sides import with_small_sides_built
 from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
 from lance_df.engine.partitioned_join_units import Unit, Units, num_cores, units_of
 from lance_df.engine.plan_rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
@@ -148,10 +149,15 @@ class _Rewriting:
     def _union(self, ctx: PlainSessionContext, part: Part, units: Units) -> DataFrame:
         whole = ctx.create_dataframe_from_logical_plan(part.plan)
         names = [f"c{number}" for number in range(len(whole.schema()))]
+        builds_other_sides = with_small_sides_built(ctx, self._statement, whole, part.plan) is not None
         frames, read = [], []
         for unit in units.units:
             known = len(self._statement.units)
-            frames.append(self._unit(ctx, part, unit, units, names))
+            plan = self._part(part, unit, units)
+            frame = ctx.create_dataframe_from_logical_plan(plan)
+            if builds_other_sides:
+                frame, _ = with_small_sides_built(ctx, self._statement, frame, plan) or (frame, plan)
+            frames.append(_numbered(frame, plan, names))
             read.append([provider.table for _, provider in self._statement.units[known:]])
 
         def release(number: int) -> None:
@@ -167,16 +173,6 @@ class _Rewriting:
         if not names:
             return found
         return found.select(*renaming(ctx, list(zip(names, columns_of(whole, part.plan), strict=True))))
-
-    def _unit(
-        self, ctx: PlainSessionContext, part: Part, unit: Unit, units: Units, names: Sequence[str]
-    ) -> DataFrame:
-        """Return the rows of a unit. A frame needs a column; rows without any get one of no meaning."""
-        plan = self._part(part, unit, units)
-        frame = ctx.create_dataframe_from_logical_plan(plan)
-        columns = zip(columns_of(frame, plan), names, strict=True)
-        selected = [Expr.column(str(column)).alias(name) for column, name in columns]
-        return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
 
     def _part(self, part: Part, unit: Unit, units: Units) -> Any:
         """Return the part, planned for the partitions of one unit."""
@@ -196,6 +192,13 @@ class _Rewriting:
         if _shape(plan) != _shape(part.plan):
             raise NotRebuiltError("the statement is planned otherwise for some partitions")
         return plan
+
+
+def _numbered(frame: DataFrame, plan: Any, names: Sequence[str]) -> DataFrame:
+    """Return the rows of a plan with other names; those without any column get one of no meaning."""
+    columns = zip(columns_of(frame, plan), names, strict=True)
+    selected = [Expr.column(str(column)).alias(name) for column, name in columns]
+    return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
 
 
 def _execution(kept_rows: int, *, streamed: bool) -> dict[str, str]:

@@ -584,3 +584,24 @@ def test_joins_within_a_limit_give_back_what_they_have_read(tmp_path, monkeypatc
     context.join_memory_limit = None
     assert context.sql(query).to_pylist() == [{"n": 64, "s": 63 * 64}]
     assert not released
+
+
+@pytest.mark.parametrize("limit", [None, 100_000])
+def test_units_build_on_the_smaller_side(tmp_path, limit):
+    many = pa.table({"k": pa.array([number(4_000) for _ in range(12_000)], pa.int64()), "n": range(12_000)})
+    few = pa.table({"k": pa.array([None, *range(2_000)], pa.int64()), "m": range(2_001)})
+    context, memory = lance_df.connect(tmp_path, partitioned_joins="always"), datafusion.SessionContext()
+    context.join_memory_limit = limit
+    for name, table, count in (("many", many, 8), ("few", few, 4)):
+        by = [partition.bucket("k", count)]
+        lance_df.PartitionedNamespace.create(tmp_path / name, table.schema, by).append(table)
+        memory.from_arrow(table, name=name)
+    for kind, built in (("INNER", "Inner"), ("LEFT", "Right"), ("RIGHT", "Left"), ("FULL", "Full")):
+        query = f"SELECT n, m, many.k, few.k FROM many {kind} JOIN few ON many.k = few.k AND n + m <> 9"
+        found = context.sql(query)
+        [statement] = found.statements
+        for frame in statement.unit_frames or [found]:
+            plan = frame.execution_plan().display_indent()
+            assert f"join_type={built}," in plan
+            assert plan.index("projection=[k, m]") < plan.index("projection=[k, n]")
+        assert rows_of(found) == rows_of(memory.sql(query)), kind
