@@ -56,7 +56,7 @@ def _cast_keeps_order_and_value(source: pa.DataType, target: pa.DataType) -> boo
         return kinds.is_integer(target) or kinds.is_float64(target)  # compare() minds doubles beyond 2**53
     if kinds.is_floating(source):
         return kinds.is_floating(target) and source.bit_width <= target.bit_width
-    return _is_text(source) and _is_text(target)
+    return is_text(source) and is_text(target)
 
 
 def _decimal_range(
@@ -197,7 +197,7 @@ def _later(start: dt.datetime, unit: str) -> dt.datetime | None:
 
 def prefix_range(column: Column, data_type: pa.DataType, prefix: str) -> Predicate | None:
     """Return what "the text starts with ``prefix``" implies."""
-    if not prefix or not _is_text(data_type):
+    if not prefix or not is_text(data_type):
         return None
     low = Comparison(column, Operator.GE, pa.scalar(prefix, data_type))
     successor = _successor(prefix)
@@ -217,6 +217,7 @@ def _successor(prefix: str) -> str | None:
     return stem[:-1] + chr(following)
 
 
-def _is_text(data_type: pa.DataType) -> bool:
+def is_text(data_type: pa.DataType) -> bool:
+    """Return whether values are strings."""
     kinds = pa.types
     return kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type)

@@ -15,6 +15,7 @@ from lance_df.compute.typed_functions import plain_name
 from lance_df.engine.hint_ranges import (
     calendar_range,
     cast_range,
+    is_text,
     prefix_range,
     truncated_range,
 )
@@ -202,9 +203,11 @@ class _Translator:
         stops = [text.find(mark) for mark in ("%", "_", "\\", like.escape_char() or "%") if mark in text]
         prefix = text[: min(stops, default=len(text))]
         found = prefix_range(reference.column, reference.data_type, prefix)
-        if reference.is_cast:
+        if found is not None or not is_text(reference.data_type):
             return found or _unknown(expr)
-        return self._with_words(expr, found, Call("LIKE", (reference.column, Value(pa.scalar(text))), like.escape_char() or ""))
+        # its words can be looked for
+        term = Call("LIKE", (reference.column, Value(pa.scalar(text))), like.escape_char() or "")
+        return Unknown(plain_name(expr.canonical_name()), term)
 
     def _starts_with(self, expr: Any, depth: int) -> Predicate:
         subject, start = _operands(expr)

@@ -14,12 +14,14 @@ from lance_df.expr.matching import matcher
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
 from lance_df.records import dataclass
+from lance_df.table.scan_columns import resolve_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_df.expr.matching import Matcher
     from lance_df.expr.nodes import Predicate
+    from lance_df.format.schema import Schema
     from lance_df.table.scan_columns import Column
 
 
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
 class FilterStep:
     """A part of a filter. Rows match the filter that match every part.
 
-    ``columns`` are those that the steps before have not read. ``matcher`` finds the rows that match.
+    ``paths`` are what the part reads, ``columns`` those of them that the steps before have not read.
+    ``matcher`` finds the rows that match.
     """
 
-    predicate: Predicate
+    paths: frozenset[tuple[str, ...]]
     matcher: Matcher
     columns: tuple[Column, ...]
 
@@ -44,15 +47,38 @@ def filter_steps(predicate: Predicate, wanted: Sequence[Column], *, at_once: boo
         Read all columns in one step: to ask a store once costs less than to read less.
     """
     if at_once or not isinstance(predicate, And):
-        return (FilterStep(predicate, matcher(predicate), tuple(wanted)),)
+        return (FilterStep(frozenset(columns(predicate)), matcher(predicate), tuple(wanted)),)
     by_path = {column.path: column for column in wanted}
     steps: list[FilterStep] = []
     read: set[Column] = set()
     for part in sorted(by_column(And, predicate.operands), key=lambda each: _cost(each, by_path)):
-        needed = {by_path[path] for path in columns(part)}
+        paths = frozenset(columns(part))
+        needed = {by_path[path] for path in paths}
         new = tuple(column for column in wanted if column in needed - read)
-        steps.append(FilterStep(part, matcher(part), new))
+        steps.append(FilterStep(paths, matcher(part), new))
         read |= needed
+    return tuple(steps)
+
+
+def word_steps(hint: Predicate, schema: Schema, read: Sequence[Column]) -> tuple[FilterStep, ...]:
+    """Return steps that leave out rows without the words that a condition of rows to be needed asks for.
+
+    Parameters
+    ----------
+    read
+        The columns that other steps read.
+    """
+    from lance_df.expr.words import word_matchers
+
+    known = list(read)
+    steps: list[FilterStep] = []
+    for words in word_matchers(hint):
+        if len(words.path) > 1 or words.path[0] not in schema.names:
+            continue
+        column = resolve_path(schema, words.path)
+        new = () if column in known else (column,)
+        known += new
+        steps.append(FilterStep(frozenset([words.path]), words, new))
     return tuple(steps)
 
 

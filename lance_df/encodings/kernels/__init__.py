@@ -23,6 +23,8 @@ _MODULES = {
     "copy_spans": "spans",
     "gather_variable": "variable",
     "copy_between": "gather",
+    "find_words_32": "words",
+    "find_words_64": "words",
     "floats_within": "compare",
     "gather_bits": "gather",
     "gather_padded": "gather",

@@ -1,0 +1,119 @@
+"""Words that strings must hold where a LIKE is TRUE: to look for these takes less than to match patterns."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings import kernels
+from lance_df.encodings.kept_rows import KeptRows
+from lance_df.expr.nodes import Column, Unknown
+from lance_df.expr.terms import Call, Value
+from lance_df.expr.walk import conjuncts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lance_df.expr.nodes import Predicate
+
+_WILDCARDS: Final = re.compile("[%_]")
+_ESCAPE: Final = "\\"
+_LEAST_BYTES: Final = 2
+# Where more than one row in so many has the words, to leave out the others does not pay.
+_FREQUENT: Final = 4
+_FINDERS: Final = {
+    pa.string(): ("find_words_32", 4),
+    pa.large_string(): ("find_words_64", 8),
+}
+
+
+class WordMatcher:
+    """Finds the rows whose strings hold some words. Safe to share between threads.
+
+    Where that does not pay, rows without the words are among those found: it is a condition that rows are
+    not needed without, and is not the whole of one.
+
+    Parameters
+    ----------
+    path
+        Of the column.
+    words
+        In the order in which they have to come, none within another.
+    """
+
+    __slots__ = ("_bytes", "_num_kept", "_num_rows", "_rarest", "_sizes", "path", "words")
+
+    def __init__(self, path: tuple[str, ...], words: tuple[bytes, ...]) -> None:
+        self.path = path
+        self.words = words
+        self._bytes = np.frombuffer(b"".join(words), np.uint8)
+        self._sizes = np.array([len(word) for word in words], np.int64)
+        self._rarest = int(self._sizes.argmax())
+        self._num_rows = self._num_kept = 0
+
+    def rows(self, columns: Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray], num_rows: int) -> KeptRows:
+        """Return the rows that may be needed. See `lance_df.expr.matching.Matcher`."""
+        values = columns[self.path]
+        if self._num_kept * _FREQUENT > self._num_rows or not kernels.are_worth(num_rows):
+            return KeptRows.everything(num_rows)
+        kept = self._of_indices(values) if isinstance(values, pa.DictionaryArray) else self._of_values(values)
+        if kept is None:
+            return KeptRows.everything(num_rows)
+        # that threads lose some counts does no harm
+        self._num_rows += num_rows
+        self._num_kept += kept.count
+        return kept
+
+    def _of_values(self, values: pa.Array | pa.ChunkedArray) -> KeptRows | None:
+        if values.type not in _FINDERS or not isinstance(values, pa.Array):
+            return None
+        if not len(values):
+            return KeptRows.nothing(0)
+        finder, width = _FINDERS[values.type]
+        _, offsets, data = values.buffers()
+        mask = np.zeros(len(values), np.bool_)
+        count = getattr(kernels, finder)(
+            offsets.address + values.offset * width,
+            len(values),
+            0 if data is None else data.address,
+            self._bytes.ctypes.data,
+            self._sizes.ctypes.data,
+            len(self._sizes),
+            self._rarest,
+            mask.ctypes.data,
+        )
+        return KeptRows(mask, count)
+
+    def _of_indices(self, values: pa.DictionaryArray) -> KeptRows | None:
+        if len(values.dictionary) > len(values) or not len(values.dictionary):
+            return None
+        found = self._of_values(values.dictionary)
+        if found is None:
+            return None
+        if not found.count:
+            return KeptRows.nothing(len(values))
+        indices = values.indices
+        width = indices.type.bit_width // 8
+        numbers = np.frombuffer(indices.buffers()[1], f"<u{width}", len(indices), indices.offset * width)
+        # below nulls stands any index
+        return KeptRows(found.mask.take(numbers, mode="clip"))
+
+
+def word_matchers(hint: Predicate) -> Iterator[WordMatcher]:
+    """Yield what finds the words that a condition asks for, for each LIKE of a column that it demands."""
+    for part in conjuncts(hint):
+        match part:
+            case Unknown(_, Call("LIKE", (Column(path), Value(pattern)), "")) if pattern.is_valid:
+                words = words_of(pattern.as_py())
+                if max(map(len, words), default=0) >= _LEAST_BYTES:
+                    yield WordMatcher(path, words)
+
+
+def words_of(pattern: str) -> tuple[bytes, ...]:
+    """Return the words between the wildcards of a LIKE pattern; none where some are escaped."""
+    if _ESCAPE in pattern:
+        return ()
+    return tuple(word.encode() for word in _WILDCARDS.split(pattern) if word)
