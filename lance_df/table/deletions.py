@@ -5,7 +5,7 @@ Spec: table format, deletion files.
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -94,7 +94,7 @@ def write_deletion_file(
     file = DeletionFile(
         file_type=DeletionFileType.BITMAP if is_bitmap else DeletionFileType.ARROW,
         read_version=read_version,
-        id=secrets.randbits(64),
+        id=int.from_bytes(os.urandom(8), "little"),
         num_deleted_rows=len(deleted),
     )
     content = deleted.serialize() if is_bitmap else _arrow_file(deleted)

@@ -363,7 +363,7 @@ print(*sys.modules)
             "lance_df.compute.evaluator",
         ),
         *("lance_df.table.commit", "lance_df.table.indices", "lance_df.table.maintenance"),
-        *("lance_df.api", "lance_df.compute.evaluator"),
+        *("lance_df.api", "llvmlite"),
         *("lance_df.namespace.snapshot", "lance_df.engine.partitioned_join", "lance_df.engine.report"),
         *("lance_df.encodings.v2_0", "lance_df.encodings.v2_1.resident", "lance_df._pb.transaction_pb2"),
     }

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import sys
 from functools import cache
 from importlib.util import find_spec
@@ -192,7 +191,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _write(folder: Path, name: str, content: bytes) -> bool:
-    draft = folder / f"{secrets.token_hex(8)}.draft"
+    draft = folder / f"{os.urandom(8).hex()}.draft"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:
