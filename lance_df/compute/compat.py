@@ -7,7 +7,7 @@ import uuid
 from typing import Any, Final
 
 import datafusion
-from datafusion import DataFrame, Expr, SessionConfig, SQLOptions, col, udf, udtf
+from datafusion import DataFrame, Expr, SessionConfig, SQLOptions, col, functions, udf, udtf
 from datafusion import SessionContext as PlainSessionContext
 from datafusion.catalog import Catalog, CatalogProvider, Schema, SchemaProvider, Table
 from datafusion.plan import LogicalPlan
@@ -28,6 +28,7 @@ __all__ = [
     "as_view",
     "col",
     "default_place",
+    "functions",
     "limit_of",
     "not_in_shows",
     "plan_from_bytes",

@@ -118,6 +118,10 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         Names of columns of strings that are string views in the schema, and in what scans return.
     extremes_only
         Whether statements need nothing but the extremes of columns over all rows.
+    distinct
+        Whether statements need equal rows once only.
+    count_as
+        The name of a column that the schema then has at its end: how many equal rows each row stands for.
     errors
         The `LanceError` objects that scans have raised; DataFusion keeps only their text.
     scans
@@ -151,6 +155,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self.hint: Predicate | None = None
         self.views: frozenset[str] = frozenset()
         self.extremes_only = False
+        self.distinct = False
+        self.count_as: str | None = None
         self.errors: list[LanceError] = []
         self.scans: list[ScanPlan] = []
         self.counters = ScanCounters()
@@ -176,7 +182,10 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> pa.Schema:
-        return with_views(self._schema, self.views) if self.views else self._schema
+        schema = with_views(self._schema, self.views) if self.views else self._schema
+        if self.count_as is None:
+            return schema
+        return schema.append(pa.field(self.count_as, pa.int64(), nullable=False))
 
     @property
     def strings(self) -> frozenset[str]:
@@ -209,8 +218,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return [_Partition(self, number, work) for number in range(num_partitions)]
 
     def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
-        output = tuple(self._schema.names) if columns is None else columns
-        own = (output, _fingerprint(expression), self.views, self.extremes_only)
+        output = tuple(self.schema.names) if columns is None else columns
+        asked = (self.views, self.extremes_only, self.distinct, self.count_as)
+        own = (output, _fingerprint(expression), *asked)
         kept, others = self._kept_plans()
         try:
             return kept.get((*own, *others), lambda: self._plan_anew(output, expression))
@@ -241,14 +251,17 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             wanted = (*output, *sorted(residual.columns.difference(output)))
         elif isinstance(condition, Literal):
             predicate = None if condition.value is True else Literal(False)
+        is_counted = self.count_as in wanted
         request = dataclasses.replace(
             self._template,
-            columns=wanted,
+            columns=tuple(name for name in wanted if name != self.count_as) if is_counted else wanted,
             predicate=predicate,
             hint=hint,
             # what is left to filter is compared as plain strings
             views=self.views if residual is None else frozenset(),
             extremes_only=self.extremes_only and expression is None,
+            distinct=self.distinct,
+            count_as=self.count_as if is_counted else None,
         )
         plan = _planned(self.table, request)
         if self._sharing is not None:

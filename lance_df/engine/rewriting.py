@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lance_df.engine.extremes import needs_extremes_only
+from lance_df.engine.join_sizes import may_be_large
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.string_views import with_string_views
 
@@ -27,7 +28,7 @@ def rewritten(
 ) -> tuple[DataFrame, Any | None]:
     """Return a frame with the same rows, the one that was planned or a better one, and its optimized plan.
 
-    No plan is returned of what is joined by partition, of which nothing is left to be chosen.
+    No plan is returned of what is joined by partition or grouped by the scan: nothing is left to be chosen.
 
     Parameters
     ----------
@@ -48,6 +49,12 @@ def rewritten(
         joined = join_by_partition(ctx, statement, planned, plan_again, options)
         if joined is not None:
             return joined, None
+    if len(scans) == 1 and may_be_large(tuple(statement.tables.values())):
+        from lance_df.engine.grouped_scans import with_grouped_scan
+
+        grouped = with_grouped_scan(ctx, statement, scans[0], frame, optimized, plan_again)
+        if grouped is not None:
+            return grouped, None
     viewed = with_string_views(statement, scans, frame, optimized, plan_again)
     if viewed is not None:
         frame, optimized = viewed, viewed.optimized_logical_plan()

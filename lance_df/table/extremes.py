@@ -72,9 +72,11 @@ class ExtremesScan:
         return keys
 
 
-def have_extremes(schema: pa.Schema) -> bool:
-    """Return whether all columns are of types of which Arrow and DataFusion find the same extremes."""
-    return bool(len(schema)) and all(_is_ordered(field.type) for field in schema)
+def extremes_scan(learned: LearnedExtremes, columns: tuple[Column, ...]) -> ExtremesScan | None:
+    """Return what finds the extremes of columns; None if Arrow and DataFusion may find different ones."""
+    if columns and all(_is_ordered(column.output.type) for column in columns):
+        return ExtremesScan(learned, columns)
+    return None
 
 
 def _extremes_of(values: pa.Array) -> pa.Array | None:

@@ -14,7 +14,6 @@ from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
-from lance_df.table.extremes import ExtremesScan, have_extremes
 from lance_df.table.filter_steps import filter_steps, word_steps
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.scan_columns import resolve_columns, resolve_path, row_columns
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
+    from lance_df.table.scan_columns import Column
     from lance_df.table.scan_plan import ScanTask
     from lance_df.table.table import Table
 
@@ -70,7 +70,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     NotFoundError
         A fragment does not exist.
     InvalidInputError
-        A column is asked for twice, or the predicate holds `Unknown`.
+        A column is asked for twice, the predicate holds `Unknown`, or rows are to be counted for no column.
     UnsupportedFeatureError
         The bytes of 2.2 blobs are wanted by the name of a struct or list that they are in.
     """
@@ -78,6 +78,8 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     if predicate is not None and has_unknown(predicate):
         raise InvalidInputError("a filter that cannot be evaluated was handed to the scan")
     scan = _describe(table, request, predicate)
+    if request.count_as is not None and not scan.columns:
+        raise InvalidInputError("rows are counted for columns, of which none is asked for")
     places = _places(table, request.fragment_ids)
     if predicate is None and not scan.columns and not request.include_deleted_rows:
         return _plan_count(scan, places, request.limit)
@@ -88,9 +90,10 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         kept = places[scan.pruning.keeps(table.fragments.ids[places])]
     if scan.predicate is not None:
         scan = _with_filter(scan, scan.predicate)
-    elif request.extremes_only and _is_whole(scan) and have_extremes(scan.schema):
-        extremes = ExtremesScan(table.shared.extremes, scan.columns)
-        scan = dataclasses.replace(scan, extremes=extremes)
+    elif request.extremes_only and _is_whole(scan):
+        from lance_df.table.extremes import extremes_scan
+
+        scan = dataclasses.replace(scan, extremes=extremes_scan(table.shared.extremes, scan.columns))
     if request.hint is not None and request.use_statistics:
         scan = _with_words(scan, request.hint)
     tasks = _Tasks.cut(scan, kept)
@@ -116,7 +119,7 @@ def kept_fragments(table: Table, request: ScanRequest) -> Places:
 
 def _is_whole(scan: Scan) -> bool:
     """Return whether a scan without a filter returns every live row."""
-    return not scan.pruning.conditions and scan.limit is None and not scan.include_deleted_rows
+    return not (scan.pruning.conditions or scan.include_deleted_rows or scan.count_as) and scan.limit is None
 
 
 def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
@@ -163,7 +166,7 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
     return Scan(
         table=table,
         columns=output,
-        schema=pa.schema([column.output for column in output], table.schema.arrow_metadata),
+        schema=_schema_of(table, output, request.count_as),
         predicate=predicate,
         filter_columns=tuple(
             resolve_path(table.schema, path, blobs_as_bytes=request.blobs_as_bytes) for path in sorted(paths)
@@ -174,7 +177,16 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         window_rows=request.window_rows,
         include_deleted_rows=request.include_deleted_rows,
         learns_bounds=request.use_statistics,
+        distinct=(request.distinct or request.count_as is not None) and request.limit is None,
+        count_as=request.count_as,
     )
+
+
+def _schema_of(table: Table, columns: Sequence[Column], count_as: str | None) -> pa.Schema:
+    fields = [column.output for column in columns]
+    if count_as is not None:
+        fields.append(pa.field(count_as, pa.int64(), nullable=False))
+    return pa.schema(fields, table.schema.arrow_metadata)
 
 
 def _places(table: Table, fragment_ids: tuple[int, ...] | None) -> Places:

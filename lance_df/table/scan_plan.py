@@ -104,6 +104,11 @@ class ScanRequest:
     extremes_only
         Any rows will do that have the same smallest and largest value in each column, of which not all need
         be the values of one row.
+    distinct
+        Rows that are equal in all columns may be returned as one.
+    count_as
+        As ``distinct``, and with a last column of this name (int64): how many rows each row stands for. Needs
+        other columns.
     """
 
     columns: tuple[str, ...] | None = None
@@ -120,6 +125,8 @@ class ScanRequest:
     blobs_as_bytes: bool = False
     views: frozenset[str] = frozenset()
     extremes_only: bool = False
+    distinct: bool = False
+    count_as: str | None = None
 
 
 class ScanTask(Protocol):

@@ -39,7 +39,7 @@ class Scan:
     Attributes
     ----------
     columns
-        What batches hold, in order; ``schema`` has their types.
+        What batches hold, in order; ``schema`` has their types, and at its end ``count_as``.
     predicate
         Applied to each row; ``filter_columns`` are the columns that it reads, ``filter_steps`` tell in which
         order.
@@ -53,6 +53,8 @@ class Scan:
         Whether windows without matches are remembered.
     ruled_out
         The windows that earlier scans remembered, and that cannot match.
+    distinct, count_as
+        See `ScanRequest`.
     extremes
         What finds the extremes of columns, where these are all that is wanted.
     """
@@ -70,6 +72,8 @@ class Scan:
     learns_bounds: bool
     ruled_out: RuledOut | None = None
     filter_steps: tuple[FilterStep, ...] = ()
+    distinct: bool = False
+    count_as: str | None = None
     extremes: ExtremesScan | None = None
 
     def rows_at_once(self) -> int | None:

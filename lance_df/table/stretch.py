@@ -39,6 +39,7 @@ _DENSE = 4
 _GATHERED_ROWS = 16 * 1024
 _PREFETCHED_WINDOWS = 4
 _FIRST_LIMITED_ROWS = 4096
+_ONE = pa.scalar(1, pa.int64())
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -242,9 +243,25 @@ class Stretch:
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and leave out what does not match."""
+        if self._scan.distinct:
+            return self._grouped(match)
         if match.kept.is_all:
             return self._batch(match.known, self._whole_reader.read(match.rows), match.kept)
         return self._batch(match.known, self._part_reader.read(match.rows), match.kept)
+
+    def _grouped(self, match: _Match) -> pa.RecordBatch:
+        """Return rows that are equal once, where that is quickly found."""
+        from lance_df.table.grouped_rows import grouped
+
+        others = self._part_reader.read(match.rows)
+        values: dict[int, pa.Array] = dict(zip(self._reused, match.known, strict=True))
+        values.update((place, match.kept.of(each)) for place, each in zip(self._missing, others, strict=True))
+        columns = [values[place] for place in range(len(values))]
+        found = grouped(columns)
+        if found is None:
+            return self._batch(match.known, others, match.kept)
+        groups, counts = found
+        return self._record_batch([self._finished(each, place) for place, each in enumerate(groups)], counts)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
         """Read single rows."""
@@ -288,6 +305,14 @@ class Stretch:
             arrays[place] = self._finished(values, place)
         for place, values in zip(self._missing, others, strict=True):
             arrays[place] = self._finished(values, place, None if kept.is_all else kept)
+        counts = None if scan.count_as is None else pa.repeat(_ONE, kept.count)
+        return self._record_batch(arrays, counts)
+
+    def _record_batch(self, arrays: Sequence[pa.Array], counts: pa.Array | None) -> pa.RecordBatch:
+        """Return a batch of columns, and where it is asked for of how many rows each row stands for."""
+        scan = self._scan
+        if scan.count_as is not None:
+            arrays = [*arrays, counts]
         return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
 
     def _finished(self, values: pa.Array, place: int, kept: KeptRows | None = None) -> pa.Array:

@@ -1,0 +1,50 @@
+"""Rows of a window that are equal in all columns, as one: where columns are stored as dictionaries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# more combinations of values take longer to count than rows to compare
+_MAX_GROUPS: Final = (1 << 16) - 1
+# of fewer rows there are hardly fewer groups
+_LEAST_ROWS: Final = 1024
+
+
+def grouped(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array] | None:
+    """Return each combination of values once, and how many rows have it.
+
+    Returns None where columns are no dictionaries, or have so many values that it takes more than it saves.
+    """
+    if not columns or len(columns[0]) < _LEAST_ROWS:
+        return None
+    sizes = []
+    for values in columns:
+        if not isinstance(values, pa.DictionaryArray):
+            return None
+        sizes.append(len(values.dictionary) + 1)  # NULL is the last
+    if (num_groups := int(np.prod(sizes, dtype=np.float64))) > min(_MAX_GROUPS, len(columns[0])):
+        return None
+    codes = np.zeros(len(columns[0]), np.uint8 if num_groups < 1 << 8 else np.uint16)
+    for values, size in zip(columns, sizes, strict=True):
+        indices = values.indices
+        if (pc.max(indices).as_py() or 0) >= size - 1 and indices.null_count < len(indices):
+            return None  # a damaged file, about which others know more
+        if indices.null_count:
+            indices = indices.cast(pa.int64()).fill_null(size - 1)
+        np.multiply(codes, size, out=codes, casting="unsafe")
+        np.add(codes, indices.to_numpy(), out=codes, casting="unsafe")
+    counts = np.bincount(codes, minlength=num_groups)
+    found = np.flatnonzero(counts)
+    groups: list[pa.Array] = []
+    left = found
+    for values, size in zip(reversed(columns), reversed(sizes), strict=True):
+        left, place = np.divmod(left, size)
+        groups.insert(0, values.dictionary.take(pa.array(place, mask=place == size - 1)))
+    return groups, pa.array(counts[found], pa.int64())
