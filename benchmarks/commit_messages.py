@@ -84,7 +84,7 @@ def messages(writer, columns, num_tasks, num_partitions):  # type: ignore[no-unt
             for key, of_partition in zip(keys, staged.fragments, strict=True)
         )
         yield pickle.dumps(
-            Written(
+            Written.of(
                 dataclasses.replace(
                     staged,
                     values=pa.record_batch([pa.array(keys)], [name]),

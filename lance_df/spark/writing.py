@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import tempfile
 import time
 import uuid
@@ -48,11 +49,32 @@ if TYPE_CHECKING:
 _ABORTED_WITHIN_SECONDS: Final = 7 * 24 * 3600
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What a task wrote."""
+    """What a task wrote, packed: Spark keeps the messages of all tasks until the last one of the commit."""
 
-    staged: StagedRows | StagedPartitions
+    packed: bytes
+
+    @classmethod
+    def of(cls, staged: StagedRows | StagedPartitions) -> Written:
+        """Return the message."""
+        return cls(pickle.dumps(staged))
+
+    @property
+    def staged(self) -> StagedRows | StagedPartitions:
+        """What was written, made anew each time."""
+        found: StagedRows | StagedPartitions = pickle.loads(self.packed)
+        return found
+
+
+class _Parts(Iterable[StagedRows | StagedPartitions]):
+    """What all tasks wrote, one at a time, as often as it is asked for."""
+
+    def __init__(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._messages = messages
+
+    def __iter__(self) -> Iterator[StagedRows | StagedPartitions]:
+        return (message.staged for message in self._messages if isinstance(message, Written))
 
 
 class LanceWriter(DataSourceArrowWriter):
@@ -67,7 +89,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into data files."""
-        return Written(self._stage(map(self._received, iterator)))
+        return Written.of(self._stage(map(self._received, iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make what all tasks wrote visible."""
@@ -89,7 +111,7 @@ class LanceWriter(DataSourceArrowWriter):
         -------
         The version that was made, None if it was done already.
         """
-        staged = [message.staged for message in messages if isinstance(message, Written)]
+        staged = _Parts(messages)
         _forget_old_commits()
         # Once a commit may be there, its files must stay: also when it succeeds, for this process may die
         # before Spark learns of it.
@@ -116,18 +138,18 @@ class LanceWriter(DataSourceArrowWriter):
     def abort_attempt(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
         """Remove what tasks wrote, unless it may be visible."""
         if not _begun(name).exists():
-            self._discard([message.staged for message in messages if isinstance(message, Written)])
+            self._discard(_Parts(messages))
 
     @abstractmethod
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows | StagedPartitions:
         """Write rows into data files that nobody sees yet."""
 
     @abstractmethod
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
+    def _publish(self, staged: Iterable[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         """Commit, and return the version."""
 
     @abstractmethod
-    def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+    def _discard(self, staged: Iterable[StagedRows | StagedPartitions]) -> None:
         """Remove data files."""
 
     def _received(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -164,8 +186,9 @@ class TableWriter(LanceWriter):
 
     def add_statistics(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Add zone maps, which take a version of their own: a transaction adds rows, or it adds indices."""
-        staged = [message.staged for message in messages if isinstance(message, Written)]
-        found = [each.zone_maps for each in staged if isinstance(each, StagedRows) and each.zone_maps]
+        found = [
+            each.zone_maps for each in _Parts(messages) if isinstance(each, StagedRows) and each.zone_maps
+        ]
         if self._made is None or not found:
             return
         for each in found[1:]:
@@ -183,13 +206,13 @@ class TableWriter(LanceWriter):
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows:
         return stage_rows(self._location, self._schema, rows, mode=self._mode, options=self._write_options())
 
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
+    def _publish(self, staged: Iterable[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         parts = [each for each in staged if isinstance(each, StagedRows)]
         options = self._write_options(mark)
         self._made = publish_staged(self._location, self._schema, parts, mode=self._mode, options=options)
         return self._made.manifest.version
 
-    def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
+    def _discard(self, staged: Iterable[StagedRows | StagedPartitions]) -> None:
         discard_rows(self._location, staged)
 
 
@@ -214,12 +237,13 @@ class NamespaceWriter(LanceWriter):
             statistics=self._options.statistics,
         )
 
-    def _publish(self, staged: Sequence[StagedRows | StagedPartitions], mark: Mark | None) -> int:
+    def _publish(self, staged: Iterable[StagedRows | StagedPartitions], mark: Mark | None) -> int:
         snapshot = self._snapshot()
-        parts = [each for each in staged if isinstance(each, StagedPartitions)]
-        if parts:
+        parts = (each for each in staged if isinstance(each, StagedPartitions))
+        if (first := next(parts, None)) is not None:
             # this writer may be another one than that of the tasks
-            snapshot = snapshot.checkout(parts[0].version)
+            snapshot = snapshot.checkout(first.version)
+            parts = (part for some in ([first], parts) for part in some)
         made = publish_staged_partitions(
             snapshot.root,
             snapshot.manifest,
@@ -229,8 +253,8 @@ class NamespaceWriter(LanceWriter):
         )
         return made.version
 
-    def _discard(self, staged: Sequence[StagedRows | StagedPartitions]) -> None:
-        parts = [each for each in staged if isinstance(each, StagedPartitions)]
+    def _discard(self, staged: Iterable[StagedRows | StagedPartitions]) -> None:
+        parts = (each for each in staged if isinstance(each, StagedPartitions))
         discard_staged_partitions(self._location, parts)
 
     def _snapshot(self) -> NamespaceSnapshot:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 _KEY: Final = pa.large_binary()
+# Partitions whose values are gathered at once: a row of its own takes much more memory than in a table.
+_AT_ONCE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,10 @@ class PartitionIndex:
         """
         if not fresh:
             return self._manifest.table.arrow_schema.empty_table()
-        values = pa.Table.from_batches([partition.values for partition, _ in fresh]).combine_chunks()
+        values = pa.concat_tables(
+            pa.Table.from_batches([partition.values for partition, _ in some]).combine_chunks()
+            for some in (fresh[start : start + _AT_ONCE] for start in range(0, len(fresh), _AT_ONCE))
+        ).combine_chunks()
         columns = [values[name].chunk(0) for name in self._columns]
         parents = pa.array([self._spec.name] * len(fresh), pa.string())
         rows = []

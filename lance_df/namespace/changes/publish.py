@@ -10,6 +10,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
@@ -31,6 +32,7 @@ _ATTEMPTS: Final = 100
 _MAX_GROUP: Final = 64
 _MAX_LINES: Final = 64
 _NUM_THREADS: Final = 8
+_WAITING: Final = 1024
 
 
 class Applicable(Protocol):
@@ -272,5 +274,10 @@ def _apply(draft: Draft, changes: Sequence[NamespaceChange]) -> None:
 
 def map_commits(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Return the results of a function for each item, several at once: commits mostly wait for the store."""
+    left = iter(items)
+    done: list[R] = []
     with ThreadPoolExecutor(_NUM_THREADS) as pool:
-        return list(pool.map(function, items))
+        # all at once would wait in more memory than what they are about takes
+        while some := list(islice(left, _WAITING)):
+            done += pool.map(function, some)
+    return done

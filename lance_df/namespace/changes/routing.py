@@ -49,8 +49,9 @@ class WrittenPartition:
     ----------
     key
         Of its values; see `lance_df.namespace.keys`.
-    values
-        One row: the partition values, by name of the column in ``__manifest``.
+    of_all, row
+        Partition values of several partitions, by name of the column in ``__manifest``, and which of these
+        rows has those of this one.
     place
         Where its table is, or will be.
     zone_maps
@@ -60,13 +61,19 @@ class WrittenPartition:
     """
 
     key: bytes
-    values: pa.RecordBatch
+    of_all: pa.RecordBatch
+    row: int
     place: Place
     fragments: list[Fragment] = field(default_factory=list)
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     num_waiting: int = 0
     zone_maps: ZoneMaps | None = None
     made: tuple[int, int] | None = None
+
+    @property
+    def values(self) -> pa.RecordBatch:
+        """One row: the partition values. Made when asked for, as it takes more memory than all else here."""
+        return self.of_all.slice(self.row, 1)
 
 
 class PartitionWriter:
@@ -206,8 +213,7 @@ class PartitionWriter:
         new = [number for number, key in enumerate(known) if key not in self._partitions]
         places = self._place(values.take(pa.array(new, pa.int64()))) if new else []
         for number, place in zip(new, places, strict=True):
-            own = values.slice(number, 1)
-            self._partitions[known[number]] = WrittenPartition(known[number], own, place)
+            self._partitions[known[number]] = WrittenPartition(known[number], values, number, place)
         return [self._partitions[key] for key in known]
 
     def _flush(self, partitions: Iterable[WrittenPartition]) -> None:

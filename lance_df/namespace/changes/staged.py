@@ -19,7 +19,7 @@ from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.fragment_writer import FileLimits, remove_data_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from lance_df.format.fragments import Fragment
     from lance_df.namespace.manifest_table import NamespaceManifest
@@ -124,7 +124,7 @@ def stage_partitions(
 def publish_staged_partitions(
     root: Location,
     manifest: NamespaceManifest,
-    staged: Sequence[StagedPartitions],
+    staged: Iterable[StagedPartitions],
     *,
     overwrite: str | None = None,
     mark: Mark | None = None,
@@ -185,7 +185,7 @@ def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> lis
         for number, (key, folder, path, fragments, zone_maps) in enumerate(rows):
             if key not in found:
                 place = Place(root / folder, path)
-                found[key] = WrittenPartition(key, each.values.slice(number, 1), place)
+                found[key] = WrittenPartition(key, each.values, number, place)
             partition = found[key]
             partition.fragments += fragments
             if partition.zone_maps is None:

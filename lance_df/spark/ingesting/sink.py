@@ -8,8 +8,9 @@ rows in it: where they are missing, the run is not done, and running it again ad
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from lance_df.format.fragments import Fragment
     from lance_df.spark.writing import LanceWriter
     from lance_df.table.commit.marks import Mark
 
@@ -254,16 +256,29 @@ def _misfit(bad: Mapping[str, str | None]) -> InvalidInputError:
 
 def _added(report: Report, version: int, done: Sequence[Ingested]) -> Report:
     """Add what tasks wrote for the target, in numbers."""
-    staged = [each.rows.staged for each in done if each.rows is not None]
-    parts = [each for each in staged if isinstance(each, StagedPartitions)]
-    groups = [group for each in parts for group in each.fragments]
-    groups += [each.fragments for each in staged if not isinstance(each, StagedPartitions)]
-    fragments = [fragment for group in groups for fragment in group]
+    rows = files = size = 0
+    folders: set[str] = set()
+    is_partitioned = False
+    for message in done:
+        if message.rows is None:
+            continue
+        staged = message.rows.staged
+        fragments: Iterable[Fragment]
+        if isinstance(staged, StagedPartitions):
+            is_partitioned = True
+            folders.update(staged.folders)
+            fragments = chain.from_iterable(staged.fragments)
+        else:
+            fragments = staged.fragments
+        for fragment in fragments:
+            rows += fragment.physical_rows
+            files += len(fragment.files)
+            size += sum(file.size_bytes or 0 for file in fragment.files)
     return replace(
         report,
         version=version,
-        rows_out=sum(fragment.physical_rows for fragment in fragments),
-        files=sum(len(fragment.files) for fragment in fragments),
-        bytes=sum(file.size_bytes or 0 for fragment in fragments for file in fragment.files),
-        partitions=len({folder for each in parts for folder in each.folders}) if parts else None,
+        rows_out=rows,
+        files=files,
+        bytes=size,
+        partitions=len(folders) if is_partitioned else None,
     )
