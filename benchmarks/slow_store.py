@@ -52,6 +52,7 @@ class Log:
 class SlowStore(MemoryFileSystem):
     """An object store: conditional creation is one request, ranges of one call are asked for at once."""
 
+    async_impl = True  # as those of object stores: one call asks for many files at once
     protocol = ("slow", "gs")  # the name under which conditional creation is known
     store: ClassVar[dict[str, Any]] = {}
     pseudo_dirs: ClassVar[list[str]] = [""]

@@ -9,6 +9,7 @@ from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import Fragment
 from lance_df.format.manifest import BasePath
+from lance_df.namespace.published import manifest_files
 from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.caches import LruCache
@@ -18,7 +19,7 @@ from lance_df.table.shared import Shared
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lance_df.format.manifest import Manifest
     from lance_df.format.schema import Schema
@@ -30,6 +31,8 @@ _MAX_ROWS: Final = 64 * 1024
 _MIN_MEMBERS: Final = 4
 _ROOT: Final = 1
 _MAX_KNOWN: Final = 65_536
+# how many manifests are in memory together
+_LOOKS_AT_ONCE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +81,17 @@ class JoinedMembers:
             yield from (Run((opened(each),), choice) for each, choice in zip(members, choices, strict=True))
             return
 
-        alike: list[ManifestFile] = []  # of a small member: what is not replaced in it, all have in common
-
-        def known(member: Member) -> tuple[Fragment, ...]:
-            if not member.is_main_version:
-                return ()
-
-            def look() -> tuple[Fragment, ...]:
-                file = member.manifest_file() if looks_only else opened(member).manifest_file
-                own = self._of(member.folder, file.manifest)
-                if own and not alike:
-                    alike.append(file)
-                return own
-
-            return self._fragments.get((member.folder.path, member.version), look)
+        found, pattern = self._look_up(members, opened, looks_only=looks_only)
 
         def run(small: Sequence[Member], fragments: Sequence[Fragment], choice: int) -> Run:
             if len(small) < _MIN_MEMBERS:
                 return Run(tuple(map(opened, small)), choice)
-            pattern = alike[0] if alike else opened(small[0]).manifest_file
-            return Run((self._joined(pattern, fragments),), choice)
+            alike = opened(small[0]).manifest_file if pattern is None else pattern
+            return Run((self._joined(alike, fragments),), choice)
 
         small: list[Member] = []
         fragments: list[Fragment] = []
         last = -1
-        found = map_reads(known, members, where=self._root)
         for member, own, choice in zip(members, found, choices, strict=True):
             if small and (not own or choice != last):
                 yield run(small, fragments, last)
@@ -115,6 +104,34 @@ class JoinedMembers:
             last = choice
         if small:
             yield run(small, fragments, last)
+
+    def _look_up(
+        self, members: Sequence[Member], opened: Callable[[Member], Table], *, looks_only: bool
+    ) -> tuple[list[tuple[Fragment, ...]], ManifestFile | None]:
+        """Return the fragments of each member, none for one that is not small, and a manifest.
+
+        It is of a small one, None if none is at hand: what is not replaced in it, all have in common.
+        """
+        keys = [(member.folder.path, member.version) for member in members]
+        found = [
+            self._fragments.find(key) if member.is_main_version else ()
+            for key, member in zip(keys, members, strict=True)
+        ]
+        missing = [number for number, own in enumerate(found) if own is None]
+        pattern: ManifestFile | None = None
+        for start in range(0, len(missing), _LOOKS_AT_ONCE):
+            part = missing[start : start + _LOOKS_AT_ONCE]
+            looked_at = [members[number] for number in part]
+            files: Iterable[ManifestFile] = (
+                manifest_files(looked_at)
+                if looks_only
+                else map_reads(lambda member: opened(member).manifest_file, looked_at, where=self._root)
+            )
+            for number, member, file in zip(part, looked_at, files, strict=True):
+                own = self._of(member.folder, file.manifest)
+                found[number] = self._fragments.keep(keys[number], own)
+                pattern = file if own and pattern is None else pattern
+        return [own or () for own in found], pattern
 
     def _of(self, folder: Location, manifest: Manifest) -> tuple[Fragment, ...]:
         """Return the fragments of a small member, with files named from the root; none for others."""

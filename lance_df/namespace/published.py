@@ -12,12 +12,14 @@ import numpy as np
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.records import dataclass
-from lance_df.table.history import History
+from lance_df.table.history import History, open_versions
 from lance_df.table.refs import ResolvedRef, resolve
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import numpy.typing as npt
 
     from lance_df.namespace.manifest_table import NamespaceManifest
@@ -101,11 +103,16 @@ class Member:
         UnsupportedFeatureError
             The table must not be read by this release.
         """
-        if self.version is None or not self.is_main_version:
-            raise TypeError("the member names no version of main")
-        file = History(self.folder).open(self.version)
+        file = History(self.folder).open(self.version_number)
         file.check_readable()
         return file
+
+    @property
+    def version_number(self) -> int:
+        """The version of a member that names one of main."""
+        if self.version is None or not self.is_main_version:
+            raise TypeError("the member names no version of main")
+        return self.version
 
     def version_of_main(self) -> int:
         """Return the version that changes stand on.
@@ -122,6 +129,16 @@ class Member:
                 "does not write to"
             )
         return self.open().version if ref.version is None else ref.version
+
+
+def manifest_files(members: Sequence[Member]) -> Iterator[ManifestFile]:
+    """Open the manifests alone of some members that name versions of main; see `Member.manifest_file`."""
+    if not members or members[0].folder.is_local:
+        yield from (member.manifest_file() for member in members)
+        return
+    for file in open_versions([(member.folder, member.version_number) for member in members]):
+        file.check_readable()
+        yield file
 
 
 def members_at(root: Location, manifest: NamespaceManifest, places: npt.NDArray[np.intp]) -> list[Member]:

@@ -208,7 +208,7 @@ class Location:
             return source.read_range(0, source.size).to_pybytes()
         kind: Any = type(self.fs)
         with translate_errors(self.uri):
-            data: bytes = self.fs.cat_file(self.path, **_one_request(kind))
+            data: bytes = self.fs.cat_file(self.path, **one_request(kind))
         return data
 
     def read_start(self, num_bytes: int) -> bytes:
@@ -375,7 +375,7 @@ def _name_of(entry: Entry) -> str:
 
 
 @lru_cache(maxsize=64)
-def _one_request(kind: type[AbstractFileSystem]) -> dict[str, int]:
-    """Return arguments that keep filesystems from asking for a size first, to read in parts at once."""
+def one_request(kind: type[AbstractFileSystem]) -> dict[str, int]:
+    """Return arguments of reads that keep filesystems from asking for a size first, to read in parts."""
     parameters = inspect.signature(getattr(kind, "_cat_file", kind.cat_file)).parameters
     return {name: 1 for name in ("max_concurrency", "concurrency") if name in parameters}

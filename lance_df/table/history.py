@@ -5,11 +5,18 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
-from lance_df.errors import DatasetNotFoundError, InvalidInputError, NotFoundError, VersionNotFoundError
+from lance_df.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    VersionNotFoundError,
+)
+from lance_df.storage.source import BytesSource
 from lance_df.table.external_store import StoredManifest, latest_stored, open_stored, stored
 from lance_df.table.manifest_cache import LATEST
 from lance_df.table.manifest_io import ManifestFile, read_manifest
-from lance_df.table.parallel import map_reads
+from lance_df.table.parallel import map_reads, read_files
 from lance_df.table.versions import (
     DETACHED,
     VERSIONS_DIR,
@@ -21,10 +28,32 @@ from lance_df.table.versions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from lance_df.storage import ByteSource, Location
     from lance_df.table.external_store import ExternalManifestStore
 
 _MAX_VERSION = 2**64 - 1
+
+
+def open_versions(tables: Sequence[tuple[Location, int]]) -> Iterator[ManifestFile]:
+    """Open the manifest of a version of each of many tables, which lie in one store.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such table or version.
+    """
+    files = [table / VERSIONS_DIR / NamingScheme.V2.file_name(version) for table, version in tables]
+    found = list(zip(tables, files, read_files(files), strict=True))
+    # there may be files of the other name
+    missing = [table for table, _, content in found if isinstance(content, LanceError)]
+    others = iter(map_reads(lambda each: History(each[0]).open(each[1]), missing, where=files[0]))
+    for _, file, content in found:
+        if isinstance(content, LanceError):
+            yield next(others)
+        else:
+            yield read_manifest(BytesSource(file.uri, content))
 
 
 class History:

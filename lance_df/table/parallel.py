@@ -5,8 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from lance_df.errors import LanceError
+from lance_df.storage.together import fetch_together
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from lance_df.storage import Location
 
@@ -26,3 +29,25 @@ def map_reads(function: Callable[[T], R], items: Iterable[T], *, where: Location
         return [function(item) for item in listed]
     with ThreadPoolExecutor(min(_NUM_THREADS, len(listed))) as pool:
         return list(pool.map(function, listed))
+
+
+def read_files(files: Sequence[Location], sizes: Sequence[int] | None = None) -> list[bytes | LanceError]:
+    """Return what each of many small files holds, or why it could not be read.
+
+    Parameters
+    ----------
+    sizes
+        How many bytes of each are wanted; all, if nothing is said.
+    """
+    if len(files) > 1 and (found := fetch_together(files, sizes)) is not None:
+        return found
+
+    def read(asked: tuple[Location, int | None]) -> bytes | LanceError:
+        file, size = asked
+        try:
+            return file.read() if size is None else file.read_start(size)
+        except LanceError as err:
+            return err
+
+    wanted = [(file, None) for file in files] if sizes is None else list(zip(files, sizes, strict=True))
+    return map_reads(read, wanted, where=files[0]) if files else []

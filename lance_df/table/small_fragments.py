@@ -20,7 +20,7 @@ from lance_df.records import dataclass
 from lance_df.table.batches import sliced
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
-from lance_df.table.parallel import map_reads
+from lance_df.table.parallel import read_files
 from lance_df.table.scan_task import FragmentTask
 from lance_df.table.scan_windows import MAX_WINDOW_BYTES, bytes_in_memory
 from lance_df.table.stretch import Stretch
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.reader import FileReader
-    from lance_df.format.fragments import Fragment
+    from lance_df.format.fragments import DataFile, Fragment
     from lance_df.table.scan_task import Scan
     from lance_df.table.table import Table
 
@@ -120,11 +120,7 @@ def joined_files(table: Table, places: tuple[int, ...]) -> JoinedFiles | None:
         files = [fragment.files[0] for fragment in chosen]
         from lance_df.file.joined import open_joined
 
-        contents = map_reads(
-            lambda file: table.data_file_location(file).read_start(file.size_bytes),
-            files,
-            where=table.location,
-        )
+        contents = _contents(table, files)
         counts = np.fromiter((fragment.physical_rows for fragment in chosen), np.int64, len(chosen))
         name = _name(table, places)
         reader = open_joined(name, contents, counts.tolist(), files[0].column_of())
@@ -134,6 +130,16 @@ def joined_files(table: Table, places: tuple[int, ...]) -> JoinedFiles | None:
     num_columns = sum(len(file.fields) for file in fragments[places[0]].files)
     weight = int(fragments.file_bytes[np.array(places)].sum()) + len(places) * num_columns * _COLUMN_BYTES
     return table.shared.joined.get(key, opened, weight=weight)
+
+
+def _contents(table: Table, files: Sequence[DataFile]) -> list[bytes]:
+    locations = [table.data_file_location(file) for file in files]
+    contents = []
+    for content in read_files(locations, [file.size_bytes for file in files]):
+        if isinstance(content, LanceError):
+            raise content
+        contents.append(content)
+    return contents
 
 
 def _name(table: Table, places: Sequence[int]) -> str:

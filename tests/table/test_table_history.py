@@ -9,10 +9,13 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
-from lance_df.table.history import History
+from lance_df.errors import VersionNotFoundError
+from lance_df.storage import Location
+from lance_df.table.history import History, open_versions
 from lance_df.table.open import open_table
-from lance_df.table.versions import NamingScheme
+from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -245,3 +248,19 @@ def test_indices(tmp_path: Path, version: int):
     for index in ours.indices:
         names = {entry.name for entry in ours.index_location(index).list()}
         assert {name for name, _ in index.files} == names
+
+
+def test_versions_of_many_tables_of_a_store(tmp_path: Path) -> None:
+    """Manifests of either name are found, and what is missing is told."""
+    fs = MemoryFileSystem()
+    asked = []
+    for number in range(4):
+        lance.write_dataset(rows(0, number + 1), tmp_path / f"{number}")
+        for file in (tmp_path / f"{number}" / VERSIONS_DIR).iterdir():
+            name = NamingScheme.V1.file_name(1) if number == 2 else file.name
+            fs.pipe_file(f"/many/{number}/{VERSIONS_DIR}/{name}", file.read_bytes())
+        asked.append((Location(f"memory://many/{number}", f"/many/{number}", fs), 1))
+    found = [file.manifest.fragments.live_rows() for file in open_versions(asked)]
+    assert found == [1, 2, 3, 4]
+    with pytest.raises(VersionNotFoundError, match="many/1: no version 7"):
+        list(open_versions([asked[0], (asked[1][0], 7), asked[3]]))
