@@ -71,10 +71,10 @@ _MODULES = {
 }
 
 
-# To do without kernels for so many values takes about half as long as to import numba, or to load kept code:
-# what has come so far mostly goes on.
+# To do without kernels for so many values takes about half as long as to import numba, and for so many before
+# kept code is loaded twice as long as that: what has come so far mostly goes on.
 _MANY = 60_000_000
-_MANY_BEFORE_LOADING = 6_000_000
+_MANY_BEFORE_LOADING = 20_000_000
 _spared = 0
 
 
