@@ -6,7 +6,7 @@ import json
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -37,10 +37,11 @@ _KNOWN: Final = frozenset(
     }
 )
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
-# Only `CREATE TABLE` hands over an owner.
-_NO_TABLES: Final = (
-    "Spark hands the path of a table to no Python source when it is read or written: "
-    "use CREATE TEMPORARY VIEW … USING lance_df OPTIONS (path '…')"
+_NO_PATH: Final = (
+    "no path: load() and save() take that of a table or namespace. If this is SQL: Spark tells a Python "
+    "source neither which table of a catalog it writes, nor where one is whose columns CREATE TABLE listed. "
+    "Say INSERT INTO name WITH (path = '…') or FROM name WITH (path = '…'), or use CREATE TEMPORARY VIEW … "
+    "USING lance_df OPTIONS (path '…')"
 )
 _SPLIT_BYTES: Final = 64 * 1024 * 1024
 
@@ -123,21 +124,15 @@ class SourceOptions:
         ------
         InvalidInputError
             One that does not exist, contradicts another, or has a wrong value.
-        UnsupportedFeatureError
-            They are those of a table in a catalog of Spark.
         """
         given = {key.lower(): value for key, value in options.items()}
-        if "owner" in given:
-            raise UnsupportedFeatureError(f"CREATE TABLE … USING lance_df: {_NO_TABLES}")
         unknown = [key for key in given if key not in _KNOWN | _OF_SPARK and not key.startswith(_STORAGE)]
         if unknown:
             raise InvalidInputError(
                 f"lance_df has no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))} and storage.*"
             )
         if not given.get("path"):
-            raise InvalidInputError(
-                f"no path: load() and save() take that of a table or namespace. If this is SQL, {_NO_TABLES}"
-            )
+            raise InvalidInputError(_NO_PATH)
         if "version" in given and "tag" in given:
             raise InvalidInputError("a version is named by its number or by a tag, not by both")
         version: int | str | None = given.get("tag")

@@ -9,13 +9,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
 from lance_df.errors import ColumnNotFoundError, MissingDependencyError
+from lance_df.spark.catalogs import options_of_new_table, place_of, with_place
 from lance_df.spark.opened import open_source
 from lance_df.spark.options import SourceOptions, refuse
 from lance_df.spark.types import spark_schema
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
@@ -42,8 +43,11 @@ class LanceSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the version that is read."""
-        options, source = self._opened()
+        of_table = options_of_new_table(self.options)
+        options, source = self._opened(of_table or self.options)
         schema = spark_schema(_chosen(source.arrow_schema, options.columns, options.path))
+        if of_table is not None:
+            return with_place(schema, of_table)
         if not options.decimals_as_integers:
             return schema
         from lance_df.spark.decimals import with_integers
@@ -54,7 +58,7 @@ class LanceSource(DataSource):
         """Return a reader of the columns of ``schema``."""
         from lance_df.spark.reading import LanceReader
 
-        options, source = self._opened()
+        options, source = self._opened({**place_of(schema), **self.options})
         refuse(options.of_streams, "is for streams")
         _chosen(source.arrow_schema, schema.names, options.path)
         return LanceReader(source, options, schema)
@@ -73,7 +77,7 @@ class LanceSource(DataSource):
             raise MissingDependencyError(
                 'streams are read with PySpark 4.2 or later: pip install -U "lance_df[spark]"'
             ) from err
-        options, source = self._opened()
+        options, source = self._opened({**place_of(schema), **self.options})
         refuse({"version or tag": options.version}, "is for reads of one version: see startingVersion")
         _chosen(source.arrow_schema, schema.names, options.path)
         return LanceStreamReader(source, options, schema)
@@ -90,8 +94,8 @@ class LanceSource(DataSource):
 
         return LanceStreamWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
 
-    def _opened(self) -> tuple[SourceOptions, Source]:
-        options = SourceOptions.parse(self.options)
+    def _opened(self, given: Mapping[str, str]) -> tuple[SourceOptions, Source]:
+        options = SourceOptions.parse(given)
         if self._pinned is not None:
             version, branch = self._pinned
             return options, open_source(replace(options, version=version, branch=branch))

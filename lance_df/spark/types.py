@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.spark.catalogs import without_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return what batches must look like that Spark takes for rows of a schema."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(without_place(schema), timezone="UTC")
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -1,0 +1,77 @@
+"""Tables in a catalog of Spark: ``CREATE TABLE … USING lance_df LOCATION …``.
+
+Spark tells a Python source where such a table is once, when it asks for the columns to keep in the catalog.
+Later it hands over these alone: so they say themselves, in their metadata, what is read. What is written
+has the metadata of the rows' own columns, which may be those of another table, so that it says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.types import StructField, StructType
+
+from lance_df.errors import UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KEY: Final = "lance_df.table"
+_OPTION: Final = "option."
+_STORAGE: Final = "storage."
+
+
+def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the options of ``CREATE TABLE``; None if that is not what they are of.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        There is no location, or there are options of a filesystem, which may be secret.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    if "owner" not in given:  # only tables have one
+        return None
+    found = {name.removeprefix(_OPTION): value for name, value in given.items() if name.startswith(_OPTION)}
+    if "path" not in given:
+        raise UnsupportedFeatureError("CREATE TABLE … USING lance_df needs LOCATION '…', of what is there")
+    if any(name.startswith(_STORAGE) for name in found):
+        raise UnsupportedFeatureError(
+            "CREATE TABLE … USING lance_df: the catalog would show storage options to everybody; give them "
+            "where the table is read, SELECT … FROM name WITH (`storage.…` = '…')"
+        )
+    # not a URL as others write them, with three slashes and escapes
+    return {**found, "path": re.sub("^file:(?=/[^/])", "", given["path"])}
+
+
+def with_place(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """Return columns that say what is read."""
+    place = {_KEY: json.dumps(dict(options))}
+    return StructType(
+        [
+            StructField(each.name, each.dataType, each.nullable, _others(each) | place)
+            for each in schema.fields
+        ]
+    )
+
+
+def without_place(schema: StructType) -> StructType:
+    """Return columns that say nothing of where they were read."""
+    return StructType(
+        [StructField(each.name, each.dataType, each.nullable, _others(each)) for each in schema.fields]
+    )
+
+
+def place_of(schema: StructType) -> dict[str, str]:
+    """Return the options that columns of a catalog say, none for others."""
+    for each in schema.fields:
+        if _KEY in each.metadata:
+            found: dict[str, str] = json.loads(each.metadata[_KEY])
+            return found
+    return {}
+
+
+def _others(field: StructField) -> dict[str, Any]:
+    return {key: value for key, value in field.metadata.items() if key != _KEY}
