@@ -120,6 +120,23 @@ def test_contiguous_arrays_come_first():
         assert loaded == sorted(loaded, reverse=True)
 
 
+def test_code_is_chosen_by_dtypes(tmp_path, monkeypatch):
+    """And what there is none for is compiled, and kept."""
+    kept = KeptCode([tmp_path])
+    monkeypatch.setattr(calls, "kept_code", lambda: kept)
+    positions = np.arange(5)
+    for dtypes in ([np.int16], [np.int16, np.uint64], [np.int16, np.uint64, np.uint8]):
+        pick = calls.caller("gather_words", "gather")
+        for dtype in dtypes:
+            for strided in (False, True):
+                words, out = np.arange(20, dtype=dtype)[:: 2 if strided else 1], np.zeros(5, dtype)
+                words.flags.writeable = False
+                pick(words, positions, out)
+                np.testing.assert_array_equal(out, words[:5])
+        found = {(code.taken[0].kind, code.taken[0].contiguous) for code in kept.load("gather_words")}
+        assert {(np.dtype(dtype).name, True) for dtype in dtypes} <= found
+
+
 def test_fields_of_arrays_are_checked(monkeypatch):
     assert array_fields.are_as_expected()
     for name in ("HEADER_BYTES", "DATA", "NUM_DIMENSIONS", "DIMENSIONS", "STRIDES", "DTYPE"):
@@ -247,7 +264,7 @@ def test_kernels_work_where_nothing_can_be_kept(tmp_path, monkeypatch):
         monkeypatch.setattr(calls, "kept_code", lambda kept=kept: kept)
         kernel = calls._Kernel("mask_positions", "gather")
         kernel._dispatcher = _Raising()
-        assert kernel.codes_for((int,)) == []
+        assert list(kernel.choice((int,))((1,))) == []
         assert [kernel.compiled(1), kernel.compiled(2)] == [2, 3]
         assert kept is None or not kept.may_be_written
 

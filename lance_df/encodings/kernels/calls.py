@@ -10,11 +10,15 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lance_df.encodings.kernels.kept_code import KeptCode
     from lance_df.encodings.kernels.loaded_code import LoadedCode
+
+    _Choice = Callable[[tuple[Any, ...]], Sequence[Callable[..., Any]]]
 
 NOT_TAKEN: Final = object()
 
@@ -22,14 +26,14 @@ NOT_TAKEN: Final = object()
 def caller(name: str, module: str) -> Callable[..., Any]:
     """Return what calls a kernel of a module."""
     kernel = _Kernel(name, module)
-    known: dict[tuple[type, ...], list[Callable[..., Any]]] = {}
+    known: dict[tuple[type, ...], _Choice] = {}
 
     def call(*arguments: Any) -> Any:
         types = tuple(map(type, arguments))
-        codes = known.get(types)
-        if codes is None:
-            codes = known[types] = kernel.codes_for(types)
-        for code in codes:
+        choose = known.get(types)
+        if choose is None:
+            choose = known[types] = kernel.choice(types)
+        for code in choose(arguments):
             returned = code(*arguments)
             if returned is not NOT_TAKEN:
                 return returned
@@ -59,12 +63,24 @@ class _Kernel:
         self._dispatcher: Any = None
         self._num_seen = 0
 
-    def codes_for(self, types: tuple[type, ...]) -> list[Callable[..., Any]]:
-        """Return what may be called with arguments of these types."""
+    def choice(self, types: tuple[type, ...]) -> _Choice:
+        """Return what tells which code arguments of these types may be for: that for their dtypes."""
         if self._loaded is None:
             self._loaded = self._load()
-        callers = [code.caller(types) for code in self._loaded]
-        return [code for code in callers if code is not None]
+        by_dtypes: dict[tuple[int, ...], list[Callable[..., Any]]] = {}
+        for code in self._loaded:
+            call = code.caller(types)
+            if call is not None:
+                by_dtypes.setdefault(code.dtype_numbers, []).append(call)
+        if len(by_dtypes) <= 1:
+            only = [call for calls in by_dtypes.values() for call in calls]
+            return lambda _: only
+        arrays = [place for place, kind in enumerate(types) if kind is np.ndarray]
+
+        def choose(arguments: tuple[Any, ...]) -> Sequence[Callable[..., Any]]:
+            return by_dtypes.get(tuple([arguments[place].dtype.num for place in arrays]), ())
+
+        return choose
 
     def compiled(self, *arguments: Any) -> Any:
         """Call it by numba, and keep what that compiles."""

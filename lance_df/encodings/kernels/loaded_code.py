@@ -31,16 +31,23 @@ _engines: Final[list[Any]] = []
 
 
 class LoadedCode:
-    """Code for one signature of a kernel, ready to be called."""
+    """Code for one signature of a kernel, ready to be called.
+
+    Attributes
+    ----------
+    dtype_numbers
+        Those of the arrays that it takes.
+    """
 
     def __init__(self, code: Code) -> None:
         self._code = code
         words = [ctypes.py_object if taken.num_dimensions else _WORDS[taken.kind] for taken in code.taken]
         made = ctypes.CFUNCTYPE(ctypes.c_int32, *words, ctypes.c_void_p, ctypes.c_void_p)
         self._function = made(_load(code.object_file))
+        dtypes = [np.dtype(taken.kind) for taken in code.taken if taken.num_dimensions]
+        self.dtype_numbers = tuple([dtype.num for dtype in dtypes])
         # numpy never frees these
-        dtypes = [id(np.dtype(taken.kind)) for taken in code.taken if taken.num_dimensions]
-        self._dtypes = (ctypes.c_void_p * len(dtypes))(*dtypes)
+        self._dtypes = (ctypes.c_void_p * len(dtypes))(*[id(dtype) for dtype in dtypes])
 
     def caller(self, types: tuple[type, ...]) -> Callable[..., Any] | None:
         """Return what calls it with arguments of these types, None where it takes others.
