@@ -99,6 +99,26 @@ class FragmentList(Sequence[Fragment]):
         """Make a list of fragments that were built in memory."""
         return cls([fragment.to_proto() for fragment in fragments], source=source)
 
+    def moved(self, folder: str, base_id: int) -> tuple[bytes, ...]:
+        """Return the data files of each fragment as they are stored of another table; see :meth:`joined`.
+
+        Parameters
+        ----------
+        folder
+            In which the files are, below a base path of that table.
+        """
+        return tuple(_moved(message, folder, base_id) for message in self._messages)
+
+    @classmethod
+    def joined(cls, moved: Iterable[bytes]) -> Self:
+        """Make a list of fragments of other tables, which :meth:`moved` has returned."""
+        messages = []
+        for number, data in enumerate(moved):
+            message = table_pb2.DataFragment.FromString(data)
+            message.id = number
+            messages.append(message)
+        return cls(messages)
+
     @cached_property
     def physical_rows(self) -> npt.NDArray[np.int64]:
         rows = self._told_rows or [m.physical_rows for m in self._messages]
@@ -367,3 +387,13 @@ def _spliced(
     )
     joined = b"".join(data[start:stop] for start, stop in runs)
     return joined, (stops - starts).tolist()
+
+
+def _moved(message: table_pb2.DataFragment, folder: str, base_id: int) -> bytes:
+    fragment = table_pb2.DataFragment(physical_rows=message.physical_rows)
+    for stored in message.files:
+        file = fragment.files.add()
+        file.CopyFrom(stored)
+        file.path = f"{folder}/{stored.path}"
+        file.base_id = base_id
+    return fragment.SerializeToString()

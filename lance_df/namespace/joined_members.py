@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
-from lance_df.format.fragments import Fragment
 from lance_df.format.manifest import BasePath
 from lance_df.namespace.published import manifest_files
 from lance_df.records import dataclass
@@ -30,6 +29,7 @@ _MAX_FRAGMENTS: Final = 4
 _MAX_ROWS: Final = 64 * 1024
 _MIN_MEMBERS: Final = 4
 _ROOT: Final = 1
+_STABLE_ROW_IDS: Final = int(FeatureFlag.STABLE_ROW_IDS)
 _MAX_KNOWN: Final = 65_536
 # how many manifests are in memory together
 _LOOKS_AT_ONCE: Final = 1024
@@ -57,8 +57,9 @@ class JoinedMembers:
     def __init__(self, root: Location, schema: Schema) -> None:
         self._root = root
         self._schema = schema
+        self._like_ours = schema
         self._shared = Shared(root)
-        self._fragments: LruCache[tuple[Fragment, ...]] = LruCache(_MAX_KNOWN)
+        self._fragments: LruCache[tuple[bytes, ...]] = LruCache(_MAX_KNOWN)
 
     def runs(
         self,
@@ -83,14 +84,14 @@ class JoinedMembers:
 
         found, pattern = self._look_up(members, opened, looks_only=looks_only)
 
-        def run(small: Sequence[Member], fragments: Sequence[Fragment], choice: int) -> Run:
+        def run(small: Sequence[Member], fragments: Sequence[bytes], choice: int) -> Run:
             if len(small) < _MIN_MEMBERS:
                 return Run(tuple(map(opened, small)), choice)
             alike = opened(small[0]).manifest_file if pattern is None else pattern
             return Run((self._joined(alike, fragments),), choice)
 
         small: list[Member] = []
-        fragments: list[Fragment] = []
+        fragments: list[bytes] = []
         last = -1
         for member, own, choice in zip(members, found, choices, strict=True):
             if small and (not own or choice != last):
@@ -107,7 +108,7 @@ class JoinedMembers:
 
     def _look_up(
         self, members: Sequence[Member], opened: Callable[[Member], Table], *, looks_only: bool
-    ) -> tuple[list[tuple[Fragment, ...]], ManifestFile | None]:
+    ) -> tuple[list[tuple[bytes, ...]], ManifestFile | None]:
         """Return the fragments of each member, none for one that is not small, and a manifest.
 
         It is of a small one, None if none is at hand: what is not replaced in it, all have in common.
@@ -133,42 +134,34 @@ class JoinedMembers:
                 pattern = file if own and pattern is None else pattern
         return [own or () for own in found], pattern
 
-    def _of(self, folder: Location, manifest: Manifest) -> tuple[Fragment, ...]:
+    def _of(self, folder: Location, manifest: Manifest) -> tuple[bytes, ...]:
         """Return the fragments of a small member, with files named from the root; none for others."""
         if (
             not 0 < len(manifest.fragments) <= _MAX_FRAGMENTS
             or manifest.base_paths
             or manifest.index_section is not None
             or manifest.writer_version is None
-            or manifest.reader_feature_flags & FeatureFlag.STABLE_ROW_IDS
-            or manifest.schema.fields != self._schema.fields
+            or manifest.reader_feature_flags & _STABLE_ROW_IDS
+            or not self._has_schema(manifest.schema)
         ):
             return ()
-        fragments = tuple(manifest.fragments)
-        rows = [fragment.physical_rows for fragment in fragments]
-        if not min(rows) or sum(rows) > _MAX_ROWS or any(each.deletion_file for each in fragments):
+        rows = manifest.fragments.physical_rows.tolist()
+        if not min(rows) or sum(rows) > _MAX_ROWS or manifest.fragments.has_any_deletions:
             return ()
-        data = f"{folder.name}/{DATA_DIR}"
-        return tuple(
-            Fragment(
-                id=0,
-                physical_rows=fragment.physical_rows,
-                files=tuple(
-                    dataclasses.replace(file, path=f"{data}/{file.path}", base_id=_ROOT, origin=None)
-                    for file in fragment.files
-                ),
-            )
-            for fragment in fragments
-        )
+        return manifest.fragments.moved(f"{folder.name}/{DATA_DIR}", _ROOT)
 
-    def _joined(self, pattern: ManifestFile, fragments: Sequence[Fragment]) -> Table:
+    def _has_schema(self, schema: Schema) -> bool:
+        if schema is not self._like_ours and schema.fields == self._schema.fields:
+            self._like_ours = schema  # most members have that very object
+        return schema is self._like_ours
+
+    def _joined(self, pattern: ManifestFile, fragments: Sequence[bytes]) -> Table:
         """Return the fragments of small members as one table, with the manifest of one of them."""
         root = self._root.path if self._root.is_local else self._root.uri
-        numbered = [dataclasses.replace(fragment, id=number) for number, fragment in enumerate(fragments)]
         manifest = dataclasses.replace(
             pattern.manifest,
             schema=self._schema,
-            fragments=FragmentList.of(numbered),
+            fragments=FragmentList.joined(fragments),
             base_paths=(BasePath(id=_ROOT, path=root),),
         )
         file = ManifestFile(pattern.source, manifest)
