@@ -41,15 +41,15 @@ _ONE_BY_ONE: Final = (
     "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
 )
 _BATCH_ROWS: Final = 32 * 1024
-# each batch is handed from thread to thread
-_STREAMED_BATCH_ROWS: Final = 64 * 1024
+# a group has some batches in memory, of what its join computes and of what waits for who takes it
+_STREAMED_BATCH_ROWS: Final = 16 * 1024
 # Buckets leave gaps between keys, so DataFusion's own bound lets it look up none of them in an array. At this
 # density an array takes four times as much as a hash table, so there is a bound for what all take together.
 _MIN_KEY_DENSITY: Final = 0.025
 _DEFAULT_KEY_DENSITY: Final = 0.15
 _KEY_PLACE_BYTES: Final = 4
 _KEY_ARRAY_BYTES: Final = 256 * 1024 * 1024
-_STREAMED_KEY_ARRAY_BYTES: Final = 32 * 1024 * 1024
+_MIN_KEY_ARRAY_BYTES: Final = 32 * 1024 * 1024
 _REPARTITIONED: Final = (
     "datafusion.optimizer.repartition_aggregations",
     "datafusion.optimizer.repartition_windows",
@@ -88,7 +88,9 @@ def join_by_partition(
         chosen += _chosen(statement, analysis.parts, options)
         if not chosen:
             return None
-        found = _Rewriting(ctx, statement, plan, plan_again).frame(chosen, frame.schema())
+        found = _Rewriting(ctx, statement, plan, plan_again).frame(
+            chosen, frame.schema(), options.join_memory_limit
+        )
     except Exception as err:  # noqa: BLE001 - whatever DataFusion does not take, the ordinary join stands
         statement.units.clear()
         statement.unit_frames.clear()
@@ -130,14 +132,14 @@ class _Rewriting:
         self._plan = plan
         self._plan_again = plan_again
 
-    def frame(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema) -> DataFrame:
+    def frame(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema, limit: int | None) -> DataFrame:
         paths = [part.path for part, _ in chosen]
         settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
         if any("Aggr" in part.plan.display_indent() for part, _ in chosen):
             settings = (*settings, *_REPARTITIONED)
         changes = dict.fromkeys(settings, "false") | _execution(
             sum(units.kept_rows for _, units in chosen),
-            streamed=any(units.at_once is not None for _, units in chosen),
+            limit,
         )
         own = _with_settings(self._ctx, changes)
         replacements = {part.path: self._union(own, part, units) for part, units in chosen}
@@ -179,7 +181,7 @@ class _Rewriting:
         statement = self._statement
         successive = units.at_once is not None
         cores = 1 if successive else num_cores()
-        providers = list(unit.providers(part, units.num_rows, cores, ahead=successive))
+        providers = list(unit.providers(part, units.num_rows, cores))
         keys = {id(table): key for key, table in statement.tables.items()}
         statement.units += providers
         statement.stand_ins.update({keys[id(table)]: provider for table, provider in providers})
@@ -201,13 +203,18 @@ def _numbered(frame: DataFrame, plan: Any, names: Sequence[str]) -> DataFrame:
     return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
 
 
-def _execution(kept_rows: int, *, streamed: bool) -> dict[str, str]:
+def _execution(kept_rows: int, limit: int | None) -> dict[str, str]:
     """Return settings for joins that keep so many rows in memory at a time."""
-    changes = {"datafusion.execution.batch_size": str(_STREAMED_BATCH_ROWS if streamed else _BATCH_ROWS)}
-    if streamed:
-        # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
-        changes["datafusion.execution.target_partitions"] = "1"
-    arrays = _STREAMED_KEY_ARRAY_BYTES if streamed else _KEY_ARRAY_BYTES
+    if limit is None:
+        changes = {"datafusion.execution.batch_size": str(_BATCH_ROWS)}
+        arrays = _KEY_ARRAY_BYTES
+    else:
+        changes = {
+            "datafusion.execution.batch_size": str(_STREAMED_BATCH_ROWS),
+            # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
+            "datafusion.execution.target_partitions": "1",
+        }
+        arrays = min(_KEY_ARRAY_BYTES, max(_MIN_KEY_ARRAY_BYTES, limit))
     density = max(_MIN_KEY_DENSITY, kept_rows * _KEY_PLACE_BYTES / arrays)
     if density < _DEFAULT_KEY_DENSITY:
         changes |= key_array_settings(density)

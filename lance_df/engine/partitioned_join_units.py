@@ -28,6 +28,8 @@ _MIN_UNIT_ROWS: Final = 64 * 1024
 _UNITS_PER_CORE: Final = 2
 _MAX_UNITS: Final = 64
 _MAX_SUCCESSIVE_UNITS: Final = 1024
+# of what a join keeps in memory: tables that fit into a processor's cache are looked up in half the time
+_SUCCESSIVE_UNIT_BYTES: Final = 8 * 1024 * 1024
 # Smaller shares of a group would cost more to read than they save.
 _MIN_SHARE_BYTES: Final = 64 * 1024 * 1024
 _MAX_SHARES: Final = 64
@@ -51,7 +53,7 @@ class Unit:
     share: Share | None = None
 
     def providers(
-        self, part: Part, num_rows: int, num_cores: int, *, ahead: bool = False
+        self, part: Part, num_rows: int, num_cores: int
     ) -> Iterator[tuple[ResolvedTable, LanceTableProvider]]:
         """Yield what stands for each namespace of a part; a large unit of few is read by several cores.
 
@@ -59,15 +61,13 @@ class Unit:
         ----------
         num_rows
             Of all units that are computed at the same time.
-        ahead
-            Whether threads read while the rows before are joined.
         """
         share = round(self.num_rows * num_cores / max(1, num_rows))
         for side, scan in first_scans(part).items():
             subset = MemberSubset(scan.snapshot, self.members[side])
             options: dict[str, Any] = {
                 "num_partitions": min(num_cores, max(1, share)),
-                "in_turn": not ahead,
+                "in_turn": scan.snapshot.root.is_local,
                 "window_rows": _window_rows(scan),
                 "schema": scan.table.provider.schema,
             }
@@ -77,6 +77,7 @@ class Unit:
                 key = _shared_key(part, side)
                 provider = SharedTableProvider(subset, key=key, share=self.share, **options)
             provider.hint = scan.table.provider.hint
+            provider.needs_all = scan.table.provider.needs_all
             yield scan.table, provider
 
 
@@ -213,7 +214,7 @@ def _bounded(sizes: Numbers, limit: int) -> tuple[Numbers, int]:
     """Return a number for each group, and how many numbers may be in memory at a time within the limit."""
     largest = int(sizes.max(initial=1))
     at_once = max(1, min(num_cores(), limit // max(1, largest)))
-    bound = max(limit // at_once, -(-int(sizes.sum()) // _MAX_SUCCESSIVE_UNITS))
+    bound = max(min(limit // at_once, _SUCCESSIVE_UNIT_BYTES), -(-int(sizes.sum()) // _MAX_SUCCESSIVE_UNITS))
     ends = np.cumsum(sizes)
     found = np.zeros(len(sizes), np.int64)
     start = number = 0

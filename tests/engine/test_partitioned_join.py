@@ -4,6 +4,7 @@ import datetime as dt
 import random
 
 import datafusion
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -584,6 +585,15 @@ def test_joins_within_a_limit_give_back_what_they_have_read(tmp_path, monkeypatc
     context.join_memory_limit = None
     assert context.sql(query).to_pylist() == [{"n": 64, "s": 63 * 64}]
     assert not released
+
+
+def test_units_within_a_large_limit_stay_small():
+    sizes = np.full(64, 2**20)
+    numbers, _ = partitioned_join_units._bounded(sizes, 2**30)
+    assert np.bincount(numbers).tolist() == [8] * 8
+    numbers, at_once = partitioned_join_units._bounded(sizes, 1)
+    assert at_once == 1
+    assert np.bincount(numbers).tolist() == [1] * 64
 
 
 @pytest.mark.parametrize("limit", [None, 100_000])
