@@ -13,7 +13,7 @@ import pytest
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.namespace.changes import publish, routing
+from lance_df.namespace.changes import partition_index, publish, routing
 from lance_df.namespace.manifest_rows import ManifestRows, take_rows
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.names import partition_names
@@ -47,6 +47,16 @@ def namespace(tmp_path):
 
 def reopened(namespace):
     return lance_df.PartitionedNamespace.open(namespace.uri)
+
+
+def test_partitions_beyond_those_that_are_made_at_once(namespace, monkeypatch):
+    monkeypatch.setattr(publish, "_WAITING", 3)
+    monkeypatch.setattr(partition_index, "_AT_ONCE", 4)
+    new = [(f"new {number}", number) for number in range(10)]
+    namespace.append(rows(*new, ("b", 5)))
+    assert found(reopened(namespace)) == [(None, 3), ("a", 1), ("b", 2), ("b", 5), *new]
+    assert found(reopened(namespace), filter="p = 'new 7'") == [("new 7", 7)]
+    assert publish.map_commits(str, range(7)) == ["0", "1", "2", "3", "4", "5", "6"]
 
 
 def run_together(namespace, works):
