@@ -171,7 +171,8 @@ class CodedValues:
         as_viewed = Form.VIEWS in form and self.values.type == pa.string()
         if as_viewed not in self._tables:
             values = self._filled.cast(pa.string_view()) if as_viewed else self._filled
-            self._tables[as_viewed] = LookupTable.of(values)
+            # of threads that come at once the first is right: what another reads must not be freed
+            return self._tables.setdefault(as_viewed, LookupTable.of(values))
         return self._tables[as_viewed]
 
     def finisher(self, form: Form) -> Callable[[pa.Array, npt.NDArray[np.bool_] | None], pa.Array]:

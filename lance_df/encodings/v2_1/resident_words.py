@@ -117,11 +117,13 @@ class PackedValues:
     def value_reader(self, coded: CodedValues, table: LookupTable) -> RowReader:
         """Return a reader of the values that indices, none of them null, mean."""
         page = self.chunks.map(self.width, table=table.address, table_size=table.size, out_width=table.width)
-        return self._reader(page, partial(_plain, table.data_type, shared=table.shared), coded)
+        return self._reader(page, partial(_plain, table.data_type, shared=table.shared), coded, table)
 
-    def _reader(self, page: Counts, wrap: Wrap, coded: CodedValues | None = None) -> RowReader:
+    def _reader(
+        self, page: Counts, wrap: Wrap, coded: CodedValues | None = None, table: LookupTable | None = None
+    ) -> RowReader:
         kernel = getattr(kernels, f"read_packed_{8 * self.width}")
-        return _reader(self, kernel, page, _BLOCK * (len(self.chunks.items) - 1), wrap, coded)
+        return _reader(self, kernel, page, _BLOCK * (len(self.chunks.items) - 1), wrap, coded, table)
 
     def take(self, rows: RowPositions) -> pa.Array:
         """See `Values`."""
@@ -164,12 +166,13 @@ def _reader(
     most: int,
     wrap: Wrap,
     coded: CodedValues | None = None,
+    table: LookupTable | None = None,
 ) -> RowReader:
     """Return what has a kernel of `page_rows` read rows of a page.
 
     Parameters
     ----------
-    values, coded
+    values, coded, table
         Kept as long as the reader: ``page`` has their addresses.
     most
         The chunks have no more values, whatever the file says.
@@ -177,7 +180,7 @@ def _reader(
         Makes an array of what the kernel writes.
     """
     address, width, allocate = page.ctypes.data, int(page[page_map.OUT_WIDTH]), pa.allocate_buffer
-    keep = (page, values)
+    keep = (page, values, table)
 
     def read(start: int, stop: int) -> pa.Array:
         count = stop - start
