@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-# A unit of fewer rows costs more to plan than it saves.
+# Fewer rows take longer by partition, because of the planning; groups gain more than joins do.
+_WORTH_JOINED_ROWS: Final = 4_000_000
+_WORTH_GROUPED_ROWS: Final = 800_000
 _MIN_UNIT_ROWS: Final = 64 * 1024
 # More are planned for longer, and look keys up in arrays of which less is used.
 _UNITS_PER_CORE: Final = 2
@@ -119,7 +121,7 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
     rows, kept, kept_bytes = (each[groups] for each in _sizes(part, grouping.num_groups))
     num_rows = int(rows.sum())
     if options.join_memory_limit is None:
-        wanted = _wanted(num_rows, len(groups), options)
+        wanted = _wanted(part, num_rows, len(groups), options)
         if isinstance(wanted, str):
             return wanted
         numbers, at_once, kept_rows = _evenly(rows, wanted), None, int(kept.sum())
@@ -157,14 +159,15 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _wanted(num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
+def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
     most = min(_MAX_UNITS, max(4, _UNITS_PER_CORE * num_cores()))
     if options.partitioned_joins == "always":
         return max(1, min(num_groups, most))
-    worth = num_rows // _MIN_UNIT_ROWS
-    if worth < 2:
-        return f"{num_rows:,} rows are joined sooner as a whole"
-    return max(1, min(num_groups, most, worth))
+    # an aggregation or a window
+    groups_rows = "Aggr" in part.plan.display_indent()
+    if num_rows < (_WORTH_GROUPED_ROWS if groups_rows else _WORTH_JOINED_ROWS):
+        return f"{num_rows:,} rows are {'grouped' if groups_rows else 'joined'} sooner as a whole"
+    return max(1, min(num_groups, most, num_rows // _MIN_UNIT_ROWS))
 
 
 def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:

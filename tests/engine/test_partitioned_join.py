@@ -500,9 +500,32 @@ def test_views_parameters_and_moments(ctx, check):
 def test_small_joins_are_ordinary_unless_asked_for(ctx):
     [join] = ctx.explain_scan(f"SELECT o.id FROM {ON.format('')}").joins
     assert "joined sooner as a whole" in join.effect
+    [join] = ctx.explain_scan(f"SELECT c.id, count(*) FROM {ON.format('')} GROUP BY c.id").joins
+    assert "grouped sooner as a whole" in join.effect
     ctx.partitioned_joins = "never"
     [join] = ctx.explain_scan(f"SELECT o.id FROM {ON.format('')}").joins
     assert "switched off" in join.effect
+
+
+@pytest.mark.parametrize(
+    ("above", "least"),
+    [
+        ("", partitioned_join_units._WORTH_JOINED_ROWS),
+        (" GROUP BY c.id", partitioned_join_units._WORTH_GROUPED_ROWS),
+    ],
+)
+def test_larger_joins_go_by_partition_and_groups_sooner_than_joins(ctx, monkeypatch, above, least):
+    query = f"SELECT count(*) FROM {ON.format('')}{above}"
+    for num_rows, expected in ((least - 1, "not by partition"), (least, "by partition")):
+        monkeypatch.setattr(
+            partitioned_join_units,
+            "_sizes",
+            lambda _, count, rows=num_rows: tuple(
+                np.diff(np.arange(count + 1) * rows // count) for _ in "123"
+            ),
+        )
+        [join] = ctx.explain_scan(query).joins
+        assert join.effect.startswith(expected), join.effect
 
 
 def test_results_can_be_worked_with(ctx, memory):
