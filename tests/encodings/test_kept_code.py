@@ -5,28 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
-from lance_df.encodings.kernels import array_fields, calls, compare, fsst, gather, kept_code, keys
+from lance_df.encodings.kernels import calls, compare, fsst, gather, kept_code, keys, object_fields
 from lance_df.encodings.kernels.jit import kernel
 from lance_df.encodings.kernels.kept_code import KeptCode
-from lance_df.encodings.kernels.loaded_code import NOT_TAKEN, LoadedCode, load_all
+from lance_df.encodings.kernels.loaded_code import load_all
 from lance_df.encodings.kernels.machine_code import codes_from
-
-
-def _types(arguments):
-    return tuple(map(type, arguments))
 
 
 def _compiled(dispatcher, *arguments):
     """Return what kept code for these arguments is called by, and the code."""
     dispatcher(*arguments)
     for code in codes_from(dispatcher, 0):
-        caller = LoadedCode(code).caller(_types(arguments))
-        if caller is not None and caller(*arguments) is not NOT_TAKEN:
-            return caller, code
+        (call,) = load_all([code])
+        if call(*arguments) is not NotImplemented:
+            return call, code
     raise AssertionError("not kept")
 
 
@@ -92,21 +90,31 @@ def test_other_arrays_and_numbers_are_not_taken():
     swapped = out.astype(np.dtype(np.int32).newbyteorder())
     others = [out.view(np.uint32), out.view(np.float32), out.reshape(1, 5), frozen, moved, swapped]
     for other in (*others, np.zeros(10, np.int32)[::2]):
-        assert call(words, positions, other) is NOT_TAKEN
+        assert call(words, positions, other) is NotImplemented
+
+    for other in (out.tolist(), np.int32(3), np.zeros((), np.int32), np.memmap, None, out.view(np.recarray)):
+        assert call(words, positions, other) is NotImplemented
+    assert call(words, positions) is call(words, positions, out, out) is call() is NotImplemented
+    with pytest.raises(TypeError):
+        call(words, positions, out=out)
 
     mask, found = np.zeros(8, bool), np.zeros(9, np.int64)
-    (code,) = [code for code in codes_from(gather.rare_positions, 0) if code.taken[1].kind == "bool"][:1]
-    loaded = LoadedCode(code)
-    assert loaded.caller((np.ndarray, int, np.ndarray)) is None
-    assert loaded.caller((np.ndarray, bool)) is None
-    assert loaded.caller((np.memmap, bool, np.ndarray)) is None
-    assert loaded.caller((np.ndarray, np.bool_, np.ndarray))(mask, np.True_, found) == 0
+    call, _ = _compiled(gather.rare_positions, mask, False, found)
+    assert [call(mask, flag, found) for flag in (True, False, np.True_, np.False_)] == [0, 8, 0, 8]
+    for flag in (1, 0, 1.0, None, np.int64(1), "True"):
+        assert call(mask, flag, found) is NotImplemented
+
+    call, _ = _compiled(keys.mix_words, *_mixed(np.random.default_rng(0)))
+    hashed, words, multiplier = _mixed(np.random.default_rng(0))
+    for other in (int(multiplier), np.int64(3), np.uint32(3), True):
+        assert call(hashed, words, other) is NotImplemented
 
     data, dropped, room = np.arange(16, dtype=np.uint8), np.array([1]), np.zeros(16, np.uint8)
     call, _ = _compiled(gather.copy_between, data, 4, dropped, room)
-    assert call(data, 1 << 63, dropped, room) is NOT_TAKEN
-    assert call(data, -(1 << 63) - 1, dropped, room) is NOT_TAKEN
+    for other in (1 << 63, -(1 << 63) - 1, 1 << 100, True, np.int32(4), np.uint64(4), 4.0, None):
+        assert call(data, other, dropped, room) is NotImplemented
     assert not room[12:].any()
+    assert call(data, np.int64(4), dropped, room) is None
 
 
 def test_contiguous_arrays_come_first():
@@ -115,12 +123,15 @@ def test_contiguous_arrays_come_first():
         gather.gather_words(words, positions, out)
     codes = [code for code in codes_from(gather.gather_words, 0) if code.taken[0].kind == "int16"]
     assert {code.taken[1].contiguous for code in codes} == {True, False}
+    strided = next(load_all([code])[0] for code in codes if not code.taken[1].contiguous)
     for given in (codes, codes[::-1]):
-        loaded = [code._code.taken[1].contiguous for code in load_all(given)]
-        assert loaded == sorted(loaded, reverse=True)
+        loaded = load_all(given)
+        taking = [call(words, np.arange(10)[::2], out) is None for call in loaded]
+        assert taking == sorted(taking)
+    assert strided(words, np.arange(5), out) is None
 
 
-def test_code_is_chosen_by_dtypes(tmp_path, monkeypatch):
+def test_code_is_kept_for_each_signature(tmp_path, monkeypatch):
     """And what there is none for is compiled, and kept."""
     kept = KeptCode([tmp_path])
     monkeypatch.setattr(calls, "kept_code", lambda: kept)
@@ -137,12 +148,50 @@ def test_code_is_chosen_by_dtypes(tmp_path, monkeypatch):
         assert {(np.dtype(dtype).name, True) for dtype in dtypes} <= found
 
 
-def test_fields_of_arrays_are_checked(monkeypatch):
-    assert array_fields.are_as_expected()
-    for name in ("HEADER_BYTES", "DATA", "NUM_DIMENSIONS", "DIMENSIONS", "STRIDES", "DTYPE"):
+def test_fields_of_objects_are_checked(monkeypatch):
+    assert object_fields.are_as_expected()
+    names = ["TYPE", "SCALAR", "DATA", "NUM_DIMENSIONS", "DIMENSIONS", "STRIDES", "DTYPE", "BYTES"]
+    for name in names:
         with monkeypatch.context() as patch:
-            patch.setattr(array_fields, name, getattr(array_fields, name) ^ 8)
-            assert not array_fields.are_as_expected()
+            patch.setattr(object_fields, name, getattr(object_fields, name) ^ 8)
+            assert not object_fields.are_as_expected()
+
+
+def test_calls_keep_no_references():
+    mask, out = np.ones(500, bool), np.zeros(501, np.int64)
+    call, _ = _compiled(gather.rare_positions, mask, True, out)
+    copy, _ = _compiled(gather.copy_between, np.zeros(8, np.uint8), 1, np.array([1]), np.zeros(8, np.uint8))
+    kept = (mask, out, None, NotImplemented, True, False)
+    copied = (np.zeros(8, np.uint8), 1, np.array([1]), np.zeros(8, np.uint8))
+    before = [sys.getrefcount(value) for value in kept]
+    for _ in range(1000):
+        assert call(mask, True, out) == 500
+        assert call(mask, 1, out) is NotImplemented
+        assert copy(*copied) is None
+    after = [sys.getrefcount(value) for value in kept]
+    assert all(abs(one - other) < 100 for one, other in zip(before, after, strict=True))
+
+
+def test_other_threads_run_meanwhile():
+    data, positions = np.zeros(8, np.uint64), np.zeros(20_000_000, np.int64)
+    arguments = (data, positions, np.zeros(len(positions), np.uint64))
+    call, _ = _compiled(gather.gather_words, *arguments)
+    ticks, done = [0], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks[0] += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = ticks[0]
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < 0.2:
+        call(*arguments)
+    counted = ticks[0] - before
+    done.set()
+    thread.join()
+    assert counted > 1000
 
 
 @pytest.fixture
@@ -195,6 +244,13 @@ def test_code_of_another_origin_is_not_run(tmp_path, monkeypatch, code):
     kept._origin = [kept._environment, "other sources"]
     kept.keep("mask_positions", code)
     assert kept.has_any()
+    assert _loaded(tmp_path) == []
+    kept._origin = "another release", "that tells more"
+    kept.keep("mask_positions", code)
+    assert _loaded(tmp_path) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_code.json, "dumps", lambda told: '["another release", 1, 2, 3]')
+        kept.keep("mask_positions", code)
     assert _loaded(tmp_path) == []
     other = KeptCode([tmp_path])
     other.keep("mask_positions", code)
@@ -264,7 +320,7 @@ def test_kernels_work_where_nothing_can_be_kept(tmp_path, monkeypatch):
         monkeypatch.setattr(calls, "kept_code", lambda kept=kept: kept)
         kernel = calls._Kernel("mask_positions", "gather")
         kernel._dispatcher = _Raising()
-        assert list(kernel.choice((int,))((1,))) == []
+        assert kernel.load() == []
         assert [kernel.compiled(1), kernel.compiled(2)] == [2, 3]
         assert kept is None or not kept.may_be_written
 
@@ -276,9 +332,9 @@ def test_a_kernel_that_raises_is_called_again_by_numba():
 
     divide(1)
     (code,) = codes_from(divide, 0)
-    call = LoadedCode(code).caller((int,))
+    (call,) = load_all([code])
     assert call(2) == 3
-    assert call(0) is NOT_TAKEN
+    assert call(0) is NotImplemented
 
 
 def test_kernels_that_need_numba_are_not_kept():

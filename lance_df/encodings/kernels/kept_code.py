@@ -45,17 +45,11 @@ class Code(NamedTuple):
     ----------
     taken
         Its arguments.
-    returned
-        The types of the numbers that it returns.
-    is_tuple
-        Whether it returns them as a tuple, rather than one or None.
     object_file
         What has to be loaded.
     """
 
     taken: tuple[Taken, ...]
-    returned: tuple[str, ...]
-    is_tuple: bool
     object_file: bytes
 
 
@@ -108,7 +102,7 @@ class KeptCode:
         if _digest(*_read_sources()) != sources():
             self.may_be_written = False
             return
-        described = json.dumps([self._origin, code.taken, code.returned, code.is_tuple])
+        described = json.dumps([self._origin, code.taken])
         content = described.encode() + b"\n" + code.object_file
         content = _MAGIC + hashlib.sha256(content).digest() + content
         file = f"{name}.{self._environment}.{_digest(repr(code.taken).encode())}"
@@ -129,10 +123,11 @@ class KeptCode:
         if magic != _MAGIC or digest != hashlib.sha256(content).digest():
             return None
         described, _, object_file = content.partition(b"\n")
-        origin, taken, returned, is_tuple = json.loads(described)
-        if origin != self._origin:
+        origin, *rest = json.loads(described)
+        if origin != self._origin:  # others may describe it in other ways
             return None
-        return Code(tuple([Taken(*kind) for kind in taken]), tuple(returned), is_tuple, object_file)
+        (taken,) = rest
+        return Code(tuple([Taken(*kind) for kind in taken]), object_file)
 
 
 def usual_folders() -> list[Path]:

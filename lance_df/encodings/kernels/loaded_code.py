@@ -1,15 +1,14 @@
-"""Machine code of kernels called without numba, by ctypes: other threads of Python run meanwhile."""
+"""Machine code of kernels as functions of this process, called without numba."""
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from llvmlite import binding as llvm
-
-from lance_df.encodings.kernels.calls import NOT_TAKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,111 +16,80 @@ if TYPE_CHECKING:
     from lance_df.encodings.kernels.kept_code import Code
 
 ENTRY: Final = "lance_df_kernel"
+# what the code finds at these places of the bytes that it is given as ``self``, before the dtypes of arrays
+OBJECTS: Final = (
+    np.ndarray,
+    int,
+    np.int64,
+    np.uint64,
+    True,
+    False,
+    np.True_,
+    np.False_,
+    None,
+    NotImplemented,
+)
+FUNCTIONS: Final = (
+    "Py_IncRef",
+    "PyBool_FromLong",
+    "PyEval_RestoreThread",
+    "PyEval_SaveThread",
+    "PyLong_AsLongLongAndOverflow",
+    "PyLong_FromLongLong",
+    "PyLong_FromUnsignedLongLong",
+    "PyTuple_New",
+    "PyTuple_SetItem",
+)
 
-# of what numba takes for a number of a type, what callers use
-_NUMBERS: Final[dict[str, tuple[type, ...]]] = {
-    "int64": (int, np.int64),
-    "uint64": (np.uint64,),
-    "bool": (bool, np.bool_),
-}
-_WORDS: Final = {"int64": ctypes.c_int64, "uint64": ctypes.c_uint64, "bool": ctypes.c_int64}
-_BEYOND: Final = 1 << 63
+_METH_FASTCALL: Final = 0x80
+
+
+class _MethodDef(ctypes.Structure):
+    """PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_new_function: Final = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p
+)(("PyCFunction_NewEx", ctypes.pythonapi))
 # code outlives whatever may run it
 _engines: Final[list[Any]] = []
 
 
-class LoadedCode:
-    """Code for one signature of a kernel, ready to be called.
+def load_all(codes: Iterable[Code]) -> list[Callable[..., Any]]:
+    """Return functions, what takes arrays of any strides last: other code is faster.
 
-    Attributes
-    ----------
-    dtype_numbers
-        Those of the arrays that it takes.
+    They return NotImplemented where they are called with others than the code is for.
     """
-
-    def __init__(self, code: Code) -> None:
-        self._code = code
-        words = [ctypes.py_object if taken.num_dimensions else _WORDS[taken.kind] for taken in code.taken]
-        made = ctypes.CFUNCTYPE(ctypes.c_int32, *words, ctypes.c_void_p, ctypes.c_void_p)
-        self._function = made(_load(code.object_file))
-        dtypes = [np.dtype(taken.kind) for taken in code.taken if taken.num_dimensions]
-        self.dtype_numbers = tuple([dtype.num for dtype in dtypes])
-        # numpy never frees these
-        self._dtypes = (ctypes.c_void_p * len(dtypes))(*[id(dtype) for dtype in dtypes])
-
-    def caller(self, types: tuple[type, ...]) -> Callable[..., Any] | None:
-        """Return what calls it with arguments of these types, None where it takes others.
-
-        That returns what the kernel does, or `NOT_TAKEN` where the arrays or numbers are none that it takes.
-        """
-        code = self._code
-        if len(types) != len(code.taken):
-            return None
-        for given, taken in zip(types, code.taken, strict=True):
-            if given not in ((np.ndarray,) if taken.num_dimensions else _NUMBERS[taken.kind]):
-                return None
-        numbers = [place for place, given in enumerate(types) if given is int]
-        scalars = [place for place, given in enumerate(types) if issubclass(given, np.generic)]
-        function, dtypes, room = self._function, self._dtypes, ctypes.c_int64 * max(len(code.returned), 1)
-        finish = _finishing(code)
-
-        def call(*arguments: Any) -> Any:
-            for place in numbers:
-                if not -_BEYOND <= arguments[place] < _BEYOND:
-                    return NOT_TAKEN
-            results = room()
-            return NOT_TAKEN if function(*arguments, dtypes, results) else finish(results)
-
-        def call_with_scalars(*arguments: Any) -> Any:
-            plain = list(arguments)
-            for place in scalars:
-                plain[place] = plain[place].item()
-            return call(*plain)
-
-        return call_with_scalars if scalars else call
-
-
-def load_all(codes: Iterable[Code]) -> list[LoadedCode]:
-    """Return all, what takes arrays of any strides last: other code is faster."""
-    return [LoadedCode(code) for code in sorted(codes, key=_num_strided)]
+    return [_load(code) for code in sorted(codes, key=_num_strided)]
 
 
 def _num_strided(code: Code) -> int:
     return sum(taken.num_dimensions > 0 and not taken.contiguous for taken in code.taken)
 
 
-def _finishing(code: Code) -> Callable[[Any], Any]:
-    """Return what makes values of the words that an entry has written."""
-    if not code.returned:
-        return lambda _: None
-    if code.returned == ("int64",) and not code.is_tuple:
-        return lambda words: words[0]
-    kinds = [_VALUES[kind] for kind in code.returned]
-
-    def finish(words: Any) -> Any:
-        values = tuple([kind(word) for kind, word in zip(kinds, words, strict=True)])
-        return values if code.is_tuple else values[0]
-
-    return finish
-
-
-_VALUES: Final[dict[str, Callable[[int], Any]]] = {
-    "int64": int,
-    "uint64": lambda word: word % (1 << 64),
-    "bool": bool,
-}
-
-
-def _load(object_file: bytes) -> int:
-    """Return the address of the entry of a file that is whole: LLVM would crash of another.
-
-    Each has an engine of its own, since all have the same name.
-    """
+def _load(code: Code) -> Callable[..., Any]:
+    """Load code that is whole: LLVM would crash of another. Each has an engine, since all have one name."""
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target().create_target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(object_file))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code.object_file))
     engine.finalize_object()
-    _engines.append(engine)
-    return engine.get_function_address(ENTRY)
+    method = _MethodDef(ENTRY.encode(), engine.get_function_address(ENTRY), _METH_FASTCALL, None)
+    _engines.append((engine, method))
+    # numpy never frees these
+    dtypes = [id(np.dtype(taken.kind)) for taken in code.taken if taken.num_dimensions]
+    return _new_function(ctypes.byref(method), _shared() + struct.pack(f"={len(dtypes)}Q", *dtypes), None)
+
+
+@cache
+def _shared() -> bytes:
+    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in FUNCTIONS]
+    return struct.pack(f"={len(OBJECTS) + len(FUNCTIONS)}Q", *map(id, OBJECTS), *functions)
 
 
 @cache
