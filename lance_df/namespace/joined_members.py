@@ -5,31 +5,30 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
+from lance_df.format.alike_manifests import AlikeManifests
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.manifest import BasePath
-from lance_df.namespace.published import manifest_files
+from lance_df.namespace.published import manifest_sources
 from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.caches import LruCache
-from lance_df.table.manifest_io import ManifestFile
+from lance_df.table.manifest_io import ManifestFile, manifest_block, read_manifest
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from lance_df.format.manifest import Manifest
     from lance_df.format.schema import Schema
     from lance_df.namespace.published import Member
-    from lance_df.storage import Location
+    from lance_df.storage import ByteSource, Location
 
 _MAX_FRAGMENTS: Final = 4
 _MAX_ROWS: Final = 64 * 1024
 _MIN_MEMBERS: Final = 4
 _ROOT: Final = 1
-_STABLE_ROW_IDS: Final = int(FeatureFlag.STABLE_ROW_IDS)
 _MAX_KNOWN: Final = 65_536
 # how many manifests are in memory together
 _LOOKS_AT_ONCE: Final = 1024
@@ -57,7 +56,9 @@ class JoinedMembers:
     def __init__(self, root: Location, schema: Schema) -> None:
         self._root = root
         self._schema = schema
-        self._like_ours = schema
+        # the manifest of a small one: what is not replaced in it, all have in common
+        self._pattern: ManifestFile | None = None
+        self._alike: AlikeManifests | None = None
         self._shared = Shared(root)
         self._fragments: LruCache[tuple[bytes, ...]] = LruCache(_MAX_KNOWN)
 
@@ -82,13 +83,13 @@ class JoinedMembers:
             yield from (Run((opened(each),), choice) for each, choice in zip(members, choices, strict=True))
             return
 
-        found, pattern = self._look_up(members, opened, looks_only=looks_only)
+        found = self._look_up(members, opened, looks_only=looks_only)
 
         def run(small: Sequence[Member], fragments: Sequence[bytes], choice: int) -> Run:
             if len(small) < _MIN_MEMBERS:
                 return Run(tuple(map(opened, small)), choice)
-            alike = opened(small[0]).manifest_file if pattern is None else pattern
-            return Run((self._joined(alike, fragments),), choice)
+            pattern = opened(small[0]).manifest_file if self._pattern is None else self._pattern
+            return Run((self._joined(pattern, fragments),), choice)
 
         small: list[Member] = []
         fragments: list[bytes] = []
@@ -108,52 +109,51 @@ class JoinedMembers:
 
     def _look_up(
         self, members: Sequence[Member], opened: Callable[[Member], Table], *, looks_only: bool
-    ) -> tuple[list[tuple[bytes, ...]], ManifestFile | None]:
-        """Return the fragments of each member, none for one that is not small, and a manifest.
-
-        It is of a small one, None if none is at hand: what is not replaced in it, all have in common.
-        """
+    ) -> list[tuple[bytes, ...]]:
+        """Return the fragments of each member; none for one that is not small."""
         keys = [(member.folder.path, member.version) for member in members]
         found = [
             self._fragments.find(key) if member.is_main_version else ()
             for key, member in zip(keys, members, strict=True)
         ]
         missing = [number for number, own in enumerate(found) if own is None]
-        pattern: ManifestFile | None = None
         for start in range(0, len(missing), _LOOKS_AT_ONCE):
             part = missing[start : start + _LOOKS_AT_ONCE]
             looked_at = [members[number] for number in part]
-            files: Iterable[ManifestFile] = (
-                manifest_files(looked_at)
-                if looks_only
-                else map_reads(lambda member: opened(member).manifest_file, looked_at, where=self._root)
-            )
-            for number, member, file in zip(part, looked_at, files, strict=True):
-                own = self._of(member.folder, file.manifest)
+            if looks_only:
+                parts = map(self._of_source, looked_at, manifest_sources(looked_at))
+            else:
+                tables = map_reads(opened, looked_at, where=self._root)
+                parts = map(self._of, looked_at, (table.manifest_file for table in tables))
+            for number, own in zip(part, parts, strict=True):
                 found[number] = self._fragments.keep(keys[number], own)
-                pattern = file if own and pattern is None else pattern
-        return [own or () for own in found], pattern
+        return [own or () for own in found]
 
-    def _of(self, folder: Location, manifest: Manifest) -> tuple[bytes, ...]:
+    def _of_source(self, member: Member, source: ByteSource) -> tuple[bytes, ...]:
+        """Return the fragments of a small member, from the file of its manifest."""
+        if self._alike is not None:
+            fragments = self._alike.fragments(manifest_block(source), source=source.path)
+            if fragments is not None:
+                return _moved(member.folder, fragments)
+        file = read_manifest(source)
+        file.check_readable()
+        return self._of(member, file)
+
+    def _of(self, member: Member, file: ManifestFile) -> tuple[bytes, ...]:
         """Return the fragments of a small member, with files named from the root; none for others."""
+        manifest = file.manifest
         if (
-            not 0 < len(manifest.fragments) <= _MAX_FRAGMENTS
-            or manifest.base_paths
+            manifest.base_paths
             or manifest.index_section is not None
             or manifest.writer_version is None
-            or manifest.reader_feature_flags & _STABLE_ROW_IDS
-            or not self._has_schema(manifest.schema)
+            or manifest.reader_feature_flags & FeatureFlag.STABLE_ROW_IDS
+            or manifest.schema.fields != self._schema.fields
         ):
             return ()
-        rows = manifest.fragments.physical_rows.tolist()
-        if not min(rows) or sum(rows) > _MAX_ROWS or manifest.fragments.has_any_deletions:
-            return ()
-        return manifest.fragments.moved(f"{folder.name}/{DATA_DIR}", _ROOT)
-
-    def _has_schema(self, schema: Schema) -> bool:
-        if schema is not self._like_ours and schema.fields == self._schema.fields:
-            self._like_ours = schema  # most members have that very object
-        return schema is self._like_ours
+        own = _moved(member.folder, manifest.fragments)
+        if own and self._pattern is None and manifest.data_format not in (None, "0.1"):
+            self._pattern, self._alike = file, AlikeManifests(manifest)
+        return own
 
     def _joined(self, pattern: ManifestFile, fragments: Sequence[bytes]) -> Table:
         """Return the fragments of small members as one table, with the manifest of one of them."""
@@ -166,3 +166,13 @@ class JoinedMembers:
         )
         file = ManifestFile(pattern.source, manifest)
         return Table(file, location=self._root, branch=None, shared=self._shared)
+
+
+def _moved(folder: Location, fragments: FragmentList) -> tuple[bytes, ...]:
+    """Return fragments with files named from the root, if they are few, small and whole."""
+    if not 0 < len(fragments) <= _MAX_FRAGMENTS or fragments.has_any_deletions:
+        return ()
+    rows = fragments.physical_rows.tolist()
+    if not min(rows) or sum(rows) > _MAX_ROWS:
+        return ()
+    return fragments.moved(f"{folder.name}/{DATA_DIR}", _ROOT)

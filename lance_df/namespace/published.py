@@ -12,7 +12,7 @@ import numpy as np
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.records import dataclass
-from lance_df.table.history import History, open_versions
+from lance_df.table.history import History, version_sources
 from lance_df.table.refs import ResolvedRef, resolve
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.namespace.manifest_table import NamespaceManifest
-    from lance_df.storage import Location
+    from lance_df.storage import ByteSource, Location
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
@@ -131,14 +131,9 @@ class Member:
         return self.open().version if ref.version is None else ref.version
 
 
-def manifest_files(members: Sequence[Member]) -> Iterator[ManifestFile]:
-    """Open the manifests alone of some members that name versions of main; see `Member.manifest_file`."""
-    if not members or members[0].folder.is_local:
-        yield from (member.manifest_file() for member in members)
-        return
-    for file in open_versions([(member.folder, member.version_number) for member in members]):
-        file.check_readable()
-        yield file
+def manifest_sources(members: Sequence[Member]) -> Iterator[ByteSource]:
+    """Open the manifest files of some members that name versions of main; see `Member.manifest_file`."""
+    return version_sources([(member.folder, member.version_number) for member in members])
 
 
 def members_at(root: Location, manifest: NamespaceManifest, places: npt.NDArray[np.intp]) -> list[Member]:

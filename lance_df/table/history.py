@@ -36,24 +36,29 @@ if TYPE_CHECKING:
 _MAX_VERSION = 2**64 - 1
 
 
-def open_versions(tables: Sequence[tuple[Location, int]]) -> Iterator[ManifestFile]:
-    """Open the manifest of a version of each of many tables, which lie in one store.
+def version_sources(tables: Sequence[tuple[Location, int]]) -> Iterator[ByteSource]:
+    """Open the file of a version of each of many tables, which lie in one store.
 
     Raises
     ------
     NotFoundError
         There is no such table or version.
     """
-    files = [table / VERSIONS_DIR / NamingScheme.V2.file_name(version) for table, version in tables]
+    files = [table / f"{VERSIONS_DIR}/{NamingScheme.V2.file_name(version)}" for table, version in tables]
+    if files and files[0].is_local:
+        for file, (table, version) in zip(files, tables, strict=True):
+            try:
+                source = file.open_whole()
+            except NotFoundError:
+                source = History(table).source(version)
+            yield source
+        return
     found = list(zip(tables, files, read_files(files), strict=True))
     # there may be files of the other name
     missing = [table for table, _, content in found if isinstance(content, LanceError)]
-    others = iter(map_reads(lambda each: History(each[0]).open(each[1]), missing, where=files[0]))
+    others = iter(map_reads(lambda each: History(each[0]).source(each[1]), missing, where=files[0]))
     for _, file, content in found:
-        if isinstance(content, LanceError):
-            yield next(others)
-        else:
-            yield read_manifest(BytesSource(file.uri, content))
+        yield next(others) if isinstance(content, LanceError) else BytesSource(file.uri, content)
 
 
 class History:
@@ -139,13 +144,17 @@ class History:
         DatasetNotFoundError
             There is no version at all.
         """
+        return read_manifest(self.source(version))
+
+    def source(self, version: int) -> ByteSource:
+        """Open the file of one version; see :meth:`open`."""
         try:
             is_possible = 0 <= operator.index(version) <= _MAX_VERSION
         except TypeError:
             is_possible = False
         if not is_possible:
             raise InvalidInputError(f"a version is a number from 1 to {_MAX_VERSION}, not {version!r}")
-        return read_manifest(self._source(version))
+        return self._source(version)
 
     def open_all(self) -> list[tuple[int, ManifestFile]]:
         """Open the manifests of all attached versions, ascending, but those that are deleted meanwhile."""

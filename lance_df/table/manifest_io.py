@@ -75,16 +75,27 @@ def read_manifest(source: ByteSource) -> ManifestFile:
     UnsupportedFeatureError
         The manifest names a data format that this release does not know.
     """
+    source = with_tail(source)
+    manifest = Manifest.parse(manifest_block(source), source=source.path)
+    return ManifestFile(source, _with_dictionaries(manifest, source))
+
+
+def manifest_block(source: ByteSource) -> pa.Buffer:
+    """Return the bytes of the manifest that a manifest file holds.
+
+    Raises
+    ------
+    CorruptDataError
+        The file is truncated or damaged.
+    """
     if source.size < _FOOTER.size:
         raise CorruptDataError(
             f"{source.path}: {source.size} bytes, a manifest file has at least {_FOOTER.size}"
         )
-    source = with_tail(source)
     position, _, _, magic = _FOOTER.unpack(source.read_tail(_FOOTER.size))
     if magic != MAGIC:
         raise CorruptDataError(f"{source.path}: ends with {magic!r}, a manifest file ends with {MAGIC!r}")
-    manifest = Manifest.parse(_read_block(source, position, "the manifest"), source=source.path)
-    return ManifestFile(source, _with_dictionaries(manifest, source))
+    return _read_block(source, position, "the manifest")
 
 
 def _with_dictionaries(manifest: Manifest, source: ByteSource) -> Manifest:

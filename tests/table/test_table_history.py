@@ -12,8 +12,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lance_df.errors import VersionNotFoundError
-from lance_df.storage import Location
-from lance_df.table.history import History, open_versions
+from lance_df.storage import Location, open_location
+from lance_df.table.history import History, version_sources
+from lance_df.table.manifest_io import read_manifest
 from lance_df.table.open import open_table
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
@@ -256,11 +257,13 @@ def test_versions_of_many_tables_of_a_store(tmp_path: Path) -> None:
     asked = []
     for number in range(4):
         lance.write_dataset(rows(0, number + 1), tmp_path / f"{number}")
-        for file in (tmp_path / f"{number}" / VERSIONS_DIR).iterdir():
-            name = NamingScheme.V1.file_name(1) if number == 2 else file.name
-            fs.pipe_file(f"/many/{number}/{VERSIONS_DIR}/{name}", file.read_bytes())
+        (file,) = (tmp_path / f"{number}" / VERSIONS_DIR).glob("*.manifest")
+        if number == 2:
+            file = file.rename(file.with_name(NamingScheme.V1.file_name(1)))
+        fs.pipe_file(f"/many/{number}/{VERSIONS_DIR}/{file.name}", file.read_bytes())
         asked.append((Location(f"memory://many/{number}", f"/many/{number}", fs), 1))
-    found = [file.manifest.fragments.live_rows() for file in open_versions(asked)]
-    assert found == [1, 2, 3, 4]
-    with pytest.raises(VersionNotFoundError, match="many/1: no version 7"):
-        list(open_versions([asked[0], (asked[1][0], 7), asked[3]]))
+    for tables in (asked, [(open_location(tmp_path / f"{number}"), 1) for number in range(4)]):
+        found = [read_manifest(source).manifest for source in version_sources(tables)]
+        assert [manifest.fragments.live_rows() for manifest in found] == [1, 2, 3, 4]
+        with pytest.raises(VersionNotFoundError, match="1: no version 7"):
+            list(version_sources([tables[0], (tables[1][0], 7), tables[3]]))

@@ -1,0 +1,54 @@
+"""Manifests of which nothing but the fragments is of interest, as the rest is known from another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lance_df._pb import table_pb2
+from lance_df.format.fragment_list import FragmentList
+from lance_df.format.messages import parse_message
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.format.manifest import Manifest
+
+# what tells versions and tables apart that are alike for who reads rows
+_OWN: tuple[Any, ...] = (
+    *("fragments", "version", "timestamp", "max_fragment_id"),
+    *("transaction_file", "transaction_section", "transaction_section_deprecated"),
+)
+
+
+class AlikeManifests:
+    """Tables of the same schema, format, flags, configuration and everything else but their fragments.
+
+    Parameters
+    ----------
+    manifest
+        One of them, which was read. Not of 0.1, whose manifests hold values of dictionaries.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._common = table_pb2.Manifest()
+        if manifest.origin is not None:
+            self._common.CopyFrom(manifest.origin)
+        _clear(self._common)
+
+    def fragments(self, data: pa.Buffer, *, source: str) -> FragmentList | None:
+        """Return the fragments of a manifest block, or None if it is of another kind.
+
+        Raises
+        ------
+        CorruptDataError
+            It is not a manifest, or contradicts itself.
+        """
+        message = parse_message(table_pb2.Manifest, data, source=source, what="the manifest")
+        fragments = FragmentList(message.fragments, source=source)
+        _clear(message)
+        return fragments if message == self._common else None
+
+
+def _clear(message: table_pb2.Manifest) -> None:
+    for name in _OWN:
+        message.ClearField(name)
