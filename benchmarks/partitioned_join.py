@@ -1,4 +1,4 @@
-"""Join lineitem and orders: as DataFusion does, and by partition, all at once and one group at a time.
+"""Join lineitem and orders: as DataFusion does, as sessions do, and by partition, all at once and one by one.
 
 Usage: python benchmarks/partitioned_join.py FOLDER_WITH_PARQUET [ROUNDS]
 
@@ -28,13 +28,15 @@ QUERIES = {
         FROM orders JOIN lineitem ON o_orderkey = l_orderkey GROUP BY o_orderkey)""",
 }
 TABLES = {"orders": ("o_orderkey", 8), "lineitem": ("l_orderkey", 16)}
-# partitioned_joins and join_memory_limit; None: DataFusion over the Parquet files
-WAYS: dict[str, tuple[str, int | None] | None] = {
-    "DataFusion, Parquet": None,
+# partitioned_joins and join_memory_limit; what a context of DataFusion's reads
+WAYS: dict[str, tuple[str, int | None] | str] = {
+    "DataFusion, Parquet": "Parquet",
+    "DataFusion, the namespaces": "namespaces",
     "ordinary join": ("never", None),
-    "by partition": ("auto", None),
-    "within 64 MiB": ("auto", 64 << 20),
-    "one group at a time": ("auto", 1),
+    "by partition": ("always", None),
+    "within 64 MiB": ("always", 64 << 20),
+    "one group at a time": ("always", 1),
+    "as a session chooses": ("auto", None),
 }
 
 
@@ -152,12 +154,17 @@ def anonymous_bytes() -> int:
 
 def session(way: str, folder: str, parquet: str) -> Callable[[str], Any]:
     how = WAYS[way]
-    if how is None:
+    if isinstance(how, str):
         import datafusion
 
         context = datafusion.SessionContext()
         for name in TABLES:
-            context.register_parquet(name, str(Path(parquet) / f"{name}.parquet"))
+            if how == "Parquet":
+                context.register_parquet(name, str(Path(parquet) / f"{name}.parquet"))
+            else:
+                import lance_df
+
+                lance_df.register(context, name, Path(folder) / name)
     else:
         import lance_df
 
