@@ -103,17 +103,20 @@ def months(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> 
     rows = spark.read.parquet(str(arguments.data / "lineitem.parquet"))
     namespace, parquet = folder / "by_month", folder / "parquet"
 
-    def write_namespace() -> None:
+    def write_namespace(distribution: str = "hash") -> None:
         shutil.rmtree(namespace, ignore_errors=True)
-        lance_df.spark.append(rows, namespace, partition_by=["year(l_shipdate)", "month(l_shipdate)"])
+        fields = ["year(l_shipdate)", "month(l_shipdate)"]
+        lance_df.spark.append(rows, namespace, partition_by=fields, distribution=distribution)
 
     def write_parquet() -> None:
         shutil.rmtree(parquet, ignore_errors=True)
         month = "CAST(trunc(l_shipdate, 'MM') AS STRING) AS month"
         rows.selectExpr("*", month).write.partitionBy("month").parquet(str(parquet))
 
-    works = {"parquet": write_parquet, "lance_df": write_namespace}
-    beside("months", works, max(1, arguments.rounds // 2))
+    # as many files as Parquet writes, a few hundred, and then as few as their size needs
+    works = {"parquet": write_parquet, "lance_df": lambda: write_namespace("none")}
+    beside("files", works, max(1, arguments.rounds // 2))
+    beside("months", {**works, "lance_df": write_namespace}, max(1, arguments.rounds // 2))
     condition = f"l_shipdate >= DATE '{MONTH}' AND l_shipdate < DATE '{MONTH}' + INTERVAL '1' MONTH"
     works = {
         "parquet": lambda: drain(spark.read.parquet(str(parquet)).where(f"month = '{MONTH}'")),

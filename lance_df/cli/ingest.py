@@ -43,6 +43,7 @@ _OF_JOB = (
     "statistics",
     "max_rows_per_file",
     "max_bytes_per_file",
+    "distribution",
     "rejects",
     "id",
     "master",
@@ -116,6 +117,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     target.add_argument("--max-rows-per-file", type=int, metavar="N")
     target.add_argument("--max-bytes-per-file", type=int, metavar="N")
+    target.add_argument(
+        "--distribution",
+        metavar="HOW",
+        help="hash (the default): one task writes a partition; none: each task what it has, with no shuffle",
+    )
     target.add_argument(
         "--rejects", metavar="PATH", help="a table for rows that do not fit; without it they stop the ingest"
     )

@@ -9,6 +9,7 @@ from lance_df.api.namespaces import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
+from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.routes import route
@@ -38,13 +39,14 @@ def append(
     max_rows_per_file: int | None = None,
     max_bytes_per_file: int | None = None,
     run_id: str | None = None,
+    distribution: str = HASH,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Append the rows of a DataFrame to a partitioned namespace: to all partitions at once, or to none.
 
     Rows are brought together by partition first, so that each partition is written by as few tasks as its
     size needs; large ones are split among tasks (Spark's ``rebalance``, by
-    ``spark.sql.adaptive.advisoryPartitionSizeInBytes``).
+    ``spark.sql.adaptive.advisoryPartitionSizeInBytes``). ``distribution`` can leave that out.
 
     Parameters
     ----------
@@ -58,6 +60,10 @@ def append(
         When a task starts the next data file of a partition.
     run_id
         Names the rows: when rows of this name were appended before, nothing is added, however long ago.
+    distribution
+        ``"hash"``, or ``"none"``: tasks write the rows that they have, each a file of its own into every
+        partition of these. That takes a third less for rows that are clustered already, or where a task has
+        enough rows of every partition; elsewhere there are many small files, for `compact` to join.
     storage_options
         For the fsspec filesystem.
 
@@ -65,9 +71,12 @@ def append(
     ------
     NotFoundError
         There is no namespace, and ``partition_by`` is not given.
+    InvalidInputError
+        There is no such distribution.
     LanceError
         What went wrong in a task or in the commit, with Spark's error as its cause.
     """
+    check_distribution(distribution)
     register(df.sparkSession)
     location = open_location(root, storage_options)
     if partition_by is not None and not holds_namespace(location):
@@ -86,17 +95,24 @@ def append(
         return
     ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
     with errors_of_spark():
-        rows = routed(df, ref, snapshot, sort_by)
+        rows = routed(df, ref, snapshot, sort_by, distribution=distribution)
         if can_cross_as_integers(df.sparkSession):
             rows, options = with_digits(rows), options | DIGITS
         rows.write.format(LanceSource.name()).options(**options).mode("append").save(str(root))
 
 
 def routed(
-    df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot, sort_by: Sequence[str] = ()
+    df: DataFrame,
+    ref: SourceRef,
+    snapshot: NamespaceSnapshot,
+    sort_by: Sequence[str] = (),
+    *,
+    distribution: str,
 ) -> DataFrame:
-    """Return the rows of a DataFrame brought together by partition, in each task one after the other."""
-    rows = df.withColumn(_ROUTE, route(df, ref, snapshot)).hint("rebalance", _ROUTE)
+    """Return the rows of a DataFrame so that each task has one partition after the other."""
+    rows = df.withColumn(_ROUTE, route(df, ref, snapshot))
+    if distribution == HASH:
+        rows = rows.hint("rebalance", _ROUTE)
     return rows.sortWithinPartitions(_ROUTE, *sort_by).drop(_ROUTE)
 
 

@@ -47,6 +47,7 @@ sort_by = "at"
 schema = "year INT NOT NULL, carrier STRING"
 statistics = true
 max_rows_per_file = 1000
+distribution = "none"
 max_bytes_per_file = 1_000_000
 storage_options = { client_kwargs = { endpoint_url = "http://localhost" } }
 
@@ -99,6 +100,7 @@ def test_every_key_of_a_file_arrives(tmp_path):
         schema="year INT NOT NULL, carrier STRING",
         statistics=True,
         max_rows_per_file=1000,
+        distribution="none",
         max_bytes_per_file=1_000_000,
         storage_options={"client_kwargs": {"endpoint_url": "http://localhost"}},
         rejects="rejects.lance",
@@ -123,6 +125,7 @@ def test_flags_say_the_same(tmp_path):
         *("--sort-by", "k", "--sort-by", "at", "--mode", "overwrite", "--statistics", "--id", "x"),
         *("--conf", "a.b=c=d", "--conf", "e=f", "--storage-option", "k=v", "--rejects", "bad.lance"),
         *("--max-rows-per-file", "10", "--max-bytes-per-file", "20", "--master", "local[1]"),
+        *("--distribution", "none"),
         *("--source-option", "mergeSchema=true", "--schema", "k INT", "--sql", "SELECT 1 AS k"),
     )
     assert job == IngestJob(
@@ -141,6 +144,7 @@ def test_flags_say_the_same(tmp_path):
         storage_options={"k": "v"},
         rejects="bad.lance",
         max_rows_per_file=10,
+        distribution="none",
         max_bytes_per_file=20,
         master="local[1]",
         schema="k INT",
@@ -200,6 +204,7 @@ MINIMAL = '[sources.s]\npath = "x.csv"\n[target]\npath = "t"\n'
         (MINIMAL + "statistics = 'yes'", "target.statistics is true or false, not 'yes'"),
         (MINIMAL + "max_rows_per_file = true", "target.max_rows_per_file is a whole number, not True"),
         (MINIMAL + "max_rows_per_file = 1.5", "target.max_rows_per_file is a whole number"),
+        (MINIMAL + "distribution = 'range'", "distribution is hash or none, not 'range'"),
         (MINIMAL + "max_rows_per_file = 0", "max_rows_per_file is 1 or more, not 0"),
         (MINIMAL + "mode = 'upsert'", "mode is one of append, overwrite, overwrite-partitions, not 'upsert'"),
         (MINIMAL + "storage_options = 's3'", "target.storage_options is a table of options"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
@@ -134,6 +135,25 @@ def test_pipeline_append_makes_the_namespace(spark, tmp_path):
         assert numbers == sorted(numbers)
     with pytest.raises(NotFoundError):
         lance_df.spark.append(df, tmp_path / "none")
+
+
+@pytest.mark.parametrize(("distribution", "files"), [("hash", 1), ("none", 3)])
+def test_partitions_are_brought_together_or_written_where_rows_are(spark, tmp_path, distribution, files):
+    source = rows(60)
+    few = source.filter(pc.less(pc.month(source["ts"]), 2))
+    df = frame(spark, pa.concat_tables([few] * 3)).repartition(3, "k")
+    root = tmp_path / "new"
+    lance_df.spark.append(df, root, partition_by=["month(ts)"], sort_by=["k"], distribution=distribution)
+    found = opened(root)
+    assert found.to_table().sort_by("k").equals(pa.concat_tables([few] * 3).sort_by("k"))
+    (name,) = found.partitions()["location"].to_pylist()
+    assert len(lance_df.dataset(root / name).get_fragments()) == files
+
+
+def test_there_is_no_such_distribution(spark, tmp_path):
+    with pytest.raises(InvalidInputError, match="distribution is hash or none, not 'range'"):
+        lance_df.spark.append(frame(spark, rows(1)), tmp_path / "no", distribution="range")
+    assert not (tmp_path / "no").exists()
 
 
 def test_rows_that_do_not_fit_change_nothing(spark, root):

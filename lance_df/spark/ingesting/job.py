@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
+from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.storage import open_location
 
 LANCE: Final = "lance"
@@ -99,6 +100,9 @@ class IngestJob:
         Whether there are zone maps of the new rows.
     max_rows_per_file, max_bytes_per_file
         When a task starts the next data file.
+    distribution
+        ``"hash"``: the rows of a partition are brought together before they are written; or ``"none"``, see
+        `lance_df.spark.append`.
     storage_options
         For the fsspec filesystem of the target.
     rejects
@@ -126,6 +130,7 @@ class IngestJob:
     statistics: bool = False
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
+    distribution: str = HASH
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     rejects: str | None = None
     rejects_storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -157,6 +162,7 @@ class IngestJob:
         ):
             if number is not None and number < 1:
                 raise InvalidInputError(f"{name} is 1 or more, not {number}")
+        check_distribution(self.distribution)
         self._check_rejects()
 
     def _check_rejects(self) -> None:

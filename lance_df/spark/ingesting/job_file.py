@@ -99,6 +99,7 @@ _SECTIONS: Final = {
         "statistics": _Key("statistics", _flag),
         "max_rows_per_file": _Key("max_rows_per_file", _count),
         "max_bytes_per_file": _Key("max_bytes_per_file", _count),
+        "distribution": _Key("distribution", _text),
         "storage_options": _Key("storage_options", _mapping),
     },
     "rejects": {

@@ -169,7 +169,8 @@ class _Run:
             ref = SourceRef(
                 job.target, snapshot.version, is_namespace=True, storage=dict(job.storage_options)
             )
-            return routed(rows, ref, snapshot, [f"`{name.replace('`', '``')}`" for name in job.sort_by])
+            keys = [f"`{name.replace('`', '``')}`" for name in job.sort_by]
+            return routed(rows, ref, snapshot, keys, distribution=job.distribution)
         return rows.sortWithinPartitions(*map(named, job.sort_by)) if job.sort_by else rows
 
     def _written(self, rows: DataFrame, columns: list[TargetColumn], *, to_target: bool) -> Report:
