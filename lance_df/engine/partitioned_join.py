@@ -20,7 +20,7 @@ import pyarrow as pa
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, key_array_settings
 from lance_df.engine.join_sides import with_small_sides_built
 from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
-from lance_df.engine.partitioned_join_units import Unit, Units, num_cores, units_of
+from lance_df.engine.partitioned_join_units import Unit, Units, units_of
 from lance_df.engine.plan_rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
 from lance_df.engine.plan_walk import visible_scans
 from lance_df.engine.qualified_columns import renaming
@@ -28,6 +28,7 @@ from lance_df.engine.report import JoinReport
 from lance_df.engine.unit_stream import streamed
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.table.scan_run import num_cores
 
 if TYPE_CHECKING:
     from lance_df.engine.join_options import JoinOptions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from lance_df.engine.partitioned_join_shares import Share, SharedTableProvider
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.records import dataclass
+from lance_df.table.scan_run import num_cores
 
 if TYPE_CHECKING:
     from lance_df.engine.join_options import JoinOptions
@@ -152,11 +152,6 @@ def _shared_key(part: Part, side: int) -> str:
     place = part.sides.index(side)
     columns = part.scans[place].snapshot.manifest.schema.columns
     return columns.by_id()[part.keys[0].columns[place]].name
-
-
-def num_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) -> int | str:

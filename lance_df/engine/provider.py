@@ -9,7 +9,6 @@ never checked again above the scan, and batches are not compared with the schema
 from __future__ import annotations
 
 import dataclasses
-import os
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -35,7 +34,7 @@ from lance_df.table.caches import LruCache
 from lance_df.table.kept_task import keep_few_rows
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
-from lance_df.table.scan_run import run_ahead, run_tasks
+from lance_df.table.scan_run import num_cores, run_ahead, run_tasks
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
@@ -369,11 +368,6 @@ class _Scan:
     def __init__(self, schema: pa.Schema, read: Any) -> None:
         self.projected_schema = schema
         self.to_batches = read
-
-
-def num_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def with_views(schema: pa.Schema, names: frozenset[str]) -> pa.Schema:

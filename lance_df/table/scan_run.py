@@ -40,7 +40,7 @@ def run_tasks(
         Tasks that run at once. By default one for each core, or a single one where they are too small to be
         worth a thread; these run when they are asked for.
     """
-    workers = num_threads or (_num_cores() if _is_worth_threads(tasks) else 1)
+    workers = num_threads or (num_cores() if _is_worth_threads(tasks) else 1)
     left = limit
     if left == 0:
         return
@@ -74,7 +74,8 @@ def _is_worth_threads(tasks: Sequence[ScanTask]) -> bool:
     return False
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
