@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, functions, variant
 from lance_df.engine.plan_rebuild import Path, checked, columns_of, rebuilt
+from lance_df.engine.string_views import WORTH_ROWS
 from lance_df.table.string_looks import look_at_strings
 from lance_df.table.table import Table
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from lance_df.engine.provider import LanceTableProvider
     from lance_df.engine.statement import Statement
 
-# for less, to plan a statement anew takes longer than is saved
-_WORTH_ROWS: Final = 100_000
 _COUNTS: Final = re.compile(r"count\((\*|U?Int\d+\(\d+\))\)")
 
 
@@ -137,7 +136,7 @@ def _is_worth_grouping(provider: LanceTableProvider, names: frozenset[str]) -> b
     if type(table) is not Table or not provider.is_near or not names <= provider.strings:
         return False
     rows = table.told_rows()
-    if rows is not None and rows < _WORTH_ROWS:
+    if rows is not None and rows < WORTH_ROWS:
         return False
     look = look_at_strings(table, sorted(names))
     return look is not None and names <= look.coded

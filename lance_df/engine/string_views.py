@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Statements that do something else than to return rows are left alone.
 _QUERIES: Final = ("Aggregate", "Distinct", "Filter", "Limit", "Projection", "Sort", "SubqueryAlias", "Union")
 # for less, to plan a statement anew takes longer than views save
-_WORTH_ROWS = 100_000
+WORTH_ROWS = 100_000
 _TELLS_TYPES: Final = "arrow_typeof("
 
 
@@ -93,7 +93,7 @@ class _Aggregation:
         if not names or not (isinstance(table, Table) or is_namespace(table)):
             return frozenset()
         rows = table.told_rows() if isinstance(table, Table) else table.told_rows(provider.hint)
-        if rows is not None and rows < _WORTH_ROWS:
+        if rows is not None and rows < WORTH_ROWS:
             return frozenset()
         if not provider.is_near:  # a look takes as long as reading
             return frozenset(names) if isinstance(table, Table) else frozenset()

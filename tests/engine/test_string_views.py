@@ -34,7 +34,7 @@ def _rows() -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def _small_tables_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(string_views, "_WORTH_ROWS", 3)
+    monkeypatch.setattr(string_views, "WORTH_ROWS", 3)
 
 
 @pytest.fixture(scope="module", params=["2.0", "2.2", "namespace"])
@@ -112,7 +112,7 @@ def test_aggregated_strings_are_read_as_views(contexts):
 
 
 def test_small_tables_are_planned_once(contexts, monkeypatch):
-    monkeypatch.setattr(string_views, "_WORTH_ROWS", 1_000_000)
+    monkeypatch.setattr(string_views, "WORTH_ROWS", 1_000_000)
     (table,) = contexts[0].sql("SELECT kind, count(*) FROM t GROUP BY kind").statements[0].tables.values()
     assert not table.provider.views
 
