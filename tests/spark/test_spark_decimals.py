@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 
 import numpy as np
@@ -72,6 +73,26 @@ def test_decimals_are_appended_as_if_they_had_crossed_as_decimals(spark, tmp_pat
     ]
     found = lance_df.PartitionedNamespace.open(root).to_table().sort_by("k")
     assert found.select(rows.column_names) == rows.cast(stored)
+
+
+def test_decimals_of_joins_are_those_of_spark(spark, tmp_path):
+    columns = {f"c {number}": extremes(data_type) for number, data_type in enumerate(TYPES)}
+    sides = {
+        "l": pa.table({"k": pa.array([0, 1, 2, 3, 4, None]), **columns}),
+        "r": pa.table({"k": pa.array([3, 4, 4, 5, 6, 7]), "other": columns["c 1"]}),
+    }
+    for name, rows in sides.items():
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, ["bucket(k, 2)"]).append(rows)
+    roots = [tmp_path / name for name in sides]
+    query = """SELECT l.*, l."c 1" * r.other AS "l.x `r", -other AS minus FROM l FULL JOIN r ON l.k = r.k"""
+    joined = lance_df.spark.partitioned_join(spark, *roots, sql=query)
+    assert joined._jdf.queryExecution().optimizedPlan().toString().count("MakeDecimal(") == 5
+    own, theirs = (spark.createDataFrame(sides[name]).alias(name) for name in sides)
+    wanted = own.join(theirs, on=own.k == theirs.k, how="full").selectExpr(
+        "l.*", "l.`c 1` * r.other AS `l.x ``r`", "-other AS minus"
+    )
+    assert joined.schema == wanted.schema
+    assert Counter(joined.collect()) == Counter(wanted.collect())
 
 
 def test_digits_of_slices_and_nulls():

@@ -89,10 +89,12 @@ class JoinReader(DataSourceReader):
         if partition.tables is None:
             return
         from lance_df.engine.divided_statement import run_statement
+        from lance_df.spark.decimals import to_integers, without_integers
         from lance_df.spark.types import arrow_schema, to_spark
 
         target = arrow_schema(self._schema)
+        plain = arrow_schema(without_integers(self._schema))
         members: Mapping[str, SomeMembers] = pickle.loads(partition.tables)
         for batch in run_statement(self._sql, {name: each.open() for name, each in members.items()}):
             if batch.num_rows:
-                yield to_spark(batch, target)
+                yield to_integers(to_spark(batch, plain), self._schema, target)

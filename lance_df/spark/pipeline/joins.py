@@ -13,6 +13,7 @@ import numpy as np
 from lance_df.engine.divided_statement import DividedStatement
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.spark.decimals import can_cross_as_integers, with_decimals, with_integers
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.pipeline.join_source import JoinSource, SomeMembers
@@ -127,8 +128,11 @@ def partitioned_join(
         "splits": json.dumps([b64encode(pickle.dumps(split)).decode() for split in splits]),
     }
     make_known(spark, JoinSource)
-    reader = spark.read.format(JoinSource.name()).schema(spark_schema(statement.schema))
-    return reader.options(**options).load()
+    reader = spark.read.format(JoinSource.name()).options(**options)
+    schema = spark_schema(statement.schema)
+    if can_cross_as_integers(spark):
+        return with_decimals(reader.schema(with_integers(schema)).load())
+    return reader.schema(schema).load()
 
 
 def _opened(options: SourceOptions) -> tuple[SourceRef, NamespaceSnapshot]:
