@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 import numpy as np
 import pytest
 
+from lance_df.encodings import kernels
 from lance_df.encodings.kernels import calls, compare, fsst, gather, kept_code, keys, object_fields
 from lance_df.encodings.kernels.jit import kernel
 from lance_df.encodings.kernels.kept_code import KeptCode
@@ -335,6 +337,12 @@ def test_a_kernel_that_raises_is_called_again_by_numba():
     (call,) = load_all([code])
     assert call(2) == 3
     assert call(0) is NotImplemented
+
+
+def test_every_kernel_is_one_whose_code_can_be_kept():
+    for name, module in kernels._MODULES.items():
+        dispatcher = getattr(importlib.import_module(f"{kernels.__name__}.{module}"), name)
+        assert hasattr(dispatcher, "overloads"), name
 
 
 def test_kernels_that_need_numba_are_not_kept():

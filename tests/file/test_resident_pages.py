@@ -199,7 +199,7 @@ def test_blocks_are_unpacked(bits: int) -> None:
         counts = np.array([1024, 1000, 7])
         starts, widths = np.arange(3) * num_words, np.full(3, width)
         wide = np.zeros(3 * 1024, words.dtype)
-        kernels.unpack_blocks(words, starts, widths, counts, wide)
+        getattr(kernels, f"unpack_blocks_{8 * words.itemsize}")(words, starts, widths, counts, wide)
         for block, (start, count) in enumerate(zip((0, 1024, 2024), counts.tolist(), strict=True)):
             for row in {0, 1, 17, 130, count - 1} & set(range(count)):
                 assert int(wide[start + row]) == _packed(words[block * num_words :], width, bits, row)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MODULES = {
-    "unpack_blocks": "bitpacking",
+    **dict.fromkeys([f"unpack_blocks_{bits}" for bits in (8, 16, 32, 64)], "bitpacking"),
     "expand_runs": "runs",
     "chunk_buffers": "chunks",
     "expand_strings": "chunk_rows",
@@ -47,7 +47,7 @@ _MODULES = {
     "expand_fsst": "fsst",
     "encode_fsst": "fsst_encode",
     "count_fsst": "fsst_encode",
-    "pack_blocks": "pack",
+    **dict.fromkeys([f"pack_blocks_{bits}" for bits in (8, 16, 32, 64)], "pack"),
     "pick_rows": "picked_rows",
     "read_ends_32": "ends",
     "read_ends_64": "ends",

@@ -12,8 +12,6 @@ from lance_df.encodings.kernels.vectors import join_lines, shift_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy.typing as npt
-
 # where the eighths of a block lie, which is its own inverse
 _ORDER = np.array((0, 4, 2, 6, 1, 5, 3, 7), np.uintp)
 _BLOCK = 1024
@@ -53,7 +51,20 @@ def _unpacker(bits: int, word_type: Callable[[Any], Any]) -> Callable[..., Any]:
     word_bytes = _U(bits // 8)
 
     @kernel
-    def unpack(words, starts, widths, counts, out):  # type: ignore[no-untyped-def]
+    def unpack_blocks(words, starts, widths, counts, out):  # type: ignore[no-untyped-def]
+        """Unpack blocks of at most 1024 values, one after another, into ``out``.
+
+        Parameters
+        ----------
+        words
+            Unsigned words as wide as the values.
+        starts, widths, counts
+            First word, packed width and number of values of each block. A width of -1 marks values that are
+            stored as they are. The caller has checked that no width exceeds the word, that counts lie in
+            0..1024, and that the words of each block exist.
+        out
+            Room for the sum of ``counts``, and 1024 words more, for a block is always written whole.
+        """
         source = _U(words.ctypes.data)
         target = _U(out.ctypes.data)
         for block in range(len(starts)):
@@ -65,35 +76,10 @@ def _unpacker(bits: int, word_type: Callable[[Any], Any]) -> Callable[..., Any]:
                 unpack_block(base, widths[block], target, bits, word_type(0))
             target += count * word_bytes
 
-    return unpack
+    return unpack_blocks
 
 
-_UNPACKERS = {
-    1: _unpacker(8, np.uint8),
-    2: _unpacker(16, np.uint16),
-    4: _unpacker(32, np.uint32),
-    8: _unpacker(64, np.uint64),
-}
-
-
-def unpack_blocks(
-    words: npt.NDArray[Any],
-    starts: npt.NDArray[np.int64],
-    widths: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
-    out: npt.NDArray[Any],
-) -> None:
-    """Unpack blocks of at most 1024 values, one after another, into ``out``.
-
-    Parameters
-    ----------
-    words
-        Unsigned words as wide as the values.
-    starts, widths, counts
-        First word, packed width and number of values of each block. A width of -1 marks values that are
-        stored as they are. The caller has checked that no width exceeds the word, that counts lie in
-        0..1024, and that the words of each block exist.
-    out
-        Room for the sum of ``counts``, and 1024 words more, for a block is always written whole.
-    """
-    _UNPACKERS[words.itemsize](words, starts, widths, counts, out)
+unpack_blocks_8 = _unpacker(8, np.uint8)
+unpack_blocks_16 = _unpacker(16, np.uint16)
+unpack_blocks_32 = _unpacker(32, np.uint32)
+unpack_blocks_64 = _unpacker(64, np.uint64)

@@ -11,8 +11,6 @@ from lance_df.encodings.kernels.jit import kernel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy.typing as npt
-
 _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 _U = np.uintp
 
@@ -23,7 +21,17 @@ def _packer(bits: int, word_type: Callable[[Any], Any]) -> Callable[..., Any]:
     row_offsets = np.array([_ORDER[row // 8] * 16 + (row % 8) * 128 for row in range(bits)], np.uintp)
 
     @kernel
-    def pack(words, widths, out, starts):  # type: ignore[no-untyped-def]
+    def pack_blocks(words, widths, out, starts):  # type: ignore[no-untyped-def]
+        """Pack each 1024 unsigned words into ``widths[i]`` bits a word.
+
+        Parameters
+        ----------
+        words
+            1024 words for each width; none of them needs more bits.
+        out, starts
+            Words of the same size, and where the first of the ``widths[i] * 1024 // bits`` words of each
+            block goes.
+        """
         for block in range(len(widths)):
             width = _U(widths[block])
             source = _U(block) * _U(1024)
@@ -49,31 +57,10 @@ def _packer(bits: int, word_type: Callable[[Any], Any]) -> Callable[..., Any]:
                         out[second + _U(lane)] = words[at + _U(lane)] >> down
                 bit += width
 
-    return pack
+    return pack_blocks
 
 
-_PACKERS = {
-    1: _packer(8, np.uint8),
-    2: _packer(16, np.uint16),
-    4: _packer(32, np.uint32),
-    8: _packer(64, np.uint64),
-}
-
-
-def pack_blocks(
-    words: npt.NDArray[Any],
-    widths: npt.NDArray[np.int64],
-    out: npt.NDArray[Any],
-    starts: npt.NDArray[np.int64],
-) -> None:
-    """Pack each 1024 unsigned words into ``widths[i]`` bits a word.
-
-    Parameters
-    ----------
-    words
-        1024 words for each width; none of them needs more bits.
-    out, starts
-        Words of the same size, and where the first of the ``widths[i] * 1024 // bits`` words of each block
-        goes.
-    """
-    _PACKERS[words.itemsize](words, widths, out, starts)
+pack_blocks_8 = _packer(8, np.uint8)
+pack_blocks_16 = _packer(16, np.uint16)
+pack_blocks_32 = _packer(32, np.uint32)
+pack_blocks_64 = _packer(64, np.uint64)

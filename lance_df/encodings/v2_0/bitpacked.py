@@ -95,7 +95,8 @@ class BitpackedForNonNegDecoder:
             starts = np.arange(stop - first, dtype=np.int64) * (block_bytes // out.itemsize)
             widths = np.full(stop - first, self.packed_bits, np.int64)
             counts = np.full(stop - first, _BLOCK, np.int64)
-            kernels.unpack_blocks(words, starts, widths, counts, out)
+            unpack = getattr(kernels, f"unpack_blocks_{8 * words.itemsize}")
+            unpack(words, starts, widths, counts, out)
         values = fixed_array(self.data_type, len(out), pa.py_buffer(out))
         return select(values, shift_rows(rows, -first * _BLOCK))
 

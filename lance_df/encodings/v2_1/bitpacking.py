@@ -64,7 +64,8 @@ def decode_out_of_line(encoding: OutOfLineBitpacking, buffer: Chunked, counts: C
 def _unpack(words: Bytes, starts: Counts, widths: Counts, counts: Counts) -> Bytes:
     total = int(counts.sum())
     _, out = allocate((total + BLOCK) * words.itemsize)
-    kernels.unpack_blocks(words, starts, widths, counts, out.view(words.dtype))
+    unpack = getattr(kernels, f"unpack_blocks_{8 * words.itemsize}")
+    unpack(words, starts, widths, counts, out.view(words.dtype))
     return out[: total * words.itemsize]
 
 

@@ -109,7 +109,8 @@ def _cut(words: Words, widths: Counts) -> ChunkedValues:
 
 def _pack_into(out: Words, words: Words, widths: Counts, starts: Counts) -> None:
     if len(widths) > _FEW_BLOCKS or (next(_calls) > _FEW_CALLS and "numba" in sys.modules):
-        kernels.pack_blocks(words.reshape(-1), widths, out, starts)
+        pack = getattr(kernels, f"pack_blocks_{8 * words.itemsize}")
+        pack(words.reshape(-1), widths, out, starts)
         return
     blocks = words.reshape(-1, BLOCK_VALUES)
     for width in np.unique(widths).tolist():
