@@ -135,6 +135,10 @@ class SourceOptions:
             raise InvalidInputError(_NO_PATH)
         if "version" in given and "tag" in given:
             raise InvalidInputError("a version is named by its number or by a tag, not by both")
+        if "branch" in given and "tag" in given:
+            raise InvalidInputError(
+                "a tag names the branch of its version, too: no option branch"
+            )
         version: int | str | None = given.get("tag")
         if "version" in given:
             version = _number("version", given["version"])

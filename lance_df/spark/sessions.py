@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.errors import MissingDependencyError
+from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.requirements import require_java
 from lance_df.spark.source import LanceSource
 
@@ -118,7 +119,7 @@ def read(
     Raises
     ------
     LanceError
-        Spark reports it as the cause of its own error.
+        There is no such table, version or column, or what else is wrong, with Spark's error as its cause.
     """
     register(spark)
     options: dict[str, str] = {}
@@ -135,4 +136,5 @@ def read(
     from lance_df.spark.decimals import can_cross_as_integers, with_decimals
 
     options["decimalsAsIntegers"] = str(can_cross_as_integers(spark))
-    return with_decimals(spark.read.format(LanceSource.name()).options(**options).load(str(path)))
+    with errors_of_spark():
+        return with_decimals(spark.read.format(LanceSource.name()).options(**options).load(str(path)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
-from lance_df.errors import ColumnNotFoundError, MissingDependencyError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, MissingDependencyError
 from lance_df.spark.catalogs import options_of_new_table, place_of, with_place
 from lance_df.spark.opened import open_source
 from lance_df.spark.options import SourceOptions, refuse
@@ -106,6 +106,9 @@ class LanceSource(DataSource):
 
 
 def _chosen(schema: pa.Schema, names: Sequence[str] | None, path: str) -> pa.Schema:
+    if not len(schema if names is None else names):
+        # whose batches lose the number of their rows on the way
+        raise InvalidInputError(f"{path}: name a column to read; Spark takes no rows without columns")
     if names is None:
         return schema
     unknown = [name for name in names if name not in schema.names]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.spark.catalogs import without_place
@@ -48,8 +49,29 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return what batches must look like that Spark takes for rows of a schema."""
-    return to_arrow_schema(without_place(schema), timezone="UTC")
+    """Return what batches must look like that Spark takes for rows of a schema.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A column has a type that Arrow has no place for.
+    """
+    schema = without_place(schema)
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except (PySparkException, ValueError):
+        for field in schema.fields:
+            _check_type(field)
+        raise
+
+
+def _check_type(field: StructField) -> None:
+    try:
+        to_arrow_schema(StructType([field]), timezone="UTC")
+    except (PySparkException, ValueError) as err:
+        raise UnsupportedFeatureError(
+            f"column {field.name!r}: {field.dataType.simpleString()} has no place in Arrow: cast it"
+        ) from err
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -135,7 +157,8 @@ def _spark_type(data_type: pa.DataType) -> pa.DataType:
         item = data_type.value_field
         return pa.list_(item.with_type(_spark_type(item.type)))
     if types.is_map(data_type):
-        return pa.map_(_spark_type(data_type.key_type), _spark_type(data_type.item_type))
+        key, item = data_type.key_field, data_type.item_field
+        return pa.map_(key.with_type(_spark_type(key.type)), item.with_type(_spark_type(item.type)))
     if types.is_struct(data_type):
         return pa.struct([field.with_type(_spark_type(field.type)) for field in _fields(data_type)])
     if types.is_interval(data_type):

@@ -61,6 +61,8 @@ def test_versions_tags_and_branches(spark, table):
     assert read(spark, table, tag="golden").count() == 1000
     assert read(spark, table, branch="side").count() == 10
     assert lance_df.spark.read(spark, table, version="golden").count() == 1000
+    with pytest.raises(VersionNotFoundError, match="no tag 'gone'"):
+        lance_df.spark.read(spark, table, version="gone")
 
 
 def test_a_data_frame_stays_at_its_version(spark, table):
@@ -83,6 +85,8 @@ def test_a_data_frame_stays_at_its_version(spark, table):
         ({"colunms": "id"}, InvalidInputError, "colunms"),
         ({"version": "x"}, InvalidInputError, "number of 1 or more"),
         ({"version": 1, "tag": "golden"}, InvalidInputError, "not by both"),
+        ({"branch": "side", "tag": "golden"}, InvalidInputError, "names the branch"),
+        ({"columns": "[]"}, InvalidInputError, "name a column"),
     ],
 )
 def test_mistakes_in_reads_are_typed(table, options, kind, words):

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, NullType, StructType, YearMonthIntervalType
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
@@ -99,6 +99,17 @@ def test_tables_without_rows(spark, stored, tmp_path):
 def test_types_that_spark_has_not_are_refused_by_name(data_type):
     with pytest.raises(UnsupportedFeatureError, match="'odd'"):
         spark_schema(pa.schema([("fine", pa.int64()), ("odd", data_type)]))
+
+
+@pytest.mark.parametrize("data_type", [YearMonthIntervalType(), ArrayType(NullType(), containsNull=False)])
+def test_types_that_arrow_has_not_are_refused_by_name(data_type):
+    with pytest.raises(UnsupportedFeatureError, match=f"'odd': {data_type.simpleString()}"):
+        arrow_schema(StructType().add("fine", NullType()).add("odd", data_type))
+
+
+def test_values_of_maps_that_are_never_null_stay_so():
+    stored = pa.map_(pa.string(), pa.field("value", pa.uint8(), nullable=False))
+    assert spark_schema(pa.schema([("m", stored)]))["m"].dataType.valueContainsNull is False
 
 
 def test_the_schema_of_spark_is_that_of_its_batches():
