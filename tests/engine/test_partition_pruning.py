@@ -297,6 +297,16 @@ def test_explain_shows_what_was_asked_and_what_did_not_help(ours):
     assert "v2 by month(ts), day(ts)" in report._repr_html_()
 
 
+@pytest.mark.parametrize(
+    "term", ["date_part('day', ts)", "date_part('month', ts)", "upper(country)", "k + 1"]
+)
+def test_explain_takes_terms_that_are_not_null(ours, term):
+    for condition in (f"{term} IS NOT NULL", f"NOT ({term} IS NULL)", f"{term} IS NOT NULL AND id = 3"):
+        query = f"SELECT id FROM evolved WHERE {condition}"
+        report = ours.explain_scan(query)
+        assert sum(spec.partitions.kept for spec in report.tables[0].specs) == report.partitions.kept
+
+
 def test_explain_shows_the_literals_in_the_expression(ours):
     (table,) = ours.explain_scan("SELECT * FROM computed WHERE country = 'it''s' AND k = 3").tables
     assert "partition_field_initial = 'I' /* upper(left('it''s', 1)) */" in table.specs[0].predicate

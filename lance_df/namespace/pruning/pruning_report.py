@@ -11,7 +11,6 @@ from lance_df.compute.calculator import evaluator
 from lance_df.errors import LanceError, UnsupportedFeatureError
 from lance_df.expr.nodes import (
     And,
-    Column,
     Comparison,
     In,
     IsNull,
@@ -171,7 +170,7 @@ class _Reasons:
         """Whether all that follows is that the column is not NULL, if that."""
         match self._projector.project(part):
             case Not(IsNull()):
-                return part != Not(IsNull(next(map(Column, columns(part)))))
+                return not (isinstance(part, Not) and isinstance(part.operand, IsNull))
             case found:
                 return found == NOTHING
 
