@@ -57,7 +57,7 @@ def bucket(column: str, num_buckets: int, *, field_id: str | None = None) -> Par
 
 def multi_bucket(columns: list[str], num_buckets: int, *, field_id: str | None = None) -> PartitionBy:
     """The murmur3 hash of several values, modulo ``num_buckets``; NULLs contribute nothing."""
-    return PartitionBy(tuple(columns), Transform(TransformKind.MULTI_BUCKET, num_buckets), field_id=field_id)
+    return PartitionBy(_names(columns), Transform(TransformKind.MULTI_BUCKET, num_buckets), field_id=field_id)
 
 
 def truncate(column: str, width: int, *, field_id: str | None = None) -> PartitionBy:
@@ -73,4 +73,8 @@ def expression(
     It must depend on nothing but its row, give the same for equal values of any width, and be defined for
     NULL; that is checked when the spec is made.
     """
-    return PartitionBy(tuple(columns), expression=text, field_id=field_id, result_type=result_type)
+    return PartitionBy(_names(columns), expression=text, field_id=field_id, result_type=result_type)
+
+
+def _names(columns: list[str] | str) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)

@@ -168,3 +168,43 @@ def test_specs_too_deep_for_names_of_folders_are_refused_when_they_are_made(tmp_
 def test_a_list_of_partition_fields_is_wanted(wanted):
     with pytest.raises(InvalidInputError, match="list of partition fields"):
         resolve_all(wanted, SCHEMA)
+
+
+@pytest.mark.parametrize("plain", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize("text", ["length(col0)", "upper(col0)", "ascii(col0)", "nullif(col0, 'a')"])
+def test_expressions_over_dictionaries_are_of_their_values(tmp_path, plain, text):
+    encoded = pa.dictionary(pa.int8(), plain)
+    schema = pa.schema([("s", encoded)])
+    namespace = lance_df.PartitionedNamespace.create(tmp_path, schema, [partition.expression(text, "s")])
+    in_plain = NamespaceSchema.create(pa.schema([("s", plain)]))
+    (field,) = resolve_all([partition.expression(text, "s")], in_plain)
+    assert namespace.specs[0].fields[0].result_type == field.result_type
+    for values in (["a", None, "bc"], [None], ["bc"]):
+        namespace.append(pa.table({"s": pa.array(values, encoded)}))
+    assert namespace.verify(deep=True).ok
+    assert len(namespace.partitions()) == (2 if text.startswith("nullif") else 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        partition.year("ts", field_id=7),
+        partition.expression("col0 % 3", ["id"], result_type="int32"),
+        partition.identity(3),
+        partition.multi_bucket([], 4),
+    ],
+    ids=["field_id", "result_type", "column", "no columns"],
+)
+def test_what_is_no_name_or_type_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match="not "):
+        resolved(wrong)
+
+
+def test_the_same_field_twice_is_refused():
+    with pytest.raises(InvalidInputError, match="twice"):
+        PartitionSpec(1, resolved(partition.year("ts"), partition.year("ts", field_id="y")))
+
+
+def test_a_schema_is_an_arrow_schema(tmp_path):
+    with pytest.raises(InvalidInputError, match="schema"):
+        lance_df.PartitionedNamespace.create(tmp_path, [pa.field("a", pa.int32())], ["a"])

@@ -45,10 +45,12 @@ class NamespaceSchema:
         Raises
         ------
         InvalidInputError
-            There is no column, or two have one name.
+            It is no schema, there is no column, or two have one name.
         UnsupportedFeatureError
             A type that the format cannot hold.
         """
+        if not isinstance(schema, pa.Schema):
+            raise InvalidInputError(f"a pyarrow schema is expected, not {schema!r:.100}")
         columns = schema_from_arrow(schema)
         if not columns.fields:
             raise InvalidInputError("a namespace needs at least one column")

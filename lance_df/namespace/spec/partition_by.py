@@ -13,7 +13,7 @@ from lance_df.namespace.names import MEMBER_NAME, SEPARATOR, partition_names, ta
 from lance_df.namespace.spec.expression_demands import checked_result_type
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpecs
-from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind
+from lance_df.namespace.spec.transforms import BUCKETS, Transform, TransformKind, value_type
 from lance_df.records import dataclass
 
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
@@ -67,6 +67,7 @@ class PartitionBy:
         InvalidInputError
             The transform does not take such columns, or the expression does not meet the demands.
         """
+        self._check()
         fields = [schema.find(column) for column in self.columns]
         types = [field.arrow_type() for field in fields]
         sources = tuple(field.id for field in fields)
@@ -86,7 +87,9 @@ class PartitionBy:
         if self.transform is not None:
             result_type = self.transform.result_type(types)
         else:
-            result_type = checked_result_type(self.expression or "", types, self.result_type, evaluator())
+            result_type = checked_result_type(
+                self.expression or "", [value_type(each) for each in types], self.result_type, evaluator()
+            )
         return PartitionField(
             field_id=self._new_id({*known, *taken}) if self.field_id is None else self.field_id,
             source_ids=sources,
@@ -94,6 +97,14 @@ class PartitionBy:
             expression=self.expression,
             result_type=result_type,
         )
+
+    def _check(self) -> None:
+        if not self.columns or not all(isinstance(column, str) for column in self.columns):
+            raise InvalidInputError(f"a partition field needs names of columns, not {self.columns!r:.100}")
+        if not isinstance(self.field_id, str | None):
+            raise InvalidInputError(f"a field_id is text, not {self.field_id!r:.100}")
+        if not isinstance(self.result_type, pa.DataType | None):
+            raise InvalidInputError(f"a result_type is an Arrow data type, not {self.result_type!r:.100}")
 
     def _new_id(self, taken: set[str]) -> str:
         match self.transform:

@@ -131,7 +131,7 @@ class PartitionSpec:
     Raises
     ------
     InvalidInputError
-        There is no field, or an id is given twice.
+        There is no field, or an id or a field is given twice.
     """
 
     id: int
@@ -143,6 +143,10 @@ class PartitionSpec:
         ids = [field.field_id for field in self.fields]
         if len(set(ids)) < len(ids):
             raise InvalidInputError(f"a partition spec has a field_id twice: {', '.join(ids)}")
+        if len({field.definition for field in self.fields}) < len(ids):
+            raise InvalidInputError(
+                f"a partition spec has the same field twice: {', '.join(map(str, self.fields))}"
+            )
 
     @property
     def name(self) -> str:

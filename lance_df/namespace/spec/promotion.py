@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_df.compute.calculator import evaluator
 from lance_df.namespace.spec.expression_demands import checked_result_type
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+from lance_df.namespace.spec.transforms import value_type
 
 if TYPE_CHECKING:
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -75,7 +76,8 @@ def promoted_specs(specs: PartitionSpecs, before: NamespaceSchema, after: Namesp
             return field
         sources = [types[field_id] for field_id in field.source_ids]
         if field.transform is None:
-            checked_result_type(field.expression or "", sources, field.result_type, evaluator())
+            plain = [value_type(source) for source in sources]
+            checked_result_type(field.expression or "", plain, field.result_type, evaluator())
             return field
         return dataclasses.replace(field, result_type=field.transform.result_type(sources))
 

@@ -82,7 +82,7 @@ class Transform:
         """
         if (len(sources) != 1 and self.kind is not TransformKind.MULTI_BUCKET) or not sources:
             raise InvalidInputError(f"the transform {self} does not take {len(sources)} columns")
-        types = [_value_type(source) for source in sources]
+        types = [value_type(source) for source in sources]
         for data_type in types:
             if not _TAKES[self.kind](data_type):
                 raise InvalidInputError(f"the transform {self} does not take values of type {data_type}")
@@ -98,7 +98,7 @@ class Transform:
             case TransformKind.MULTI_BUCKET:
                 columns = ", ".join(f"col{number}" for number in range(len(sources)))
                 return f"abs(murmur3_multi({columns})) % {self.num_buckets}"
-            case TransformKind.TRUNCATE if _is_text(_value_type(sources[0])):
+            case TransformKind.TRUNCATE if _is_text(value_type(sources[0])):
                 return f"left(col0, {self.width})"
             case TransformKind.TRUNCATE:
                 return f"col0 - (col0 % {self.width})"
@@ -136,8 +136,11 @@ class Transform:
             raise CorruptDataError(f"{source}: {err}") from err
 
 
-def _value_type(data_type: pa.DataType) -> pa.DataType:
-    """Return the type of the values: encoded ones have the partition values of plain ones."""
+def value_type(data_type: pa.DataType) -> pa.DataType:
+    """Return the type of the values: encoded ones have the partition values of plain ones.
+
+    Expressions see them so, too.
+    """
     if isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
     return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
