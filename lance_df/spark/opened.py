@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.records import dataclass
+from lance_df.spark.workers import keep_imports
 from lance_df.storage import open_location
 from lance_df.table.caches import LruCache
 from lance_df.table.open import open_table
@@ -65,6 +66,7 @@ class SourceRef:
         NotFoundError
             There is no such version any more.
         """
+        keep_imports()
         location = self.location
         key = location.identity, self.version, self.branch, self.is_namespace
         return _opened.get(key, lambda: self._open(location))
@@ -92,6 +94,7 @@ def open_source(options: SourceOptions) -> Source:
     InvalidInputError
         A namespace has no branches and tags.
     """
+    keep_imports()
     location = open_location(options.path, options.storage or None)
     if not _holds_namespace(location):
         return open_table(
