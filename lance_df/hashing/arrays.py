@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings import kernels
 from lance_df.errors import InvalidInputError
 
 _Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ def murmur3(values: pa.Array) -> pa.Int32Array:
     out = pa.allocate_buffer(4 * (first + len(plain)))
     hashes = np.frombuffer(out, np.int32)[first:]
     if (words := _as_int64(plain)) is not None:
-        _kernels().hash_words(words, hashes)
+        kernels.hash_words(words, hashes)
     else:
         _hash_bytes(*_as_bytes(plain), hashes)
     validity = plain.buffers()[0].slice(plain.offset // 8) if plain.null_count else None
@@ -173,7 +173,7 @@ def _as_bytes(plain: pa.Array) -> tuple[_Offsets, pa.Buffer | None]:
 
 def _hash_bytes(offsets: _Offsets, data: pa.Buffer | None, out: npt.NDArray[np.int32]) -> None:
     """Hash what lies between offsets, one after the other."""
-    _kernels().hash_bytes(offsets, data.address if data else 0, out)
+    kernels.hash_bytes(offsets, data.address if data else 0, out)
 
 
 def _decimal_bytes(values: pa.Array) -> pa.Array:
@@ -184,7 +184,8 @@ def _decimal_bytes(values: pa.Array) -> pa.Array:
     start = buffer.offset * width
     raw = np.frombuffer(buffer.buffers()[1], np.uint8)[start : start + len(buffer) * width]
     wide = _sign_extended(raw.reshape(len(buffer), width))
-    lengths, data = _kernels().decimal_bytes(wide, values.type.scale)
+    lengths, data = np.empty(len(wide), np.int64), np.empty((len(wide), 33), np.uint8)
+    kernels.decimal_bytes(wide, values.type.scale, lengths, data, np.empty((2, 4), np.uint64))
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     packed = data[np.arange(data.shape[1]) < lengths[:, None]]
     joined = pa.LargeBinaryArray.from_buffers(
@@ -199,10 +200,3 @@ def _sign_extended(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     wide[:, : rows.shape[1]] = rows
     wide[:, rows.shape[1] :] = np.where(rows[:, -1:] >= 128, 255, 0)
     return wide.view(np.uint64)
-
-
-@lru_cache(maxsize=1)
-def _kernels() -> Any:
-    from lance_df.hashing import kernels
-
-    return kernels

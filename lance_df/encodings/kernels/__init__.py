@@ -65,6 +65,7 @@ _MODULES = {
     "room_for_strings": "page_strings",
     "split_byte_streams": "byte_streams",
     "xxhash64_spans": "xxhash",
+    **dict.fromkeys(["decimal_bytes", "hash_bytes", "hash_words"], "murmur3"),
     "parse_fixed_records": "full_zip",
     "parse_variable_records": "full_zip",
     "parse_packed_rows": "full_zip",

@@ -1,4 +1,4 @@
-"""Compiled loops. Importing this imports numba."""
+"""Hash values with murmur3, x86, 32 bits, seed 0."""
 
 from __future__ import annotations
 
@@ -99,20 +99,32 @@ def _divide_by_ten(words: Any, quotient: Any) -> Any:
 
 @kernel
 def decimal_bytes(
-    values: npt.NDArray[np.uint64], scale: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Return lengths and canonical bytes of numbers of four words, in two's complement."""
-    lengths = np.empty(len(values), np.int64)
-    out = np.zeros((len(values), 33), np.uint8)
-    words, quotient = np.empty(4, np.uint64), np.empty(4, np.uint64)
+    values: npt.NDArray[np.uint64],
+    scale: int,
+    lengths: npt.NDArray[np.int64],
+    out: npt.NDArray[np.uint8],
+    room: npt.NDArray[np.uint64],
+) -> None:
+    """Write lengths and canonical bytes of numbers of four words, in two's complement.
+
+    Parameters
+    ----------
+    out
+        33 bytes for each number.
+    room
+        Two rows of four words.
+    """
+    words, quotient = room[0], room[1]
     for i in range(len(values)):
-        words[:] = values[i]
+        for k in range(4):
+            words[k] = values[i, k]
         negative = words[3] >> np.uint64(63) != 0
         if negative:
             _negate(words)
-        left = scale if words.any() else 0
+        left = scale if words[0] | words[1] | words[2] | words[3] else 0
         while left > 0 and _divide_by_ten(words, quotient) == 0:
-            words[:] = quotient
+            for k in range(4):
+                words[k] = quotient[k]
             left -= 1
         if negative:
             _negate(words)
@@ -130,4 +142,3 @@ def decimal_bytes(
             out[i, length] = np.uint8(left & 255)
             length += 1
         lengths[i] = length
-    return lengths, out
