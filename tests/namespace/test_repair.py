@@ -261,6 +261,101 @@ def test_values_that_were_wiped_come_back(tmp_path, wiped):
     assert lance_df.verify(tmp_path, deep=True).ok
 
 
+def update(root, values, where):
+    """Change rows of ``__manifest`` in a version of its own."""
+    lance.dataset(Path(root) / "__manifest").update(values, where=where)
+
+
+def of_kind_a(root):
+    """Return the row of a member and a condition for it."""
+    row = next(row for row in PartitionedNamespace.open(root).partitions().to_pylist() if row["kind"] == "a")
+    return row, f"object_id = '{row['object_id']}'"
+
+
+def create_by_kind(root):
+    namespace = PartitionedNamespace.create(root, ROWS.schema, ["kind"])
+    namespace.append(ROWS.slice(0, 20))
+    namespace.append(ROWS.slice(20))
+    return manifest_rows(root)
+
+
+@pytest.mark.parametrize("has_history", [True, False])
+def test_values_that_were_wiped_come_back_though_others_have_written_since(tmp_path, has_history):
+    before = create_by_kind(tmp_path)
+    member, own = of_kind_a(tmp_path)
+    update(tmp_path, {"partition_field_kind": "NULL"}, own)
+    # a version of which nobody knows is not published by the way
+    lance.write_dataset(ROWS.slice(0, 1), tmp_path / member["location"], mode="append")
+    update(tmp_path, {"partition_field_kind": "NULL"}, "object_type = 'table' AND partition_field_kind = 'b'")
+    if not has_history:
+        forget_history(tmp_path)
+    report = PartitionedNamespace.repair(tmp_path)
+    assert len(report.of_kind(RepairKind.RECALLED if has_history else RepairKind.READ)) == 2
+    assert manifest_rows(tmp_path) == before
+    assert not PartitionedNamespace.repair(tmp_path).actions
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"location": "NULL"},
+        {"object_type": "'thing'"},
+        {"location": "'{other}'"},
+        {"read_version": "NULL", "read_branch": "'main2'"},
+        {"read_tag": "'golden'"},
+        {"read_tag": "'golden'", "read_version": "NULL", "read_branch": "'b'"},
+    ],
+)
+def test_rows_that_say_what_cannot_be_are_as_they_were(tmp_path, values):
+    before = create_by_kind(tmp_path)
+    member, own = of_kind_a(tmp_path)
+    lance.dataset(tmp_path / member["location"]).tags.create("golden", member["read_version"])
+    other = next(
+        row["location"]
+        for row in before.to_pylist()
+        if row["partition_field_kind"] == "b" and row["location"]
+    )
+    update(tmp_path, {name: text.format(other=other) for name, text in values.items()}, own)
+    report = lance_df.verify(tmp_path)
+    assert not report.ok
+    assert "run repair" in str(report)
+    PartitionedNamespace.repair(tmp_path)
+    assert manifest_rows(tmp_path) == before
+    assert lance_df.verify(tmp_path, deep=True).ok
+    assert not PartitionedNamespace.repair(tmp_path).actions
+
+
+def test_rows_that_are_there_twice_are_there_once(tmp_path):
+    before = create_by_kind(tmp_path)
+    member, own = of_kind_a(tmp_path)
+    path = tmp_path / "__manifest"
+    (row,) = lance.dataset(path).to_table(filter=own).to_pylist()
+    elsewhere = shutil.copytree(tmp_path / member["location"], tmp_path / "elsewhere").name
+    again = [row, {**row, "read_version": 1}, {**row, "location": elsewhere}]
+    lance.write_dataset(pa.Table.from_pylist(again, lance.dataset(path).schema), path, mode="append")
+    assert PartitionedNamespace.open(tmp_path).count_rows() > len(ROWS)
+    assert "run repair" in str(lance_df.verify(tmp_path))
+    report = PartitionedNamespace.repair(tmp_path)
+    assert [action.subject for action in report.of_kind(RepairKind.REPEATED)] == [row["object_id"]] * 2
+    assert manifest_rows(tmp_path) == before
+    (aside,) = report.of_kind(RepairKind.SET_ASIDE)
+    directory = lance_df.DirectoryNamespace(tmp_path)
+    location = directory.describe_table(["set_aside", aside.subject.replace("$", ".")]).location
+    assert Path(location).name == elsewhere
+    assert lance_df.verify(tmp_path, deep=True).ok
+
+
+def test_a_tag_that_is_gone(tmp_path):
+    before = create_by_kind(tmp_path)
+    _, own = of_kind_a(tmp_path)
+    update(tmp_path, {"read_version": "NULL", "read_tag": "'gone'"}, own)
+    (problem,) = lance_df.verify(tmp_path).problems
+    assert "publish_newer=True" in problem.advice
+    assert not PartitionedNamespace.repair(tmp_path).actions
+    PartitionedNamespace.repair(tmp_path, publish_newer=True)
+    assert manifest_rows(tmp_path) == before
+
+
 def test_a_namespace_without_read_versions_is_whole(tmp_path):
     """The columns are optional in the specification: all members are at their newest version then."""
     create(tmp_path)
@@ -369,6 +464,9 @@ def test_t69_what_pylance_commits_to_a_member_shows_when_it_is_asked_for(tmp_pat
     after = PartitionedNamespace.open(tmp_path)
     assert after.count_rows("kind = 'a'") == 28
     assert after.count_rows() == len(ROWS) + 14
+    # what is not shown is no reason for another version of the namespace
+    assert not PartitionedNamespace.repair(tmp_path, publish_newer=True).changes
+    assert PartitionedNamespace.open(tmp_path).version == after.version
     # the version that was published before may go, and then only the newest can be read
     lance.dataset(folder["b"]).cleanup_old_versions(older_than=dt.timedelta(0), delete_unverified=True)
     assert "version" in {problem.kind for problem in after.verify().problems}

@@ -51,6 +51,19 @@ class MemberRow:
     key: bytes | None
     spec: PartitionSpec | None
 
+    @property
+    def names_version(self) -> bool:
+        """Whether the row says what to read."""
+        return self.read_version is not None or self.read_tag is not None
+
+    @property
+    def named(self) -> str:
+        """What the row says is to be read."""
+        if self.read_tag is not None:
+            return f"tag {self.read_tag!r}"
+        branch = "" if self.read_branch is None else f" of branch {self.read_branch!r}"
+        return f"{self.read_version}{branch}"
+
 
 def check_members(
     survey: Survey, rows: pa.Table, *, deep: bool, spread: Spread = in_threads
@@ -186,7 +199,7 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
                 name,
                 difference,
                 "the fields of the namespace, with their ids",
-                "Change the table back, or read its rows and append them",
+                "Change the table back, or read its rows, drop it, and append them",
             )
     if check.deep:
         yield from _read_through(check.schema, member, table)
@@ -235,7 +248,7 @@ def _read_through(schema: NamespaceSchema | None, member: MemberRow, table: Tabl
             name,
             f"{count:,} of {table.count_rows():,} rows have other partition values, such as {_text(example)}",
             "rows of this partition only; queries would miss the others",
-            "Read the rows, delete them from the namespace, and append them",
+            "Read the rows of the table, drop it, and append them: predicates may not find them",
         )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SEGMENT = "[a-z0-9]{16}"
 # what is found of every row of a table that lacks the columns for it
 UNPUBLISHED = "no version to read"
+_SHARED = f"{REPAIR}: an older version may tell what is whose. To drop one would remove the folder of all"
 UNPROVEN = "neither a version to read nor a partition value"
 
 
@@ -46,7 +47,7 @@ def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
             problems += _values(below, spec, survey.specs)
             problems += _twins(tables, spec)
     tables = rows.filter(pc.equal(rows["object_type"], TABLE))
-    problems += _duplicates(tables, "location", "tables have the folder", "drop all but one of them")
+    problems += _duplicates(tables, "location", "tables have the folder", _SHARED)
     return problems
 
 
@@ -134,7 +135,18 @@ def _pins(tables: pa.Table, spec: PartitionSpec | None) -> Iterator[Problem]:
     for row in _picked(tables, pc.is_null(tables["location"]), ["object_id"]):
         expected = "what every table has: another program added or changed the row"
         yield error(ProblemKind.ROW, row["object_id"], "no location", expected, REPAIR)
-    loose = pc.and_(pc.is_null(tables["read_version"]), pc.is_null(tables["read_tag"]))
+    version, branch, tag = (tables[name].is_valid() for name in ("read_version", "read_branch", "read_tag"))
+    is_bare_branch = pc.and_(branch, pc.invert(version))
+    contradicts = pc.or_(is_bare_branch, pc.and_(tag, pc.or_(version, branch)))
+    for row in _picked(tables, contradicts, ["object_id"]):
+        yield error(
+            ProblemKind.ROW,
+            row["object_id"],
+            "a branch without a version, or a tag besides a version or branch",
+            "a version, a version of a branch, or a tag",
+            REPAIR,
+        )
+    loose = pc.invert(pc.or_(pc.or_(version, branch), tag))
     unproven = loose
     for field in spec.fields if spec is not None else ():
         unproven = pc.and_(unproven, pc.is_null(tables[field.column]))

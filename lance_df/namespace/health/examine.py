@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.directory.names import folder_at
-from lance_df.namespace.health.check_members import differing_fields
+from lance_df.namespace.health.check_members import differing_fields, pinned_table
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
 from lance_df.table.refs import ResolvedRef
@@ -18,6 +19,7 @@ from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
+    from lance_df.namespace.health.check_members import MemberRow
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
     from lance_df.storage import Location
@@ -59,6 +61,21 @@ def newest_version(root: Location, location: str) -> Table:
         return open_ref(Shared(folder_at(root, location)), ResolvedRef(None, None))
     except LanceError as err:
         raise NoMemberError(str(err)) from err
+
+
+def read_version(root: Location, member: MemberRow) -> Table:
+    """Open the version of a table that its row names, or the newest one where there is no such version.
+
+    Raises
+    ------
+    NoMemberError
+        There is none that can be opened.
+    """
+    location = member.location or ""
+    if member.names_version and member.read_branch is None:
+        with suppress(LanceError):
+            return pinned_table(folder_at(root, location), member)
+    return newest_version(root, location)
 
 
 def values_of_member(table: Table, spec: PartitionSpec, schema: NamespaceSchema) -> pa.RecordBatch | None:

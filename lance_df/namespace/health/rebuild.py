@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.namespace.health.check_members import MemberRow
 from lance_df.namespace.health.check_rows import check_rows, row_keys
-from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
+from lance_df.namespace.health.contradictions import sorted_out
+from lance_df.namespace.health.examine import NoMemberError, read_version, spec_of_path, values_of_member
 from lance_df.namespace.health.findings import ProblemKind, Severity
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind
 from lance_df.namespace.health.survey import is_spec_row
@@ -50,6 +52,10 @@ class Rebuild:
         The ids of open rows with values that fit those of other rows.
     other
         Rows that are not of the partitioned namespace.
+    spare
+        Rows that have the id of another one, but not its folder.
+    misplaced
+        Rows that name the folder of another table.
     """
 
     root: Location
@@ -59,6 +65,8 @@ class Rebuild:
     good: pa.Table
     open: pa.Table
     other: pa.Table
+    spare: pa.Table
+    misplaced: pa.Table
     valued: frozenset[str] = frozenset()
     actions: list[RepairAction] = field(default_factory=list)
 
@@ -67,18 +75,31 @@ class Rebuild:
         """Sort the rows of a version."""
         rows = survey.rows()
         is_own = is_spec_row(rows)
-        own, other = rows.filter(is_own), rows.filter(pc.invert(is_own))
-        bad = _bad_ids(survey, rows)
+        found, other = sorted_out(rows.filter(is_own)), rows.filter(pc.invert(is_own))
+        own = found.kept
+        bad = bad_ids(survey, own)
         good = pc.invert(pc.is_in(own["object_id"], pa.array([*bad], pa.string())))
         if not survey.has_values:
             good = pc.equal(pc.count_substring(own["object_id"], SEPARATOR), 0)
         fitting = [name for name, kinds in bad.items() if kinds == {ProblemKind.ROW}]
         valued = frozenset(fitting if survey.has_values else ())
         complete, incomplete = own.filter(good), own.filter(pc.invert(good))
-        return cls(survey.root, specs, schema, rows.schema, complete, incomplete, other, valued)
+        columns, spare, misplaced = rows.schema, found.others, found.misplaced
+        rebuild = cls(
+            survey.root, specs, schema, columns, complete, incomplete, other, spare, misplaced, valued
+        )
+        for name in found.repeated:
+            rebuild._did(RepairKind.REPEATED, name, "another row has its id and folder")
+        return rebuild
 
     def recall(self, known: pa.Table, version: int) -> None:
-        """Complete open rows from those of an older version: of the same id, type and folder."""
+        """Complete open rows from those of an older version: of the same id, type and folder.
+
+        Parameters
+        ----------
+        known
+            Rows that are as they should be.
+        """
         places = pc.index_in(self.open["object_id"], value_set=_one(known["object_id"]))
         past = known.take(_one(places))
         is_same = pc.fill_null(pc.equal(self.open["object_type"], past["object_type"]), False)
@@ -105,12 +126,22 @@ class Rebuild:
         self._did(RepairKind.RECALLED, f"version {version}", text)
 
     def bring_back(self, rows: pa.Table, version: int) -> None:
-        """Add rows of tables that are gone, though their folders are not."""
+        """Add rows of tables that are gone, though their folders are not.
+
+        They replace rows of the same id that name no folder, the same, or that of another table.
+        """
         known = _one(self.good["object_id"])
         rows = rows.filter(pc.invert(pc.is_in(rows["object_id"], known)))
         for name in rows["object_id"].to_pylist():
             self._did(RepairKind.BROUGHT_BACK, name, f"its folder is there, version {version} had the row")
         self.good = _joined(self.good, rows)
+        is_back = pc.is_in(self.open["object_id"], _one(rows["object_id"]))
+        places = pc.or_(
+            self.open["location"].is_null(), pc.is_in(self.open["location"], _one(rows["location"]))
+        )
+        self.open = self.open.filter(pc.invert(pc.and_(is_back, places)))
+        is_back = pc.is_in(self.misplaced["object_id"], _one(rows["object_id"]))
+        self.misplaced = self.misplaced.filter(pc.invert(is_back))
 
     def examine(self, spread: Spread) -> None:
         """Find out what the open tables are; set aside what is no member."""
@@ -119,8 +150,9 @@ class Rebuild:
         paths, taken = self._known_values()
         aside = []
         names = tables["object_id"].to_pylist()
-        places = list(zip(names, tables["location"].to_pylist(), strict=True))
-        read = spread(partial(_read, self.root, self.specs, self.schema), places)
+        told = tables.select(["object_id", "location", *(each.name for each in READ_FIELDS)]).to_pylist()
+        members = [MemberRow(**row, key=None, spec=None) for row in told]
+        read = spread(partial(_read, self.root, self.specs, self.schema), members)
         for number, (name, found) in enumerate(zip(names, read, strict=True)):
             row = tables.slice(number, 1)
             try:
@@ -139,6 +171,11 @@ class Rebuild:
 
     def set_aside(self) -> None:
         """Move what is left below a namespace of its own, where `DirectoryNamespace` finds it."""
+        # to drop a table there would take the folder of the other one along
+        self.good, self.misplaced = _joined(self.good, self.misplaced), self.misplaced.slice(0, 0)
+        for name in self.spare["object_id"].to_pylist():
+            self._did(RepairKind.SET_ASIDE, name, "another row has its id")
+        self.open, self.spare = _joined(self.open, self.spare), self.spare.slice(0, 0)
         if not len(self.open):
             return
         taken = set(self.other["object_id"].to_pylist())
@@ -168,7 +205,7 @@ class Rebuild:
 
     def all_rows(self) -> pa.Table:
         """Return all rows."""
-        return _joined(self.rows(), self.open)
+        return _joined(self.rows(), self.open, self.spare, self.misplaced)
 
     # -- how ------------------------------------------------------------------------------------------------
 
@@ -202,6 +239,8 @@ class Rebuild:
                 raise NoMemberError(f"its rows have other values than the namespace {namespace}")
         self._did(RepairKind.READ, name, f"of version {version}, which is to be read from now on")
         row = _with(row, "read_version", pa.array([version], pa.uint64()))
+        for each in ("read_branch", "read_tag"):
+            row = _with(row, each, pa.nulls(1, row.schema.field(each).type))
         for name_of, column in zip(values.schema.names, values.columns, strict=True):
             row = _with(row, name_of, column)
         return row
@@ -261,22 +300,19 @@ class Rebuild:
             self._did(RepairKind.NAMESPACE, name, "with the values of the tables in it")
 
 
-def _read(
-    root: Location, specs: PartitionSpecs, schema: NamespaceSchema, place: tuple[str, str | None]
-) -> _Read | str:
-    """Return the newest version of a table and the partition values of its rows, or why it is no member."""
-    name, location = place
+def _read(root: Location, specs: PartitionSpecs, schema: NamespaceSchema, member: MemberRow) -> _Read | str:
+    """Return the version of a table to read and the partition values of its rows, or why it is no member."""
     try:
-        spec = spec_of_path(name, specs)
-        if location is None:
+        spec = spec_of_path(member.object_id, specs)
+        if member.location is None:
             return "it has no location"
-        table = newest_version(root, location)
+        table = read_version(root, member)
         return table.version, values_of_member(table, spec, schema)
     except NoMemberError as err:
         return str(err)
 
 
-def _bad_ids(survey: Survey, rows: pa.Table) -> dict[str, set[ProblemKind]]:
+def bad_ids(survey: Survey, rows: pa.Table) -> dict[str, set[ProblemKind]]:
     """Return the ids of rows that contradict others or are not complete, and how."""
     found: dict[str, set[ProblemKind]] = {}
     for problem in check_rows(survey, rows):

@@ -27,11 +27,11 @@ from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_members import differing_values, member_rows, pinned_table
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
 from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
-from lance_df.namespace.health.rebuild import Rebuild
-from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport
+from lance_df.namespace.health.rebuild import Rebuild, bad_ids
+from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport, changes
 from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import Survey, check_base_columns, is_spec_row, older_surveys
-from lance_df.namespace.manifest_table import STRICT, manifest_schema, open_manifest_table
+from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, manifest_schema, open_manifest_table
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.records import dataclass
@@ -130,7 +130,7 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
         rows = _without_missing(survey, rows, actions, spread)
     if options.publish_newer:
         rows = _with_newer(survey, rows, actions, spread)
-    if options.dry_run or not actions:
+    if options.dry_run or not changes(actions):
         return table.version, actions
     return _published(survey, rows, metadata).version, actions
 
@@ -163,13 +163,18 @@ def _recall(survey: Survey, rebuild: Rebuild) -> None:
             continue
         rows = older.rows()
         known = rows.filter(is_spec_row(rows))
+        is_hidden = False
         if len(rebuild.open):
-            rebuild.recall(known, older.table.version)
+            # what was wrong by then, a version before may have had right
+            is_bad = pc.is_in(known["object_id"], pa.array([*bad_ids(older, known)], pa.string()))
+            rebuild.recall(known.filter(pc.invert(is_bad)), older.table.version)
+            bad = known.filter(is_bad)["object_id"].combine_chunks()
+            is_hidden = bool(pc.any(pc.is_in(rebuild.open["object_id"], bad)).as_py())
         back = known.filter(pc.is_in(known["location"], pa.array(sorted(lost), pa.string())))
         if len(back):
             rebuild.bring_back(_as(back, rebuild.columns), older.table.version)
             lost -= set(back["location"].to_pylist())
-        if not lost:
+        if not (lost or is_hidden):
             # what the newest whole version did not have was added since
             return
 
@@ -209,32 +214,42 @@ def _loss(root: Location, member: MemberRow) -> str | None:
 
 def _with_newer(survey: Survey, rows: pa.Table, actions: list[RepairAction], spread: Spread) -> pa.Table:
     moved: dict[str, int] = {}
-    members = [
-        member
-        for member in member_rows(survey, rows)
-        if member.location is not None and member.read_branch is None and member.read_tag is None
-    ]
+    members = [member for member in member_rows(survey, rows) if member.location is not None]
     newer = spread(partial(_newer, survey.root, survey.specs, survey.schema), members)
     for member, found in zip(members, newer, strict=True):
         if isinstance(found, str):
             actions.append(RepairAction(RepairKind.NOT_PUBLISHED, member.object_id, found))
         elif found is not None:
             moved[member.object_id] = found
-            text = f"version {found} in place of {member.read_version}"
+            text = f"version {found} in place of {member.named}"
             actions.append(RepairAction(RepairKind.PUBLISHED, member.object_id, text))
-    place = rows.schema.get_field_index("read_version")
-    new = [
-        moved.get(name, old)
-        for name, old in zip(rows["object_id"].to_pylist(), rows["read_version"].to_pylist(), strict=True)
-    ]
-    return rows.set_column(place, rows.schema.field(place), pa.array(new, pa.uint64()))
+    names = rows["object_id"].to_pylist()
+    for column in READ_FIELDS:
+        place = rows.schema.get_field_index(column.name)
+        is_version = column.name == "read_version"
+        new = [
+            (moved[name] if is_version else None) if name in moved else old
+            for name, old in zip(names, rows[column.name].to_pylist(), strict=True)
+        ]
+        rows = rows.set_column(place, rows.schema.field(place), pa.array(new, column.type))
+    return rows
 
 
 def _newer(
     root: Location, specs: PartitionSpecs | None, schema: NamespaceSchema | None, member: MemberRow
 ) -> int | str | None:
-    """Return the newer version of a member, None if there is none, or why it cannot be shown."""
+    """Return the newer version of a member, None if there is none, or why it cannot be shown.
+
+    Of one that is read from a branch or by a tag only where these are gone.
+    """
     try:
+        if member.read_branch is not None or member.read_tag is not None:
+            try:
+                pinned_table(folder_at(root, member.location or ""), member)
+            except VersionNotFoundError:
+                pass
+            else:
+                return None
         table = newest_version(root, member.location or "")
         if table.version == member.read_version:
             return None

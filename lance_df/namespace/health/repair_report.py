@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _SHOWN: Final = 100
 
@@ -19,6 +22,7 @@ class RepairKind(StrEnum):
     READ = "values computed from the rows of the table"
     NAMESPACE = "row of a namespace made again"
     BROUGHT_BACK = "row brought back"
+    REPEATED = "row that was there twice removed"
     SET_ASIDE = "set aside"
     PUBLISHED = "newer version shown"
     NOT_PUBLISHED = "newer version not shown"
@@ -59,11 +63,22 @@ class RepairReport:
         """Return the actions of a kind."""
         return tuple(action for action in self.actions if action.kind is kind)
 
+    @property
+    def changes(self) -> bool:
+        """Whether anything was done, or would be."""
+        return changes(self.actions)
+
     def __str__(self) -> str:
         if not self.actions:
             return f"{self.uri} version {self.version}: nothing to repair"
         head = "would be repaired so" if self.is_dry_run else "repaired"
+        head = head if self.changes else "nothing was repaired"
         lines = [str(action) for action in self.actions[:_SHOWN]]
         more = len(self.actions) - len(lines)
         more_lines = [f"… and {more} more"] if more else []
         return "\n".join([f"{self.uri} version {self.version}: {head}", *lines, *more_lines])
+
+
+def changes(actions: Iterable[RepairAction]) -> bool:
+    """Whether actions are more than what was not done."""
+    return any(action.kind is not RepairKind.NOT_PUBLISHED for action in actions)
