@@ -6,8 +6,8 @@ version.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ from lance_df.records import dataclass
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.scan import kept_fragments, plan_scan
 from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_task import FragmentTask
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.additions import Fragments
     from lance_df.spark.opened import Source, SourceRef
+    from lance_df.table.scan_plan import ScanTask
 
-# A Python task costs Spark about 75 ms, whatever it does.
+# A Python task costs Spark about 20 ms, whatever it does.
 MIN_SPLIT_BYTES: Final = 1024 * 1024
 # What it takes to open a member or a fragment, as if it were read.
 _OPENING_BYTES: Final = 32 * 1024
 # Splits for each worker, so that all are done at about the same time.
 _WAVES: Final = 2
-# Scans are planned in tasks of so many rows and more.
+# Parts of a fragment have so many rows and more, and begin at multiples of the other.
 _MIN_PART_ROWS: Final = 64 * 1024
-# What is so many times as large as a split is cut.
-_OVERSIZE: Final = 1.5
+_PART_ALIGNMENT: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ class Piece:
         The members of a namespace; see `ChosenMembers`.
     fragment_ids
         Some fragments of a table, or of a single member.
-    part
-        ``(number, count)``: which part of them.
+    rows
+        ``(start, stop)``: which rows of a single fragment, None for all.
     """
 
     source: SourceRef
@@ -84,7 +85,7 @@ class Piece:
     places: npt.NDArray[np.intp] | None = None
     refs: Mapping[int, ResolvedRef] = field(default_factory=dict)
     fragment_ids: tuple[int, ...] | None = None
-    part: tuple[int, int] = (0, 1)
+    rows: tuple[int, int] | None = None
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows."""
@@ -104,10 +105,19 @@ class Piece:
             columns=tuple(columns), predicate=self.filter.predicate, fragment_ids=self.fragment_ids
         )
         plan = plan_scan(source, request) if isinstance(source, Table) else source.plan_scan(request)
-        tasks = plan.tasks
-        number, count = self.part
-        for task in tasks[len(tasks) * number // count : len(tasks) * (number + 1) // count]:
-            yield from task.read()
+        for task in plan.tasks:
+            # which tasks there are depends on what a process has learned: rows tell the parts apart
+            part = task if self.rows is None else _within(task, *self.rows)
+            if part is not None:
+                yield from part.read()
+
+
+def _within(task: ScanTask, start: int, stop: int) -> FragmentTask | None:
+    """Return what a task reads of some rows of its fragment, None if that is nothing."""
+    if not isinstance(task, FragmentTask):
+        raise TypeError(f"not a stretch of a single fragment: {task!r}")
+    start, stop = max(start, task.start), min(stop, task.stop)
+    return replace(task, start=start, stop=stop) if start < stop else None
 
 
 def plan_splits(
@@ -174,22 +184,42 @@ def repacked(
 
 @dataclass(slots=True)
 class _Item:
-    """The least that is read by one task: a member, a fragment, or one of ``most_parts`` of a fragment."""
+    """What is read by one task, or cut into parts that are: a member, a fragment, or some of its rows.
+
+    Attributes
+    ----------
+    num_rows
+        Of a fragment that may be cut, 0 of what may not.
+    """
 
     num_bytes: int
-    most_parts: int = 1
+    num_rows: int = 0
     place: int | None = None
     ref: ResolvedRef | None = None
     fragment_id: int | None = None
-    part: tuple[int, int] = (0, 1)
+    rows: tuple[int, int] | None = None
 
     def goes_with(self, other: _Item) -> bool:
         """Whether one piece may have both."""
-        if self.part[1] > 1 or other.part[1] > 1:
+        if self.rows is not None or other.rows is not None:
             return False
         if self.fragment_id is None or other.fragment_id is None:
             return self.fragment_id is other.fragment_id
         return self.place == other.place
+
+    def cut(self, offsets: Iterable[float]) -> Iterator[_Item]:
+        """Yield the parts between these bytes of it, ascending; no part has fewer rows than it may."""
+        starts = [0]
+        for offset in offsets:
+            row = round(self.num_rows * offset / self.num_bytes / _PART_ALIGNMENT) * _PART_ALIGNMENT
+            if min(row - starts[-1], self.num_rows - row) >= _MIN_PART_ROWS:
+                starts.append(row)
+        if len(starts) == 1:
+            yield self
+            return
+        for start, stop in pairwise((*starts, self.num_rows)):
+            num_bytes = self.num_bytes * (stop - start) // self.num_rows
+            yield _Item(num_bytes, stop - start, self.place, self.ref, self.fragment_id, (start, stop))
 
 
 def _items_of_table(
@@ -205,7 +235,7 @@ def _items_of_table(
     for fragment_id, num_rows, size in zip(
         fragments.ids[kept].tolist(), rows.tolist(), np.maximum(sizes, rows).tolist(), strict=True
     ):
-        yield _Item(size + _OPENING_BYTES, max(1, num_rows // _MIN_PART_ROWS), place, ref, fragment_id)
+        yield _Item(size + _OPENING_BYTES, num_rows, place, ref, fragment_id)
 
 
 def _kept_members(snapshot: NamespaceSnapshot, wanted: Filter) -> KeptMembers:
@@ -239,7 +269,7 @@ def _items_of_members(snapshot: NamespaceSnapshot, wanted: Filter, split_bytes: 
         if size > split_bytes or (size > MIN_SPLIT_BYTES and len(tables) < _WAVES):
             yield from _items_of_table(table, kept.residuals[choice], place, ref)
         else:
-            yield _Item(size + _OPENING_BYTES, 1, place, ref)
+            yield _Item(size + _OPENING_BYTES, 0, place, ref)
 
 
 def _target(items: Sequence[_Item] | Sequence[Piece], split_bytes: int, parallelism: int) -> int:
@@ -253,24 +283,20 @@ def _target(items: Sequence[_Item] | Sequence[Piece], split_bytes: int, parallel
 
 def _packed(items: Sequence[_Item], ref: SourceRef, wanted: Filter, target: int) -> list[tuple[Piece, ...]]:
     """Share items out to splits of about the same size, in their order."""
-    cut = [part for item in items for part in _cut(item, wanted, target)]
-    if not cut:
-        return []
-    sizes = np.array([item.num_bytes for item in cut], np.int64)
-    count = max(1, round(int(sizes.sum()) / target))
-    # an item goes where its middle is
-    numbers = (np.cumsum(sizes) - sizes / 2) * count // sizes.sum()
-    bounds = np.flatnonzero(np.diff(numbers, prepend=-1, append=count)).tolist()
-    return [tuple(_pieces(cut[start:stop], ref, wanted)) for start, stop in pairwise(bounds)]
-
-
-def _cut(item: _Item, wanted: Filter, target: int) -> Iterator[_Item]:
-    count = min(-(-item.num_bytes // target), item.most_parts)
-    if count == 1 or item.num_bytes <= _OVERSIZE * target or wanted.sql is not None:
-        yield item
-        return
-    for number in range(count):
-        yield _Item(item.num_bytes // count, 1, item.place, item.ref, item.fragment_id, (number, count))
+    total = sum(item.num_bytes for item in items)
+    count = max(1, round(total / target))
+    share = total / count
+    splits: list[list[_Item]] = [[] for _ in range(count)]
+    passed = 0
+    for item in items:
+        ends = np.arange(share - passed % share, item.num_bytes, share) if wanted.sql is None else ()
+        reached = passed
+        for part in item.cut(ends):
+            # where its middle is
+            splits[min(int((reached + part.num_bytes / 2) / share), count - 1)].append(part)
+            reached += part.num_bytes
+        passed += item.num_bytes
+    return [tuple(_pieces(split, ref, wanted)) for split in splits if split]
 
 
 def _pieces(items: Sequence[_Item], ref: SourceRef, wanted: Filter) -> Iterator[Piece]:
@@ -291,4 +317,4 @@ def _piece(run: Sequence[_Item], ref: SourceRef, wanted: Filter) -> Piece:
         None if first.place is None else np.unique([item.place for item in run if item.place is not None])
     )
     refs = {item.place: item.ref for item in run if item.place is not None and item.ref is not None}
-    return Piece(ref, wanted, sum(item.num_bytes for item in run), places, refs, ids, first.part)
+    return Piece(ref, wanted, sum(item.num_bytes for item in run), places, refs, ids, first.rows)
