@@ -56,7 +56,10 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
     if isinstance(data, dict):
         return pa.table(data, schema=schema)
     if isinstance(data, list) and data and isinstance(data[0], dict):
-        return pa.Table.from_pylist(data, schema=schema)
+        if schema is not None:
+            return pa.Table.from_pylist(data, schema=schema)
+        names = dict.fromkeys(name for row in data for name in row)  # the first row need not have all
+        return pa.table({name: [row.get(name) for row in data] for name in names})
     if isinstance(data, pads.Dataset):
         data = data.scanner()
     if isinstance(data, pads.Scanner):

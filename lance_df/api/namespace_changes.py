@@ -11,6 +11,7 @@ import numpy as np
 
 from lance_df.api.merge_insert import key_columns
 from lance_df.api.namespace_columns import ColumnMethods
+from lance_df.api.namespace_rows import rows_to_store
 from lance_df.api.row_changes import checked_updates, updatable
 from lance_df.api.row_filters import check_addressable
 from lance_df.engine.pushed_condition import pushed_condition
@@ -20,7 +21,7 @@ from lance_df.namespace.changes.evolution import with_new_spec
 from lance_df.namespace.changes.keyed_rows import Duplicates
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
 from lance_df.namespace.changes.stages import Stages
-from lance_df.sources import to_batches
+from lance_df.sql.expressions import with_quoted_columns
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
@@ -50,13 +51,15 @@ class NamespaceTransaction(ColumnMethods):
 
     def append(self, data: Any, *, statistics: bool | None = None) -> None:
         """Add rows; see `PartitionedNamespace.append`."""
-        schema, batches = to_batches(data, None)
-        self._open().rows.append(schema, batches, statistics=statistics)
+        stages = self._open()
+        schema, batches = rows_to_store(data, stages.snapshot.manifest.schema.columns)
+        stages.rows.append(schema, batches, statistics=statistics)
 
     def overwrite_partitions(self, data: Any, *, statistics: bool | None = None) -> None:
         """Replace partitions; see `PartitionedNamespace.overwrite_partitions`."""
-        schema, batches = to_batches(data, None)
-        self._open().rows.overwrite_partitions(schema, batches, statistics=statistics)
+        stages = self._open()
+        schema, batches = rows_to_store(data, stages.snapshot.manifest.schema.columns)
+        stages.rows.overwrite_partitions(schema, batches, statistics=statistics)
 
     def delete(self, predicate: str) -> None:
         """Delete rows, those that this transaction has added too; see `PartitionedNamespace.delete`."""
@@ -67,6 +70,7 @@ class NamespaceTransaction(ColumnMethods):
             raise InvalidInputError(f"predicate is an SQL expression, not {predicate!r:.60}")
         stages = self._open()
         snapshot = stages.snapshot
+        predicate = with_quoted_columns(predicate, snapshot.arrow_schema.names)
         condition = pushed_condition(snapshot, predicate)
         return stages.rows.delete(
             condition, lambda tables: _matching_rows(snapshot, tables, predicate), text=predicate
@@ -83,8 +87,9 @@ class NamespaceTransaction(ColumnMethods):
             known = ", ".join(repr(each.value) for each in Duplicates)
             raise InvalidInputError(f"duplicates is {duplicates!r}; use {known}")
         stages = self._open()
-        names = key_columns(stages.snapshot.manifest.schema.columns, on)
-        schema, batches = to_batches(data, None)
+        columns = stages.snapshot.manifest.schema.columns
+        names = key_columns(columns, on)
+        schema, batches = rows_to_store(data, columns)
         return stages.rows.upsert(schema, batches, on=names, duplicates=Duplicates(duplicates))
 
     def update(self, updates: Mapping[str, str], where: str | None = None) -> None:
@@ -99,6 +104,9 @@ class NamespaceTransaction(ColumnMethods):
         types = {name: updatable(schema, name).arrow_type() for name in expressions}
         if where is not None and not isinstance(where, str):
             raise InvalidInputError(f"where is an SQL expression, not {where!r:.60}")
+        names = snapshot.arrow_schema.names
+        expressions = {name: with_quoted_columns(text, names) for name, text in expressions.items()}
+        where = None if where is None else with_quoted_columns(where, names)
         condition = None if where is None else pushed_condition(snapshot, where)
 
         def values(tables: Sequence[Table]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -167,7 +175,8 @@ class NamespaceChanges:
         Parameters
         ----------
         data
-            As for `lance_df.write_dataset`. Columns that may be null may be missing.
+            As for `lance_df.write_dataset`, or batches. Columns that may be null may be missing. Values of
+            another width, unit or layout of the same kind are taken where they fit.
         statistics
             Whether to build zone map indices (smallest and largest value of every 8192 rows) for every column
             of a suitable type. By default for partitions that get more than 8192 rows.

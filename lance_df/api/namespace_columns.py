@@ -20,6 +20,7 @@ from lance_df.namespace.changes.column_changes import (
 )
 from lance_df.namespace.changes.numbered_members import NumberedMembers
 from lance_df.namespace.changes.schema_publish import with_changed_columns
+from lance_df.sql.expressions import with_quoted_columns
 from lance_df.table.versions import DETACHED
 from lance_df.udf import BatchUDF
 
@@ -166,6 +167,8 @@ def _of_expressions(
 ) -> ComputedColumns:
     if not all(isinstance(text, str) for each in expressions.items() for text in each):
         raise InvalidInputError("new columns are a dict of names and SQL expressions")
+    names = snapshot.arrow_schema.names
+    expressions = {name: with_quoted_columns(text, names) for name, text in expressions.items()}
     with scan_with_sql(NumberedMembers(snapshot, ()), columns=expressions) as reader:
         schema = reader.schema
     return ComputedColumns(

@@ -22,9 +22,11 @@ from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_by import PartitionBy, resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+from lance_df.sql.expressions import with_quoted_columns
 from lance_df.storage import open_location
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.schema_rules import check_schema
+from lance_df.table.versions import VERSIONS_DIR
 
 
 class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, NamespaceHealth):
@@ -58,7 +60,7 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         Raises
         ------
         AlreadyExistsError
-            There is a namespace already.
+            There is a namespace already, or a table.
         ColumnNotFoundError, InvalidInputError
             A partition field does not fit the schema, or an expression does not meet the demands.
         UnsupportedFeatureError
@@ -70,6 +72,8 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         specs = PartitionSpecs((PartitionSpec(1, resolve_all(partition_by, columns)),))
         if holds_namespace(location):
             raise AlreadyExistsError(f"{location.uri}: there is a partitioned namespace already")
+        if (location / VERSIONS_DIR).exists():
+            raise AlreadyExistsError(f"{location.uri}: there is a table, which would be hidden")
         return cls(NamespaceSnapshot(location, NamespaceManifest.create(location, columns, specs)))
 
     @classmethod
@@ -148,7 +152,13 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         columns
             Names, or names and SQL expressions.
         filter
-            An SQL expression.
+            An SQL expression. As in all expressions over a namespace, what is in double quotes is a column if
+            one has exactly that name; otherwise it is text, as in filters of a `LanceDataset`.
+
+        Raises
+        ------
+        InvalidInputError, ColumnNotFoundError
+            A name or an expression is wrong.
         """
         return iter(self._reader(columns, filter))
 
@@ -173,4 +183,11 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
     ) -> pa.RecordBatchReader:
         if filter is not None and not isinstance(filter, str):
             raise InvalidInputError(f"a filter is SQL text, not {type(filter).__name__}")
+        if isinstance(columns, str):
+            raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
+        names = self._table.arrow_schema.names
+        if filter is not None:
+            filter = with_quoted_columns(filter, names)  # noqa: A001
+        if isinstance(columns, Mapping):
+            columns = {name: with_quoted_columns(text, names) for name, text in columns.items()}
         return scan_with_sql(self._table, columns=columns, filter=filter)

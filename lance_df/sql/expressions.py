@@ -8,7 +8,7 @@ token.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
@@ -72,6 +72,37 @@ def to_datafusion(expression: str, columns: Sequence[str]) -> str:
         raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
     _check_shape(expression, tokens)
     return splice(expression, _edits(expression, tokens, columns))
+
+
+def with_quoted_columns(expression: str, columns: Collection[str]) -> str:
+    """Return the expression with double quotes around the names of ``columns`` as back-ticks.
+
+    For expressions over namespaces, which are SQL: what is in double quotes there is a column if one has
+    exactly that name. Otherwise it is text, as Lance reads it.
+
+    >>> with_quoted_columns('"Trip id" = "x"', ["Trip id"])
+    '`Trip id` = "x"'
+
+    Raises
+    ------
+    InvalidInputError
+        It is no text.
+    """
+    try:
+        tokens = tokenize(expression)
+    except TokenError:
+        return expression  # who evaluates it says what is wrong
+    return splice(
+        expression,
+        [
+            Edit(token.start, token.end + 1, f"`{token.text}`")
+            for token in tokens
+            if token.token_type is TokenType.IDENTIFIER
+            and expression[token.start] == '"'
+            and token.text in columns
+            and "`" not in token.text
+        ],
+    )
 
 
 def _check_shape(expression: str, tokens: list[Token]) -> None:
