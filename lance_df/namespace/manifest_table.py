@@ -281,6 +281,11 @@ class NamespaceManifest:
 
     def _check_columns(self) -> None:
         found = {field.name: field.type for field in self.table.arrow_schema}
+        for each in BASE_FIELDS[:3]:
+            if found.get(each.name) != each.type:
+                raise CorruptDataError(
+                    f"{self.table.uri}: no column {each.name} of type {each.type}, as each namespace has"
+                )
         wanted = {field.column: field.result_type for field in self.specs.fields.values()}
         wanted |= {field.name: field.type for field in READ_FIELDS if field.name in found}
         missing = [name for name, data_type in wanted.items() if found.get(name) != data_type]

@@ -6,6 +6,7 @@ The namespace is that of the appendices: version 1 by event_date, version 2 by i
 import datetime as dt
 import json
 import re
+import shutil
 
 import datafusion
 import lance
@@ -243,3 +244,28 @@ def test_appendix_f_storage_partitioned_join(tmp_path):
     found = context.sql(query).to_arrow_table()
     expected = [{**row, "name": f"c{row['customer_id']}"} for row in orders.to_pylist()]
     assert sorted(found.to_pylist(), key=lambda row: row["o"]) == expected
+
+
+@pytest.mark.parametrize("name", ["object_id", "object_type", "location"])
+def test_a_manifest_without_a_column_that_each_has_is_refused(root, name):
+    manifest = lance.dataset(root / "__manifest")
+    table, metadata = manifest.to_table().drop_columns([name]), manifest.metadata
+    shutil.rmtree(root / "__manifest")
+    lance.write_dataset(table, root / "__manifest").update_metadata(metadata)
+    with pytest.raises(CorruptDataError, match=f"no column {name} of type string"):
+        lance_df.PartitionedNamespace.open(root)
+    with pytest.raises(CorruptDataError, match=f"no column {name}"):
+        lance_df.connect(root.parent).sql("SELECT * FROM dir1")
+
+
+def test_a_column_that_a_dead_writer_left_takes_part_if_it_fits(root):
+    manifest = lance_df.dataset(root / "__manifest")
+    manifest.add_columns(pa.schema([("partition_field_letter", pa.int32())]))
+    namespace = lance_df.PartitionedNamespace.open(root)
+    with pytest.raises(InvalidInputError, match="partition_field_letter is there already, of type int32"):
+        namespace.update_partition_spec([partition.truncate("country", 1, field_id="letter")])
+    assert lance_df.PartitionedNamespace.open(root).count_rows() == 5
+    namespace.update_partition_spec([partition.expression("ascii(col0)", "country", field_id="letter")])
+    namespace.append(rows((6, TENTH, "US")))
+    assert namespace.to_table(filter="ascii(country) = 85 AND id > 4")["id"].to_pylist() == [5, 6]
+    assert namespace.verify(deep=True).ok

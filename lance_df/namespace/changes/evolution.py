@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import RetryableConflictError
+from lance_df.errors import InvalidInputError, RetryableConflictError
 from lance_df.format.operations import UpdateConfig
 from lance_df.namespace.manifest_table import NAMESPACE, STRICT, NamespaceManifest
 from lance_df.namespace.spec.partition_by import resolve_all
@@ -37,7 +37,7 @@ def with_new_spec(
     Raises
     ------
     InvalidInputError, ColumnNotFoundError
-        The fields do not fit the schema, or those of earlier versions.
+        The fields do not fit the schema, those of earlier versions, or a column that a writer left that died.
     RetryableConflictError
         Others were faster again and again.
     """
@@ -54,7 +54,13 @@ def with_new_spec(
 
 
 def _with_columns(manifest: NamespaceManifest, specs: PartitionSpecs) -> NamespaceManifest:
-    known = manifest.table.schema.names
+    known = {field.name: field.type for field in manifest.table.arrow_schema}
+    for field in specs.fields.values():
+        if known.get(field.column, field.result_type) != field.result_type:
+            raise InvalidInputError(
+                f"partition field {field.field_id!r}: {field.column} is there already, of type "
+                f"{known[field.column]}; give the field another field_id"
+            )
     new = [
         pa.field(field.column, field.result_type)
         for field in specs.fields.values()
