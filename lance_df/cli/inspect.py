@@ -43,15 +43,22 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the sections."""
+    if options.limit < 0:
+        options.parser.error(f"--limit is 0 or more, not {options.limit}")
     storage = session.storage_options(options)
     location = open_location(options.path, storage)
-    if location.is_file():
+    is_file = location.is_file()
+    if options.pages and not is_file:
+        options.parser.error("--pages lists those of a single file")
+    if is_file and options.version is not None:
+        options.parser.error("--version is one of a table or a namespace, not of a file")
+    if is_file:
         sections = inspect_file(location, pages=options.pages)
     else:
         version = options.version
         if version is not None and version.isdecimal():
             version = int(version)
-        limit = max(0, options.limit)
+        limit = options.limit
         if (location / MANIFEST_FOLDER).exists():
             from lance_df.cli.namespace_inspection import inspect_namespace  # loads DataFusion
 

@@ -94,7 +94,7 @@ def pairs(texts: list[str], form: str) -> dict[str, str]:
     Raises
     ------
     InvalidInputError
-        One has no key or no value.
+        One has no key or no value, or a key comes twice.
     """
     found = {}
     for text in texts:
@@ -103,5 +103,7 @@ def pairs(texts: list[str], form: str) -> dict[str, str]:
             raise InvalidInputError(
                 f"{form} is expected, got {text!r}" if not equals else f"{form} is expected"
             )
+        if key in found:
+            raise InvalidInputError(f"{form}: {key!r} is given twice")
         found[key] = value
     return found

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.api.namespaces import PartitionedNamespace
-from lance_df.errors import AlreadyExistsError
+from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
 from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.routes import route
+from lance_df.spark.row_batches import bounded_by_rows
 from lance_df.spark.sessions import register
 from lance_df.spark.source import LanceSource
 from lance_df.spark.types import arrow_schema
@@ -23,11 +25,17 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from lance_df.namespace.spec.partition_by import PartitionBy
 
 _ROUTE: Final = "__lance_df_route"
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+_TASK_BYTES: Final = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_SIZE: Final = re.compile(r"(\d+)([bkmgtp]?)b?")
+_UNITS: Final = {unit: 1024**power for power, unit in enumerate("bkmgtp")}
+# Of rows as Spark shuffles them, compressed; writers keep a quarter of a gigabyte. It is Spark's default.
+_FEW_BYTES: Final = 64 * 1024 * 1024
 
 
 def append(
@@ -71,12 +79,16 @@ def append(
     ------
     NotFoundError
         There is no namespace, and ``partition_by`` is not given.
+    AlreadyExistsError
+        There is a table.
     InvalidInputError
-        There is no such distribution.
+        There is no such distribution, or ``sort_by`` is no list.
     LanceError
         What went wrong in a task or in the commit, with Spark's error as its cause.
     """
     check_distribution(distribution)
+    if isinstance(sort_by, str):
+        raise InvalidInputError(f"sort_by is a list of columns, not {sort_by!r}")
     register(df.sparkSession)
     location = open_location(root, storage_options)
     if partition_by is not None and not holds_namespace(location):
@@ -98,7 +110,8 @@ def append(
         rows = routed(df, ref, snapshot, sort_by, distribution=distribution)
         if can_cross_as_integers(df.sparkSession):
             rows, options = with_digits(rows), options | DIGITS
-        rows.write.format(LanceSource.name()).options(**options).mode("append").save(str(root))
+        with bounded_by_rows(df.sparkSession, rows.schema):
+            rows.write.format(LanceSource.name()).options(**options).mode("append").save(str(root))
 
 
 def routed(
@@ -109,11 +122,21 @@ def routed(
     *,
     distribution: str,
 ) -> DataFrame:
-    """Return the rows of a DataFrame so that each task has one partition after the other."""
+    """Return the rows of a DataFrame so that each task has one partition after the other, or few rows."""
     rows = df.withColumn(_ROUTE, route(df, ref, snapshot))
     if distribution == HASH:
         rows = rows.hint("rebalance", _ROUTE)
+        if not sort_by and _rebalances_to_few_bytes(df.sparkSession):
+            return rows.drop(_ROUTE)
     return rows.sortWithinPartitions(_ROUTE, *sort_by).drop(_ROUTE)
+
+
+def _rebalances_to_few_bytes(spark: SparkSession) -> bool:
+    """Whether a writer can keep all that a task has, and bring partitions together in less time than Spark."""
+    if str(spark.conf.get(_ADAPTIVE)).lower() != "true":
+        return False
+    found = _SIZE.fullmatch(str(spark.conf.get(_TASK_BYTES)).strip().lower())
+    return found is not None and int(found[1]) * _UNITS[found[2] or "b"] <= _FEW_BYTES
 
 
 def write_options(storage_options: Mapping[str, Any] | None, **options: object) -> dict[str, str]:

@@ -136,9 +136,10 @@ class SourceOptions:
         if "version" in given and "tag" in given:
             raise InvalidInputError("a version is named by its number or by a tag, not by both")
         if "branch" in given and "tag" in given:
-            raise InvalidInputError(
-                "a tag names the branch of its version, too: no option branch"
-            )
+            raise InvalidInputError("a tag names the branch of its version, too: no option branch")
+        # an empty one would be that of all writes whose names got lost
+        if given.get("runid") == "":
+            raise InvalidInputError("option runId is a name, and not empty")
         version: int | str | None = given.get("tag")
         if "version" in given:
             version = _number("version", given["version"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.errors import MissingDependencyError
+from lance_df.errors import InvalidInputError, MissingDependencyError
+from lance_df.spark import arrow_checks
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.requirements import require_java
 from lance_df.spark.source import LanceSource
@@ -24,6 +26,9 @@ CONNECT: Final = "sc://"
 def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return a session that reads and writes with ``format("lance_df")``: the active one, or a new one.
 
+    Where it starts Spark, rows from Python are read without checks that they do not need: see
+    `lance_df.spark.arrow_checks`.
+
     Parameters
     ----------
     master, conf
@@ -36,22 +41,31 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
     """
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder
+    builder, given, starts_spark = SparkSession.builder, dict(conf or {}), False
     if master is not None and master.startswith(CONNECT):
         builder = builder.remote(master)
     else:
         if SparkSession.getActiveSession() is None:
             require_java()
+            starts_spark = not is_running()
         if master is not None:
             builder = builder.master(master)
-    for key, value in (conf or {}).items():
+    for key, value in ({**arrow_checks.EXECUTORS, **given} if starts_spark else given).items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
     except ImportError as err:  # of gRPC
         raise MissingDependencyError(f'Spark Connect needs pip install "lance_df[spark]": {err}') from err
+    if starts_spark and not is_connect(spark):
+        arrow_checks.leave_out_on_driver(spark)
     register(spark)
     return spark
+
+
+def is_running() -> bool:
+    """Whether there is a Spark in this process, which may have no session that is active in this thread."""
+    context = sys.modules.get("pyspark.core.context")
+    return context is not None and context.SparkContext._active_spark_context is not None
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -123,6 +137,8 @@ def read(
     """
     register(spark)
     options: dict[str, str] = {}
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns is a list of names, not {columns!r}")
     if columns is not None:
         options["columns"] = json.dumps(list(columns))
     if filter is not None:

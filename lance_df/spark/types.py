@@ -16,6 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.spark.catalogs import without_place
+from lance_df.spark.nested import recast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +86,7 @@ def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
         try:
-            columns.append(_cast(batch.column(field.name), field.type))
+            columns.append(recast(batch.column(field.name), field.type, _cast))
         except pa.ArrowException as err:
             raise InvalidInputError(f"column {field.name!r}: {err}") from err
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -103,21 +104,24 @@ def to_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
         column = batch.column(field.name)
-        if {_has_zone(column.type), _has_zone(field.type)} == {True, False}:
-            ours, theirs = (
-                ("TIMESTAMP", "TIMESTAMP_NTZ") if _has_zone(column.type) else ("TIMESTAMP_NTZ", "TIMESTAMP")
-            )
-            raise InvalidInputError(
-                f"column {field.name!r} is {ours}, and stored as {field.type}: cast it to {theirs} first, "
-                "so that Spark's time zone is used"
-            )
         try:
-            columns.append(pc.cast(column, field.type))
+            columns.append(recast(column, field.type, _stored))
         except pa.ArrowException as err:
             raise InvalidInputError(f"column {field.name!r}: {err}") from err
         if column.null_count and not field.nullable:
             raise InvalidInputError(f"column {field.name!r} must not be null, a row has null")
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _stored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if {_has_zone(column.type), _has_zone(data_type)} == {True, False}:
+        ours, theirs = (
+            ("TIMESTAMP", "TIMESTAMP_NTZ") if _has_zone(column.type) else ("TIMESTAMP_NTZ", "TIMESTAMP")
+        )
+        raise pa.ArrowInvalid(
+            f"{ours} is stored as {data_type}: cast it to {theirs} first, so that Spark's time zone is used"
+        )
+    return pc.cast(column, data_type)
 
 
 def _has_zone(data_type: pa.DataType) -> bool | None:
@@ -171,10 +175,6 @@ def _fields(data_type: pa.DataType) -> Sequence[pa.Field]:
 
 
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    if column.type == data_type:
-        return column
-    if isinstance(column.type, pa.ExtensionType):
-        column = column.storage
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         # a cast cuts towards zero
         column = pc.floor_temporal(column, unit="microsecond")

@@ -94,6 +94,7 @@ def test_ddl_prints_nothing(cli, root):
         (["sql", " -- nothing ", "{root}"], "no SQL statement"),
         (["sql", "SELECT 1", "{root}/nowhere"], "nowhere"),
         (["sql", "SELECT 1", "{root}", "--table", "name"], "NAME=PATH"),
+        (["sql", "SELECT 1", "{root}", "--table", "a=x", "--table", "a=y"], "'a' is given twice"),
         (["sql", "-f", "{root}/nowhere.sql", "{root}"], "nowhere.sql"),
         (["sql", "SELECT 1", "{root}", "--storage-option", "secret"], "KEY=VALUE"),
         (["explain", "SELECT * FROM nix", "{root}"], "nix"),
@@ -118,6 +119,18 @@ def test_a_wrong_command_line_is_code_2(cli, arguments):
     code, out, err = cli(*arguments)
     assert (code, out) == (2, "")
     assert "usage: lance-df" in err
+
+
+def test_what_does_not_go_with_a_file_or_a_table_is_code_2(cli, root):
+    file = next((root / "trips.lance" / "data").glob("*.lance"))
+    for arguments, found in (
+        ([root / "trips.lance", "--pages"], "--pages"),
+        ([root / "trips.lance", "--limit", "-1"], "--limit"),
+        ([file, "--version", "1"], "--version"),
+    ):
+        code, out, err = cli("inspect", *arguments)
+        assert (code, out) == (2, "")
+        assert f"error: {found}" in err
 
 
 def test_debug_shows_the_traceback(cli, root):

@@ -10,7 +10,7 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.errors import InvalidInputError, NotFoundError
+from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.namespace.health.orphans import remove_orphans
 from lance_df.spark.failures import typed_errors
 from lance_df.storage import open_location
@@ -150,9 +150,16 @@ def test_partitions_are_brought_together_or_written_where_rows_are(spark, tmp_pa
     assert len(lance_df.dataset(root / name).get_fragments()) == files
 
 
-def test_there_is_no_such_distribution(spark, tmp_path):
+def test_mistakes_in_appends_are_typed(spark, root, tmp_path):
     with pytest.raises(InvalidInputError, match="distribution is hash or none, not 'range'"):
         lance_df.spark.append(frame(spark, rows(1)), tmp_path / "no", distribution="range")
+    with pytest.raises(InvalidInputError, match="a list of columns, not 'ks'"):
+        lance_df.spark.append(frame(spark, rows(1)), root, sort_by="ks")
+    with pytest.raises(InvalidInputError, match="runId is a name"):
+        lance_df.spark.append(frame(spark, rows(1)), root, run_id="")
+    lance_df.write_dataset(rows(1), tmp_path / "table")
+    with pytest.raises(AlreadyExistsError, match="there is a table"):
+        lance_df.spark.append(frame(spark, rows(1)), tmp_path / "table", partition_by=["month(ts)"])
     assert not (tmp_path / "no").exists()
 
 

@@ -63,6 +63,8 @@ def test_versions_tags_and_branches(spark, table):
     assert lance_df.spark.read(spark, table, version="golden").count() == 1000
     with pytest.raises(VersionNotFoundError, match="no tag 'gone'"):
         lance_df.spark.read(spark, table, version="gone")
+    with pytest.raises(InvalidInputError, match="a list of names, not 'id'"):
+        lance_df.spark.read(spark, table, columns="id")
 
 
 def test_a_data_frame_stays_at_its_version(spark, table):

@@ -135,6 +135,56 @@ def test_values_that_do_not_fit_are_refused(column, wanted, words):
         to_stored(batch, pa.schema([("x", wanted)]))
 
 
+@pytest.mark.parametrize("wanted", [pa.int64(), pa.int16()])
+def test_a_struct_may_be_null_whose_fields_must_not_be(wanted):
+    rows = pa.array([{"k": 1, "s": "a"}, None, {"k": 3, "s": None}])
+    stored = pa.struct([pa.field("k", wanted, nullable=False), ("t", pa.date32()), ("s", pa.string())])
+    there = to_stored(pa.RecordBatch.from_arrays([rows], ["x"]), pa.schema([("x", stored)]))
+    there.validate(full=True)
+    found = [{"k": 1, "t": None, "s": "a"}, None, {"k": 3, "t": None, "s": None}]
+    assert there["x"].to_pylist() == found
+    # and back, and as it is
+    assert to_spark(there, arrow_schema(spark_schema(there.schema)))["x"].to_pylist() == found
+    assert to_stored(there, there.schema)["x"].to_pylist() == found
+
+
+def test_items_of_slices_are_cast_one_by_one():
+    lists = pa.array([[{"k": 9}], [{"k": 1}, None], None, []]).slice(1)
+    maps = pa.array([[("z", 9)], [("a", 1), ("b", None)], None, []], pa.map_(pa.string(), pa.int64())).slice(
+        1
+    )
+    stored = pa.schema(
+        [("l", pa.large_list(pa.struct([("k", pa.uint8())]))), ("m", pa.map_(pa.large_string(), pa.uint8()))]
+    )
+    there = to_stored(pa.RecordBatch.from_arrays([lists, maps], ["l", "m"]), stored)
+    there.validate(full=True)
+    assert there.to_pydict() == {"l": lists.to_pylist(), "m": maps.to_pylist()}
+    nanos = pa.array([[-1]], pa.list_(pa.timestamp("ns")))
+    cut = to_spark(
+        pa.RecordBatch.from_arrays([nanos], ["n"]), pa.schema([("n", pa.list_(pa.timestamp("us")))])
+    )
+    assert cut["n"].to_pylist() == [[dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]]
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "words"),
+    [
+        ({"k": None}, pa.struct([pa.field("k", pa.int64(), nullable=False)]), "'k' must not be null"),
+        ({"k": 1, "l": 2}, pa.struct([("k", pa.int64())]), "no field 'l'"),
+        ([1, None], pa.list_(pa.field("item", pa.int64(), nullable=False)), "'item' must not be null"),
+        (
+            [{"at": MOMENT}],
+            pa.list_(pa.struct([("at", pa.timestamp("us", "UTC"))])),
+            "cast it to TIMESTAMP first",
+        ),
+    ],
+)
+def test_values_within_values_that_do_not_fit_are_refused(value, wanted, words):
+    batch = pa.RecordBatch.from_arrays([pa.array([value])], ["x"])
+    with pytest.raises(InvalidInputError, match=f"'x': .*{words}"):
+        to_stored(batch, pa.schema([("x", wanted)]))
+
+
 def test_null_where_it_must_not_be_is_refused():
     batch = pa.RecordBatch.from_arrays([pa.array([1, None])], ["x"])
     with pytest.raises(InvalidInputError, match="must not be null"):

@@ -1,0 +1,97 @@
+"""Casts of columns with structs, lists and maps, value by value.
+
+Arrow's own cast counts a value as null where only the struct around it is, and refuses it where the value
+must not be null; it leaves out fields of structs that the other type lacks; and it takes nulls for items that
+must not be null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def recast(
+    column: pa.Array, wanted: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array]
+) -> pa.Array:
+    """Return a column in another type. Fields of structs go by name; those that are left out are null.
+
+    Parameters
+    ----------
+    cast
+        Casts what has no fields and no items.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        A struct has a field that the type lacks, or null is where it must not be.
+    """
+    if column.type == wanted:
+        return column
+    if isinstance(column.type, pa.ExtensionType):
+        return recast(column.storage, wanted, cast)
+    types = pa.types
+    if types.is_struct(wanted) and types.is_struct(column.type):
+        return _struct(column, wanted, cast)
+    if _is_list(wanted) and _is_list(column.type):
+        items = _checked(column.flatten(), wanted.value_field)
+        return _with_items(column, wanted, recast(items, wanted.value_type, cast))
+    if types.is_map(wanted) and types.is_map(column.type):
+        column, fields = _entries(column), [wanted.key_field, wanted.item_field]
+        parts = [
+            recast(_checked(part, field), field.type, cast)
+            for part, field in zip(column.flatten().flatten(), fields, strict=True)
+        ]
+        return _with_items(column, wanted, pa.StructArray.from_arrays(parts, fields=fields))
+    return cast(column, wanted)
+
+
+def _struct(
+    column: pa.StructArray, wanted: pa.StructType, cast: Callable[[pa.Array, pa.DataType], pa.Array]
+) -> pa.StructArray:
+    # null wherever the struct is
+    given = dict(zip(column.type.names, column.flatten(), strict=True))
+    unknown = [name for name in given if wanted.get_field_index(name) < 0]
+    if unknown:
+        raise pa.ArrowInvalid(f"there is no field {unknown[0]!r} in {wanted}")
+    children = []
+    for field in wanted:
+        child = given.get(field.name, pa.nulls(len(column), field.type))
+        children.append(recast(_checked(child, field, column.null_count), field.type, cast))
+    mask = column.is_null() if column.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+
+
+def _checked(column: pa.Array, field: pa.Field, allowed: int = 0) -> pa.Array:
+    if not field.nullable and column.null_count > allowed:
+        raise pa.ArrowInvalid(f"{field.name!r} must not be null, a row has null")
+    return column
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return pa.types.is_list(data_type) or pa.types.is_large_list(data_type)
+
+
+def _entries(column: pa.MapArray) -> pa.ListArray:
+    """Return maps as lists of structs, for which Arrow has the functions."""
+    fields = [column.type.key_field, column.type.item_field]
+    entries = pa.StructArray.from_arrays([column.keys, column.items], fields=fields)
+    buffers, offset = column.buffers()[:2], column.offset
+    return pa.Array.from_buffers(
+        pa.list_(entries.type), len(column), buffers, offset=offset, children=[entries]
+    )
+
+
+def _with_items(column: pa.Array, wanted: pa.DataType, items: pa.Array) -> pa.Array:
+    """Return lists, or maps, of other items, which are those of all lists that are not null."""
+    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    offsets = np.zeros(len(column) + 1, np.int64 if pa.types.is_large_list(wanted) else np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    valid = None
+    if column.null_count:
+        bits = np.packbits(column.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
+        valid = pa.py_buffer(bits)
+    return pa.Array.from_buffers(wanted, len(column), [valid, pa.py_buffer(offsets)], children=[items])
