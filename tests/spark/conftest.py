@@ -51,6 +51,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, spark_conf: dict[str, str]) 
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "lance_df-pycache")
     from pyspark.sql import SparkSession
 
+    from lance_df.spark.arrow_checks import leave_out_on_driver
+
     builder = SparkSession.builder.master("local[2, 2]")  # two attempts for each task
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     for key, value in spark_conf.items():
@@ -58,6 +60,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, spark_conf: dict[str, str]) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
+    # as in sessions that lance_df starts
+    leave_out_on_driver(session)
     lance_df.spark.register(session)
     yield session
     session.stop()

@@ -13,7 +13,15 @@ from pyspark.sql import SparkSession
 from lance_df.errors import InvalidInputError
 from lance_df.spark.failures import OF_SPARK
 from lance_df.spark.ingesting.sink import IngestSink
-from lance_df.spark.sessions import CONNECT, is_connect, make_active, make_known, register, session
+from lance_df.spark.sessions import (
+    CONNECT,
+    is_connect,
+    is_running,
+    make_active,
+    make_known,
+    register,
+    session,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +48,7 @@ def ingest_session(job: IngestJob, spark: SparkSession | None = None) -> Iterato
         Spark runs already, and its configuration cannot become that of the job.
     """
     base = spark if spark is not None else SparkSession.getActiveSession()
-    is_ours = base is None and not _runs()
+    is_ours = base is None and not is_running()
     if base is None:
         base = _started(job)
     try:
@@ -59,12 +67,6 @@ def ingest_session(job: IngestJob, spark: SparkSession | None = None) -> Iterato
     finally:
         if is_ours:
             base.stop()
-
-
-def _runs() -> bool:
-    """Whether there is a Spark in this process, which may have no session that is active in this thread."""
-    context = sys.modules.get("pyspark.core.context")
-    return context is not None and context.SparkContext._active_spark_context is not None
 
 
 def _started(job: IngestJob) -> SparkSession:
