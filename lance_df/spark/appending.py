@@ -132,7 +132,7 @@ def routed(
 
 
 def _rebalances_to_few_bytes(spark: SparkSession) -> bool:
-    """Whether a writer can keep all that a task has, and bring partitions together in less time than Spark."""
+    """Whether a writer can keep what a task has, and bring partitions together in less time than Spark."""
     if str(spark.conf.get(_ADAPTIVE)).lower() != "true":
         return False
     found = _SIZE.fullmatch(str(spark.conf.get(_TASK_BYTES)).strip().lower())

@@ -28,6 +28,7 @@ from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.decimals import from_integers, without_integers
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.options import refuse
+from lance_df.spark.row_batches import joined
 from lance_df.spark.types import arrow_schema, to_stored
 from lance_df.storage import open_location
 from lance_df.table.base_paths import DATA_DIR
@@ -89,7 +90,7 @@ class LanceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into data files."""
-        return Written.of(self._stage(map(self._received, iterator)))
+        return Written.of(self._stage(map(self._received, joined(iterator))))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make what all tasks wrote visible."""

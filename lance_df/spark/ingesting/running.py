@@ -26,6 +26,7 @@ from lance_df.spark.ingesting.sources import read_source, readable
 from lance_df.spark.ingesting.target import Target, path_for_driver, rejects_have, struct_of
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.pipeline.statistics import build_statistics
+from lance_df.spark.row_batches import bounded_by_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,7 +196,8 @@ class _Run:
                 to_target=to_target,
             )
             mode = "append" if job.mode == "append" else "overwrite"
-            rows.write.format(IngestSink.name()).options(**options).mode(mode).save()
+            with bounded_by_rows(self._spark, rows.schema):
+                rows.write.format(IngestSink.name()).options(**options).mode(mode).save()
             report = folder.read()
         if self._target.snapshot is not None and report.version is not None:
             report = replace(report, partitions=report.partitions or 0)

@@ -1,0 +1,84 @@
+"""The batches in which rows cross from Spark to writers in Python.
+
+After each row, Spark adds up what its batch takes so far, column by column, which lasts longer than to put
+the row there. Rows of numbers and texts need no such bound where a batch has few of them, and Python puts
+small batches together.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+_NO_BOUND: Final = str(2**31 - 1)
+# A text of a megabyte in each of these rows still makes a batch that Arrow can hold.
+_FEW_ROWS: Final = 1000
+_NARROW: Final = (
+    T.NumericType,
+    T.BooleanType,
+    T.StringType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+)
+_JOINED_ROWS: Final = 16 * 1024
+_JOINED_BYTES: Final = 8 * 1024 * 1024
+
+
+@contextmanager
+def bounded_by_rows(spark: SparkSession, schema: StructType) -> Iterator[None]:
+    """Bound the batches of what this thread writes by their rows alone, if rows of the schema are narrow.
+
+    What the session sets of its own holds. Spark Connect has no settings of a thread.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is None or not _is_narrow(schema) or _ROWS in spark.conf.getAll:
+        yield
+        return
+    settings = {_ROWS: str(_FEW_ROWS), _BYTES: _NO_BOUND}
+    before = {name: context.getLocalProperty(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            context.setLocalProperty(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in fewer batches, as each costs time of its own."""
+    waiting: list[pa.RecordBatch] = []
+    num_rows = num_bytes = 0
+    for batch in batches:
+        waiting.append(batch)
+        num_rows += batch.num_rows
+        num_bytes += batch.nbytes
+        if num_rows >= _JOINED_ROWS or num_bytes >= _JOINED_BYTES:
+            yield from _as_one(waiting)
+            waiting, num_rows, num_bytes = [], 0, 0
+    yield from _as_one(waiting)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) < 2:
+        return batches
+    found: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return found
+
+
+def _is_narrow(data_type: DataType) -> bool:
+    if isinstance(data_type, T.StructType):
+        return all(_is_narrow(field.dataType) for field in data_type.fields)
+    return isinstance(data_type, _NARROW)
