@@ -46,7 +46,8 @@ def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
             found = "missing" if known is None else f"of type {known.logical_type}"
             raise CorruptDataError(
                 f"{table.uri}: field {field.id}, {field.name!r} in the namespace, is {found}; expected "
-                f"{field.logical_type}: change the table back, or read its rows, drop it, and append them"
+                f"{field.logical_type}: change the table back, and repair the "
+                "namespace with publish_newer=True"
             )
     return table.seen_as(columns)
 
@@ -62,5 +63,5 @@ def check_columns(schema: NamespaceSchema, table: Table) -> None:
     if table.schema.fields != schema.columns.fields:
         raise CorruptDataError(
             f"{table.uri}: version {table.version} has other columns or field ids than the namespace; "
-            "change the table back, or read its rows, drop it, and append them"
+            "change the table back, and repair the namespace with publish_newer=True"
         )

@@ -517,7 +517,7 @@ def test_a_member_that_others_have_changed_is_read_by_field_ids(namespace):
     read_at_newest(namespace, row)
     assert in_order(namespace.to_table()) == before
     for change in (lambda: namespace.add_columns(pa.field("more", pa.int8())), namespace.compact):
-        with pytest.raises(CorruptDataError, match="append them"):
+        with pytest.raises(CorruptDataError, match="publish_newer=True"):
             change()
     table = lance_df.dataset(table.uri)
     table.drop_columns(["place"])

@@ -345,6 +345,27 @@ def test_rows_that_are_there_twice_are_there_once(tmp_path):
     assert lance_df.verify(tmp_path, deep=True).ok
 
 
+@pytest.mark.parametrize("value", ["'x'", "'b'"], ids=["other", "twin"])
+def test_what_verify_advises_where_values_are_wrong(tmp_path, value):
+    create_by_kind(tmp_path)
+    before = state(tmp_path)[1]
+    member, own = of_kind_a(tmp_path)
+    parent = member["object_id"].rpartition("$")[0]
+    update(tmp_path, {"partition_field_kind": value}, f"{own} OR object_id = '{parent}'")
+    assert PartitionedNamespace.open(tmp_path).delete("kind = 'a'") == {"num_deleted_rows": 0}
+    assert "delete them from the table itself" in str(lance_df.verify(tmp_path, deep=True))
+    assert not PartitionedNamespace.repair(tmp_path).actions
+    table = lance_df.dataset(tmp_path / member["location"])
+    rows = table.to_table()
+    table.delete("true")
+    PartitionedNamespace.repair(tmp_path, publish_newer=True)
+    PartitionedNamespace.open(tmp_path).append(rows)
+    assert lance_df.verify(tmp_path, deep=True).ok
+    assert state(tmp_path)[1] == before
+    assert PartitionedNamespace.open(tmp_path).to_table(filter="kind = 'a'").num_rows == len(rows)
+    assert not PartitionedNamespace.repair(tmp_path).actions
+
+
 def test_a_tag_that_is_gone(tmp_path):
     before = create_by_kind(tmp_path)
     _, own = of_kind_a(tmp_path)

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from lance_df.errors import LanceError, NotFoundError, VersionNotFoundError
 from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.directory.names import folder_at
-from lance_df.namespace.health.check_rows import row_keys
-from lance_df.namespace.health.findings import Problem, ProblemKind, error, info, warning
+from lance_df.namespace.health.check_rows import MOVE_ROWS, row_keys
+from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error, info, warning
 from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
@@ -199,7 +199,7 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
                 name,
                 difference,
                 "the fields of the namespace, with their ids",
-                "Change the table back, or read its rows, drop it, and append them",
+                f"Change the table back; {REPAIR}(root, publish_newer=True)",
             )
     if check.deep:
         yield from _read_through(check.schema, member, table)
@@ -248,7 +248,7 @@ def _read_through(schema: NamespaceSchema | None, member: MemberRow, table: Tabl
             name,
             f"{count:,} of {table.count_rows():,} rows have other partition values, such as {_text(example)}",
             "rows of this partition only; queries would miss the others",
-            "Read the rows of the table, drop it, and append them: predicates may not find them",
+            f"Of these rows: {MOVE_ROWS}",
         )
 
 

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _SEGMENT = "[a-z0-9]{16}"
 # what is found of every row of a table that lacks the columns for it
 UNPUBLISHED = "no version to read"
+# predicates of the namespace look for rows where their values say
+MOVE_ROWS = (
+    "read the rows, delete them from the table itself, repair(root, publish_newer=True), and append them to "
+    "the namespace"
+)
 _SHARED = f"{REPAIR}: an older version may tell what is whose. To drop one would remove the folder of all"
 UNPROVEN = "neither a version to read nor a partition value"
 
@@ -195,18 +200,29 @@ def _values(below: pa.Table, spec: PartitionSpec, specs: PartitionSpecs) -> Iter
 
 
 def _twins(tables: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
+    for names in twin_ids(tables, spec):
+        for name in names:
+            yield error(
+                ProblemKind.DUPLICATE,
+                name,
+                "another table has the same partition values",
+                "one table for each tuple of values",
+                f"Of one of the two: {MOVE_ROWS}",
+            )
+
+
+def twin_ids(tables: pa.Table, spec: PartitionSpec) -> list[list[str]]:
+    """Return the ids of tables of a spec version that have the same partition values, together."""
     keys = row_keys(tables, [field.column for field in spec.fields])
     counts = pc.value_counts(keys)
     twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    mask = pc.is_in(keys, twice)
-    for row in _picked(tables, mask, ["object_id"]):
-        yield error(
-            ProblemKind.DUPLICATE,
-            row["object_id"],
-            "another table has the same partition values",
-            "one table for each tuple of values",
-            "Read the rows of one of the two, drop it, and append them",
-        )
+    found: dict[bytes, list[str]] = {}
+    is_twin = pc.is_in(keys, twice)
+    for key, name in zip(
+        keys.filter(is_twin).to_pylist(), tables.filter(is_twin)["object_id"].to_pylist(), strict=True
+    ):
+        found.setdefault(key, []).append(name)
+    return list(found.values())
 
 
 def _parents(ids: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.namespace.health.check_members import MemberRow
-from lance_df.namespace.health.check_rows import check_rows, row_keys
+from lance_df.namespace.health.check_rows import check_rows, row_keys, twin_ids
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.examine import NoMemberError, read_version, spec_of_path, values_of_member
 from lance_df.namespace.health.findings import ProblemKind, Severity
@@ -24,6 +24,8 @@ from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
 from lance_df.namespace.names import SEPARATOR
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.health.survey import Survey
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -198,6 +200,30 @@ class Rebuild:
         if SET_ASIDE not in taken:
             row = {"object_id": SET_ASIDE, "object_type": NAMESPACE, "metadata": "{}"}
             self.other = _joined(self.other, pa.Table.from_pylist([row], self.columns))
+
+    def set_aside_twins(self, rows: pa.Table, is_empty: Callable[[str], bool]) -> pa.Table:
+        """Return rows, with the empty ones of several tables of the same partition moved, too.
+
+        Parameters
+        ----------
+        is_empty
+            Whether the table of an id has no rows.
+        """
+        twins: list[str] = []
+        for spec in self.specs:
+            is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+            tables = rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE)))
+            for names in twin_ids(tables, spec):
+                empty = [name for name in names if is_empty(name)]
+                twins += empty if len(empty) < len(names) else empty[1:]
+        is_twin = pc.is_in(rows["object_id"], pa.array(twins, pa.string()))
+        is_own = pc.and_(is_spec_row(rows), pc.invert(is_twin))
+        self.good, self.open = rows.filter(is_own), rows.filter(is_twin)
+        self.other = rows.filter(pc.invert(pc.or_(is_own, is_twin)))
+        for name in twins:
+            self._did(RepairKind.SET_ASIDE, name, "another table has the same partition values, and rows")
+        self.set_aside()
+        return self.rows()
 
     def rows(self) -> pa.Table:
         """Return all rows but those that are still open."""

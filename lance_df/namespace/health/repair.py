@@ -24,7 +24,7 @@ from lance_df.errors import (
 from lance_df.format.operations import Overwrite, UpdateConfig
 from lance_df.namespace.directory.manifest import DirectoryManifest
 from lance_df.namespace.directory.names import folder_at
-from lance_df.namespace.health.check_members import differing_values, member_rows, pinned_table
+from lance_df.namespace.health.check_members import MemberRow, differing_values, member_rows, pinned_table
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
 from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
 from lance_df.namespace.health.rebuild import Rebuild, bad_ids
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lance_df.format.schema import Schema
-    from lance_df.namespace.health.check_members import MemberRow
     from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.namespace.spec.partition_spec import PartitionSpecs
@@ -130,6 +129,9 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
         rows = _without_missing(survey, rows, actions, spread)
     if options.publish_newer:
         rows = _with_newer(survey, rows, actions, spread)
+    done = len(rebuild.actions)
+    rows = rebuild.set_aside_twins(rows, partial(_is_empty, survey.root, rows))
+    actions += rebuild.actions[done:]
     if options.dry_run or not changes(actions):
         return table.version, actions
     return _published(survey, rows, metadata).version, actions
@@ -195,6 +197,17 @@ def _without_missing(survey: Survey, rows: pa.Table, actions: list[RepairAction]
             gone.append(member.object_id)
             actions.append(RepairAction(RepairKind.FORGOTTEN, member.object_id, reason))
     return rows.filter(pc.invert(pc.is_in(rows["object_id"], pa.array(gone, pa.string()))))
+
+
+def _is_empty(root: Location, rows: pa.Table, name: str) -> bool:
+    """Whether the table of an id has no rows, in the version that is read."""
+    row = rows.filter(pc.equal(rows["object_id"], name)).slice(0, 1)
+    (told,) = row.select(["object_id", "location", *(each.name for each in READ_FIELDS)]).to_pylist()
+    try:
+        member = MemberRow(**told, key=None, spec=None)
+        return pinned_table(folder_at(root, member.location or ""), member).count_rows() == 0
+    except LanceError:
+        return False
 
 
 def _loss(root: Location, member: MemberRow) -> str | None:
