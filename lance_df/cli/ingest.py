@@ -146,7 +146,8 @@ def run(options: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about versions of pandas
         from lance_df.spark.ingesting.running import ingest
 
-        logging.getLogger("SQLQueryContextLogger").disabled = True  # what it tells is in the error, too
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            logging.getLogger(name).disabled = True  # what it tells is in the error, too
         with ProgressLine(sys.stderr, shown=sys.stderr.isatty() and not options.quiet) as line:
             summary = ingest(job, on_progress=line.show if line.shown else None)
     if options.format == "json":
@@ -191,6 +192,14 @@ def _sources(options: argparse.Namespace, paths: list[str]) -> dict[str, dict[st
     for text in options.source:
         name, path = _pair(text, "--source NAME=PATH")
         found.setdefault(name, {})["paths"] = (*found.get(name, {}).get("paths", ()), path)
+    flags = {
+        "--source-format": options.source_format,
+        "--source-schema": options.source_schema,
+        "--source-option": options.source_option,
+    }
+    given = [flag for flag, value in flags.items() if value]
+    if given and not found:
+        raise InvalidInputError(f"{given[0]} is for paths in flags, and there are none")
     for each in found.values():
         if options.source_format is not None:
             each["format"] = options.source_format

@@ -110,13 +110,19 @@ def cause_of(error: BaseException) -> LanceError | None:
             "call lance_df.spark.register(spark) here"
         )
     found = _RAISED.findall(text)
-    if not found:
+    if not found or _is_of_query(error, text):
         return None
     name, message = found[-1]
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, LanceError)):
         return None
     return kind(message)
+
+
+def _is_of_query(error: BaseException, text: str) -> bool:
+    """Whether Spark finds fault with a query: it shows the plan, in which errors stand that nobody raised."""
+    told = _TOLD.match(text) if isinstance(error, AnalysisException) else None
+    return told is not None and told[3][:2] == _OF_QUERIES
 
 
 def translated(error: Exception) -> LanceError:

@@ -255,6 +255,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         (["x.csv"], "needs a source"),
         (["x.csv", "t", "--conf", "a"], "--conf KEY=VALUE is expected"),
         (["t", "--source", "a=x.csv", "--table", "a=t"], "source 'a' is given twice"),
+        (["t", "--table", "a=b", "--source-format", "csv"], "--source-format is for paths in flags"),
         (["x", "t"], "its name does not tell the format"),
         (["x.csv", "t", "--max-rows-per-file", "-1"], "max_rows_per_file is 1 or more"),
     ],

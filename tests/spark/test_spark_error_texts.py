@@ -77,6 +77,13 @@ OF_QUERIES = {
         AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] no `x`. SQLSTATE: 42703"),
         ColumnNotFoundError,
     ),
+    "plan": (
+        AnalysisException(
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] no `x`. SQLSTATE: 42703; line 1 pos 7;\n'Project ['x]\n"
+            "+- Filter raise_error(concat(\nlance_df.errors.CorruptDataError: f: no footer, y\n))"
+        ),
+        ColumnNotFoundError,
+    ),
     "file": (Py4JError(f"{CALL}[FAILED_READ_FILE.FILE_NOT_EXIST] f is gone. SQLSTATE: KD001"), NotFoundError),
     "value": (PySparkException("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"), InvalidInputError),
     "other": (AnalysisException("so it is not"), InvalidInputError),
