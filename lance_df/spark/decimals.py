@@ -9,15 +9,17 @@ decimals of them, or the digits of decimals.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import Column, DataFrame, SparkSession
 
 DIGITS: Final = {"decimalsAsIntegers": "true"}
@@ -28,16 +30,7 @@ _MAX_DIGITS: Final = 18
 
 def can_cross_as_integers(spark: SparkSession) -> bool:
     """Whether a session has a JVM at hand, with the expressions that this takes: Spark Connect has none."""
-    if getattr(spark, "_sc", None) is None:
-        return False
-    from py4j.protocol import Py4JError
-    from pyspark.sql import functions as F  # noqa: N812
-
-    try:
-        _digits_of(spark, _made(spark, F.lit(0), DecimalType(1, 0)))
-    except (ImportError, Py4JError, TypeError):  # it is Spark's own, and may have moved
-        return False
-    return True
+    return _expressions_of(spark) is not None
 
 
 def with_integers(schema: StructType) -> StructType:
@@ -95,39 +88,31 @@ def from_integers(batch: pa.RecordBatch, schema: StructType) -> pa.RecordBatch:
 
 def with_digits(df: DataFrame) -> DataFrame:
     """Return a DataFrame with the integers that `with_integers` has for its decimals."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from lance_df.spark.routes import quoted
-
     schema = df.schema
     wanted = with_integers(schema)
-    if wanted == schema:
+    changed = [field for field in wanted.fields if field.dataType != schema[field.name].dataType]
+    if not changed:
         return df
-    columns = []
-    for field in wanted.fields:
-        column = F.col(quoted([field.name]))
-        if field.dataType != schema[field.name].dataType:
-            column = _digits_of(df.sparkSession, column).alias(field.name, metadata=field.metadata)
-        columns.append(column)
-    return df.select(*columns)
+    expressions = _required(df.sparkSession)
+    return df.withColumns(
+        {
+            field.name: expressions.digits(field.name).alias(field.name, metadata=field.metadata)
+            for field in changed
+        }
+    )
 
 
 def with_decimals(df: DataFrame) -> DataFrame:
     """Return a DataFrame with the decimals that its integers stand for."""
-    # tasks do without what only drivers need
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from lance_df.spark.routes import quoted
-
-    if not any(_decimal(field) for field in df.schema.fields):
+    decimals = [(field, decimal) for field in df.schema.fields if (decimal := _decimal(field)) is not None]
+    if not decimals:
         return df
-    columns = []
-    for field in df.schema.fields:
-        column = F.col(quoted([field.name]))
-        if (decimal := _decimal(field)) is not None:
-            column = _made(df.sparkSession, column, decimal).alias(field.name, metadata=_others(field))
-        columns.append(column)
-    return df.select(*columns)
+    expressions = _required(df.sparkSession)
+    columns = {}
+    for field, decimal in decimals:
+        column, others = expressions.decimals(field.name, decimal), _others(field)
+        columns[field.name] = column.alias(field.name, metadata=others) if others else column
+    return df.withColumns(columns)
 
 
 def _as_integer(field: StructField) -> StructField:
@@ -169,18 +154,59 @@ def _from_digits(column: pa.Array, decimal: DecimalType) -> pa.Array:
     return pa.Array.from_buffers(data_type, len(column), [bitmap, pa.py_buffer(words)])
 
 
-def _made(spark: SparkSession, digits: Column, decimal: DecimalType) -> Column:
-    return _expression(spark, "MakeDecimal", digits, decimal.precision, decimal.scale, False)
+class _Expressions:
+    """Expressions of a JVM that no function of Spark makes.
+
+    A name of the JVM takes several requests to look up, so that is done once.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        sql: Any = context._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+        self._functions = sql.functions
+        self._columns = sql.classic.ExpressionUtils
+        self._make = sql.catalyst.expressions.MakeDecimal
+        self._take = sql.catalyst.expressions.UnscaledValue
+        self.digits("a")
+        self.decimals("a", DecimalType(1, 0))
+
+    def digits(self, name: str) -> Column:
+        """Return the digits of a column of decimals."""
+        return self._column(self._take(self._named(name)))
+
+    def decimals(self, name: str, decimal: DecimalType) -> Column:
+        """Return the decimals that a column of digits stands for."""
+        return self._column(self._make(self._named(name), decimal.precision, decimal.scale, False))
+
+    def _named(self, name: str) -> Any:
+        from lance_df.spark.routes import quoted
+
+        return self._columns.expression(self._functions.col(quoted([name])))
+
+    def _column(self, expression: Any) -> Column:
+        from pyspark.sql.classic.column import Column as ClassicColumn
+
+        return ClassicColumn(self._columns.column(expression))
 
 
-def _digits_of(spark: SparkSession, decimals: Column) -> Column:
-    return _expression(spark, "UnscaledValue", decimals)
+_known: WeakKeyDictionary[SparkContext, _Expressions | None] = WeakKeyDictionary()
 
 
-def _expression(spark: SparkSession, name: str, column: Column, *arguments: object) -> Column:
-    from pyspark.sql.classic.column import Column as ClassicColumn
+def _expressions_of(spark: SparkSession) -> _Expressions | None:
+    context: SparkContext | None = getattr(spark, "_sc", None)
+    if context is None:
+        return None
+    if context not in _known:
+        from py4j.protocol import Py4JError
 
-    jvm: Any = spark._sc._jvm
-    columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    make = getattr(jvm.org.apache.spark.sql.catalyst.expressions, name)
-    return ClassicColumn(columns.column(make(columns.expression(column._jc), *arguments)))
+        try:
+            _known[context] = _Expressions(context)
+        except (ImportError, Py4JError, TypeError):  # they are Spark's own, and may have moved
+            _known[context] = None
+    return _known[context]
+
+
+def _required(spark: SparkSession) -> _Expressions:
+    expressions = _expressions_of(spark)
+    if expressions is None:
+        raise UnsupportedFeatureError("this Spark has no expressions for decimals that cross as integers")
+    return expressions
