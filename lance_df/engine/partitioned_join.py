@@ -19,13 +19,14 @@ import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, key_array_settings
 from lance_df.engine.join_sides import with_small_sides_built
+from lance_df.engine.partial_aggregates import PartialAggregate
 from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
 from lance_df.engine.partitioned_join_units import Unit, Units, units_of
-from lance_df.engine.plan_rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
+from lance_df.engine.plan_rebuild import NotRebuiltError, Path, columns_of, has_joins_above, rebuilt
 from lance_df.engine.plan_walk import visible_scans
 from lance_df.engine.qualified_columns import renaming
 from lance_df.engine.report import JoinReport
-from lance_df.engine.unit_stream import streamed
+from lance_df.engine.unit_stream import Width, streamed
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.scan_run import num_cores
@@ -41,6 +42,7 @@ _ONE_BY_ONE: Final = (
     # computed from the first table of a join for the second, whose scan takes none
     "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
 )
+_PARTITIONS: Final = "datafusion.execution.target_partitions"
 _BATCH_ROWS: Final = 32 * 1024
 # a group has some batches in memory, of what its join computes and of what waits for who takes it
 _STREAMED_BATCH_ROWS: Final = 16 * 1024
@@ -143,24 +145,29 @@ class _Rewriting:
             limit,
         )
         own = _with_settings(self._ctx, changes)
-        replacements = {part.path: self._union(own, part, units) for part, units in chosen}
+        replacements = dict(self._stand_in(own, part, units) for part, units in chosen)
         found = rebuilt(own, self._plan, (), replacements)
         if found.schema() != schema:
             raise NotRebuiltError(f"the result would have the columns {found.schema().names}")
         return found
 
-    def _union(self, ctx: PlainSessionContext, part: Part, units: Units) -> DataFrame:
+    def _stand_in(self, ctx: PlainSessionContext, part: Part, units: Units) -> tuple[Path, DataFrame]:
+        """Return where something else stands in, and what: for a part, or for the aggregate above it."""
+        aggregate = None
+        if units.at_once is not None and part.path:
+            aggregate = PartialAggregate.of(ctx, _node_at(self._plan, part.path[:-1]))
+        path = part.path if aggregate is None else part.path[:-1]
         whole = ctx.create_dataframe_from_logical_plan(part.plan)
-        names = [f"c{number}" for number in range(len(whole.schema()))]
         builds_other_sides = with_small_sides_built(ctx, self._statement, whole, part.plan) is not None
         frames, read = [], []
         for unit in units.units:
             known = len(self._statement.units)
-            plan = self._part(part, unit, units)
-            frame = ctx.create_dataframe_from_logical_plan(plan)
+            plan = self._planned_for(unit, part, units, path)
+            rows = plan if aggregate is None else plan.inputs()[0]
+            frame = ctx.create_dataframe_from_logical_plan(rows)
             if builds_other_sides:
-                frame, _ = with_small_sides_built(ctx, self._statement, frame, plan) or (frame, plan)
-            frames.append(_numbered(frame, plan, names))
+                frame, rows = with_small_sides_built(ctx, self._statement, frame, rows) or (frame, rows)
+            frames.append(_numbered(frame, rows) if aggregate is None else aggregate.over(plan, frame))
             read.append([provider.table for _, provider in self._statement.units[known:]])
 
         def release(number: int) -> None:
@@ -172,35 +179,51 @@ class _Rewriting:
             found = reduce(DataFrame.union, frames)
         else:
             self._statement.unit_frames += frames
-            found = streamed(ctx, frames, units.at_once, release)
-        if not names:
-            return found
-        return found.select(*renaming(ctx, list(zip(names, columns_of(whole, part.plan), strict=True))))
+            found = streamed(ctx, frames, units.at_once, release, _width(ctx, units.at_once))
+        if aggregate is not None:
+            return path, aggregate.merged(ctx, found)
+        columns = columns_of(whole, part.plan)
+        if not columns:
+            return path, found
+        return path, found.select(*renaming(ctx, list(zip(found.schema().names, columns, strict=True))))
 
-    def _part(self, part: Part, unit: Unit, units: Units) -> Any:
-        """Return the part, planned for the partitions of one unit."""
+    def _planned_for(self, unit: Unit, part: Part, units: Units, path: Path) -> Any:
+        """Return the node at ``path``, planned for the partitions of one unit."""
         statement = self._statement
-        successive = units.at_once is not None
-        cores = 1 if successive else num_cores()
-        providers = list(unit.providers(part, units.num_rows, cores))
+        num_partitions = 1 if units.at_once is not None else num_cores()
+        providers = list(unit.providers(part, units.num_rows, num_partitions))
         keys = {id(table): key for key, table in statement.tables.items()}
         statement.units += providers
         statement.stand_ins.update({keys[id(table)]: provider for table, provider in providers})
         try:
-            plan = self._plan_again().optimized_logical_plan()
+            plan = _node_at(self._plan_again().optimized_logical_plan(), path)
         finally:
             statement.stand_ins.clear()
-        for number in part.path:
-            plan = plan.inputs()[number]
-        if _shape(plan) != _shape(part.plan):
+        if _shape(plan) != _shape(_node_at(self._plan, path)):
             raise NotRebuiltError("the statement is planned otherwise for some partitions")
         return plan
 
 
-def _numbered(frame: DataFrame, plan: Any, names: Sequence[str]) -> DataFrame:
+def _width(ctx: PlainSessionContext, at_once: int) -> Width | None:
+    """Return how units are computed if there are more cores than units at a time."""
+    num_threads = num_cores() // at_once
+    if num_threads < 2:
+        return None
+    # one partition more than threads, as in `join_mode`
+    partitions = num_threads + 1
+    return Width(_with_settings(ctx, {_PARTITIONS: str(partitions)}), partitions)
+
+
+def _node_at(plan: Any, path: Path) -> Any:
+    for number in path:
+        plan = plan.inputs()[number]
+    return plan
+
+
+def _numbered(frame: DataFrame, plan: Any) -> DataFrame:
     """Return the rows of a plan with other names; those without any column get one of no meaning."""
-    columns = zip(columns_of(frame, plan), names, strict=True)
-    selected = [Expr.column(str(column)).alias(name) for column, name in columns]
+    columns = enumerate(columns_of(frame, plan))
+    selected = [Expr.column(str(column)).alias(f"c{number}") for number, column in columns]
     return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
 
 
@@ -213,7 +236,7 @@ def _execution(kept_rows: int, limit: int | None) -> dict[str, str]:
         changes = {
             "datafusion.execution.batch_size": str(_STREAMED_BATCH_ROWS),
             # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
-            "datafusion.execution.target_partitions": "1",
+            _PARTITIONS: "1",
         }
         arrays = min(_KEY_ARRAY_BYTES, max(_MIN_KEY_ARRAY_BYTES, limit))
     density = max(_MIN_KEY_DENSITY, kept_rows * _KEY_PLACE_BYTES / arrays)

@@ -55,7 +55,7 @@ class Unit:
     share: Share | None = None
 
     def providers(
-        self, part: Part, num_rows: int, num_cores: int
+        self, part: Part, num_rows: int, num_partitions: int
     ) -> Iterator[tuple[ResolvedTable, LanceTableProvider]]:
         """Yield what stands for each namespace of a part; a large unit of few is read by several cores.
 
@@ -63,12 +63,14 @@ class Unit:
         ----------
         num_rows
             Of all units that are computed at the same time.
+        num_partitions
+            By how many partitions so many rows are scanned.
         """
-        share = round(self.num_rows * num_cores / max(1, num_rows))
+        share = round(self.num_rows * num_partitions / max(1, num_rows))
         for side, scan in first_scans(part).items():
             subset = MemberSubset(scan.snapshot, self.members[side])
             options: dict[str, Any] = {
-                "num_partitions": min(num_cores, max(1, share)),
+                "num_partitions": min(num_partitions, max(1, share)),
                 "in_turn": scan.snapshot.root.is_local,
                 "window_rows": _window_rows(scan),
                 "schema": scan.table.provider.schema,

@@ -12,8 +12,9 @@ import dataclasses
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from contextvars import ContextVar
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -87,6 +88,10 @@ class ScanCounters:
             self.tasks += tasks
             self.batches += batches
             self.rows += rows
+
+
+# Upper bound for the partitions of all scans that a thread plans, None where each has its own.
+partitions_here: Final = ContextVar[int | None]("partitions_here", default=None)
 
 
 class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
@@ -212,7 +217,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         columns = getattr(self._planning, "columns", None)
         planned = self._plan(columns, filter)
         self.scans.append(planned.plan)
-        num_partitions = max(1, min(self.num_partitions, len(planned.plan.tasks)))
+        wanted = (self.is_near and partitions_here.get()) or self.num_partitions
+        num_partitions = max(1, min(wanted, len(planned.plan.tasks)))
         work = WorkList()
         return [_Partition(self, number, work) for number in range(num_partitions)]
 

@@ -393,8 +393,9 @@ def _name_of(function: Any) -> str:
 
 def _replaces_functions(names: set[str]) -> bool:
     from lance_df.compute.calculator import evaluator
+    from lance_df.engine.partial_aggregates import MERGED_FUNCTIONS
 
-    return not names.isdisjoint(EXTREMES) or evaluator().replaces(names)
+    return not names.isdisjoint({*EXTREMES, *MERGED_FUNCTIONS}) or evaluator().replaces(names)
 
 
 def _scan_reports(statement: Statement) -> Iterator[TableReport]:

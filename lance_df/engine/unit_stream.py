@@ -10,13 +10,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, Table
+from lance_df.engine.provider import partitions_here
 from lance_df.engine.shutdown import scan_step, scan_stream
 
 _NO_LIMIT: Final = 2**62
@@ -25,11 +26,19 @@ _POLL_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 0.005
 
 
+class Width(NamedTuple):
+    """By how many threads a frame is computed: the context that plans it, and the partitions of its scans."""
+
+    ctx: PlainSessionContext
+    num_partitions: int
+
+
 def streamed(
     ctx: PlainSessionContext,
     frames: Sequence[DataFrame],
     at_once: int,
     done: Callable[[int], None] = lambda _: None,
+    wide: Width | None = None,
 ) -> DataFrame:
     """Return a frame with the rows of all ``frames``, which have one schema.
 
@@ -39,9 +48,12 @@ def streamed(
         How many are computed at a time.
     done
         Called with the number of each frame when all of its rows have been computed.
+    wide
+        Lets several threads compute one frame, where none of these waits for the rows.
     """
     # a filter does not pass a LIMIT: the table need not apply any
-    return PlainSessionContext.read_table(ctx, Table(_Stream(ctx, frames, at_once, done))).limit(_NO_LIMIT)
+    table = Table(_Stream(Width(ctx, 1), frames, at_once, done, wide))
+    return PlainSessionContext.read_table(ctx, table).limit(_NO_LIMIT)
 
 
 class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
@@ -49,12 +61,14 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        ctx: PlainSessionContext,
+        narrow: Width,
         frames: Sequence[DataFrame],
         at_once: int,
         done: Callable[[int], None],
+        wide: Width | None,
     ) -> None:
-        self._ctx = ctx
+        self._narrow = narrow
+        self._wide = wide or narrow
         self._frames = frames
         self._at_once = min(at_once, len(frames))
         self._done = done
@@ -80,8 +94,8 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return pa.schema([self._schema.field(name) for name in columns], self._schema.metadata)
 
     def _read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        run = _Run(self._ctx, self._frames, self._at_once, self._done)
         is_ours = not isinstance(threading.current_thread(), threading._DummyThread)
+        run = _Run(self._wide if is_ours else self._narrow, self._frames, self._at_once, self._done, is_ours)
         try:
             with scan_stream():
                 while (batch := run.next_batch(None if is_ours else _PATIENCE_SECONDS)) is not None:
@@ -105,16 +119,25 @@ class _Scan:
 
 
 class _Run:
-    """One execution: threads that put batches into a queue."""
+    """One execution: threads that put batches into a queue.
+
+    Parameters
+    ----------
+    may_stream
+        Whether a frame may need threads of DataFusion's, as a stream does to begin. Where these take the
+        batches, all of them may wait here, so that none is left: then a frame is computed whole.
+    """
 
     def __init__(
         self,
-        ctx: PlainSessionContext,
+        how: Width,
         frames: Sequence[DataFrame],
         at_once: int,
         done: Callable[[int], None],
+        may_stream: bool,
     ) -> None:
-        self._ctx = ctx
+        self._how = how
+        self._may_stream = may_stream
         self._frames = enumerate(frames)
         self._done = done
         self._lock = threading.Lock()
@@ -143,6 +166,7 @@ class _Run:
         self._stopped.set()
 
     def _work(self) -> None:
+        partitions_here.set(self._how.num_partitions)
         try:
             while (numbered := self._next_frame()) is not None:
                 number, frame = numbered
@@ -161,17 +185,18 @@ class _Run:
     def _compute(self, frame: DataFrame) -> bool:
         """Put all batches of a frame; return False if nobody takes them."""
         # a frame keeps the hash tables of what it has computed: one that goes away takes them along
-        frame = self._ctx.create_dataframe_from_logical_plan(frame.logical_plan())
-        batches = None
+        frame = self._how.ctx.create_dataframe_from_logical_plan(frame.logical_plan())
+        batches: Iterator[Any] | None = None
         while True:
             with scan_step() as allowed:
                 if not allowed:
                     return False
-                batches = iter(frame.execute_stream()) if batches is None else batches
+                if batches is None:
+                    batches = iter(frame.execute_stream() if self._may_stream else frame.collect())
                 batch = next(batches, None)
             if batch is None:
                 return True
-            if not self._put(batch.to_pyarrow()):
+            if not self._put(batch if isinstance(batch, pa.RecordBatch) else batch.to_pyarrow()):
                 return False
 
     def _put(self, item: pa.RecordBatch | BaseException | None) -> bool:
