@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import pyarrow as pa
+
 from lance_df.compute.compat import variant
 from lance_df.records import dataclass
 
@@ -42,14 +44,28 @@ class LogicalScan:
         """Whether planning this scan may fail.
 
         DataFusion joins conditions with Python's ``&`` and ``|``, which pyarrow's scalars do not support on
-        the left; a condition that folds to a literal (to NULL: TRUE and FALSE are simplified away) is one.
+        the left; a condition that folds to a literal is one.
         """
-        return self.is_empty or any(_joins_literals(scoped.expr) for scoped in self.pushed)
+        return bool(self._literals()) or any(_joins_literals(scoped.expr) for scoped in self.pushed)
 
     @property
     def is_empty(self) -> bool:
-        """Whether one of several pushed conjuncts is a literal, that is NULL, so that no row is returned."""
-        return len(self.pushed) > 1 and any(scoped.expr.variant_name() == "Literal" for scoped in self.pushed)
+        """Whether one of several pushed conjuncts is NULL or FALSE, so that no row is returned.
+
+        TRUE is one, too: ``k IS NOT NULL`` below an outer join that turns out to be an inner one, say, where
+        ``k`` is never null.
+        """
+        return any(not _is_true(scoped.expr.python_value()) for scoped in self._literals())
+
+    def _literals(self) -> list[ScopedExpr]:
+        """Return those of several pushed conjuncts that are literals."""
+        alone = len(self.pushed) < 2
+        return [] if alone else [each for each in self.pushed if each.expr.variant_name() == "Literal"]
+
+
+def _is_true(value: Any) -> bool:
+    # older releases of DataFusion give values of Python
+    return (value.as_py() if isinstance(value, pa.Scalar) else value) is True
 
 
 def logical_scans(plan: Any) -> list[LogicalScan]:

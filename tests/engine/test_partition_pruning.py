@@ -339,3 +339,34 @@ def test_the_first_thing_that_a_process_does_may_be_to_prune(root):
         [sys.executable, "-c", code, str(root / "computed")], capture_output=True, text=True, check=True
     )
     assert found.stdout == "[{'n': 150}]\n"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a.w, b.v FROM a FULL JOIN b ON a.k = b.k AND b.v < 5 WHERE a.w IS NOT NULL AND b.k IS NOT NULL",
+        "SELECT a.w, b.v FROM b FULL JOIN a ON a.k = b.k AND b.v < 5 WHERE a.w = 1 AND b.k IS NOT NULL",
+    ],
+)
+def test_conditions_that_are_true_of_every_row_prune_nothing(tmp_path, query):
+    """DataFusion makes the outer join an inner one after it has simplified conditions, and pushes TRUE."""
+    never_null = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+    tables = {
+        "a": pa.table({"k": [1, 2, None], "w": [1, None, 3]}),
+        "b": pa.table({"k": [1, 2, 3], "v": [1, 2, 3]}, never_null),
+    }
+    ours, memory = lance_df.connect(tmp_path), datafusion.SessionContext()
+    for name, table in tables.items():
+        lance_df.PartitionedNamespace.create(tmp_path / name, table.schema, ["k"]).append(table)
+        memory.from_arrow(table, name=name)
+    expected = memory.sql(query).to_pydict()
+    assert expected == {"w": [1], "v": [1]}
+    for mode in ("never", "always"):
+        ours.partitioned_joins = mode
+        assert ours.sql(query).to_pydict() == expected
+
+
+@pytest.mark.parametrize("condition", ["<= 9999", "= 9999", ">= 10000", "BETWEEN -5 AND 300000"])
+def test_explain_takes_years_beyond_the_calendar_of_python(ours, condition):
+    query = f"SELECT id FROM evolved WHERE date_part('year', ts) {condition}"
+    assert ours.explain_scan(query).partitions.total > 0
