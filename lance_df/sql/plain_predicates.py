@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from calendar import monthrange
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -51,8 +52,9 @@ _FLIPPED: Final = {
 }
 # What a node may hold. Anything else, such as a modifier of newer versions of the parser, is not understood.
 _PARTS: Final[dict[Any, frozenset[str]]] = {
-    **dict.fromkeys((exp.And, exp.Or, *_COMPARISONS), frozenset({"this", "expression"})),
-    **dict.fromkeys((exp.Paren, exp.Not, exp.Neg, exp.Boolean, exp.Column), frozenset({"this"})),
+    **dict.fromkeys((exp.And, exp.Or, exp.Add, exp.Sub, *_COMPARISONS), frozenset({"this", "expression"})),
+    **dict.fromkeys((exp.Paren, exp.Not, exp.Neg, exp.Boolean, exp.Column, exp.Var), frozenset({"this"})),
+    exp.Interval: frozenset({"this", "unit"}),
     exp.Identifier: frozenset({"this", "quoted"}),
     exp.Between: frozenset({"this", "low", "high"}),
     exp.In: frozenset({"this", "expressions"}),
@@ -65,6 +67,8 @@ _PARTS: Final[dict[Any, frozenset[str]]] = {
 _MAX_CHARACTERS: Final = 10_000
 _MAX_EXACT_INTEGER: Final = 2**53
 _INTEGER, _DATE = re.compile(r"\d{1,18}"), re.compile(r"\d{4}-\d\d-\d\d")
+_INTERVAL: Final = re.compile(r"-?\d{1,6}")
+_MONTHS: Final = {"MONTH": 1, "YEAR": 12}
 
 
 def plain_predicate(expression: str, schema: pa.Schema) -> Predicate | None:
@@ -217,6 +221,8 @@ def _read_text(node: exp.Expression, _: pa.DataType) -> str:
 
 
 def _read_date(node: exp.Expression, _: pa.DataType) -> dt.date:
+    if isinstance(node, exp.Add | exp.Sub) and not isinstance(node.this, exp.Literal):
+        return _shifted(_read_date(node.this, _), node.expression, 1 if isinstance(node, exp.Add) else -1)
     if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.DATE:
         node = node.this
     text = _read_text(node, _)
@@ -224,6 +230,25 @@ def _read_date(node: exp.Expression, _: pa.DataType) -> dt.date:
         if _DATE.fullmatch(text):
             return dt.date.fromisoformat(text)
     except ValueError:
+        pass
+    raise _NotPlainError
+
+
+def _shifted(day: dt.date, interval: exp.Expression, sign: int) -> dt.date:
+    """Return a day some days, months or years later; a month that is too short has it at its end."""
+    if not isinstance(interval, exp.Interval) or not isinstance(interval.args.get("unit"), exp.Var):
+        raise _NotPlainError
+    text, unit = _read_text(interval.this, pa.string()), interval.args["unit"].name.upper().removesuffix("S")
+    if not _INTERVAL.fullmatch(text):
+        raise _NotPlainError
+    count = sign * int(text)
+    try:
+        if unit == "DAY":
+            return day + dt.timedelta(days=count)
+        if unit in _MONTHS:
+            year, month = divmod(12 * day.year + day.month - 1 + count * _MONTHS[unit], 12)
+            return dt.date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+    except (OverflowError, ValueError):  # of a year that no date has here
         pass
     raise _NotPlainError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import random
 
 import pyarrow as pa
 import pytest
@@ -62,6 +63,10 @@ LEFT_TO_THE_ENGINE = (
         "text ilike 'A'",
         "e'a' = text",
     ),
+    *("day < date '9999-12-31' + interval '1 day'", "day < date '2020-01-01' + interval '1.5' month"),
+    *("day < date '2020-01-01' + interval '1 hour'", "day < date '2020-01-01' + interval '1 year 2 days'"),
+    *("day < date '2020-01-01' + 1", "day < '2020-01-01' + interval '1 day'", "i64 < 3 + interval '1 day'"),
+    *("day + interval '1 day' = date '2020-01-01'", "day < interval '1 day' + date '2020-01-01'"),
     *("day < now()", "i64 = (5)", "try_cast('1970-01-01' as date) = day", "text collate \"C\" = 'a'"),
 )
 
@@ -82,6 +87,23 @@ def by_predicate(expression: str) -> list[bool | None]:
 
 def test_plain_filters_mean_what_datafusion_takes_them_for():
     differing = {text for text in PLAIN if by_predicate(text) != by_engine(text)}
+    assert not differing
+
+
+def test_days_that_intervals_reach_are_those_of_datafusion():
+    rng = random.Random(7)
+    first = dt.date(1890, 1, 1)
+    tests = []
+    for number in range(60):
+        # ends of months more often than not
+        day = first + dt.timedelta(days=rng.randrange(80_000))
+        day = day.replace(day=1) - dt.timedelta(days=1) if number % 3 else day
+        forms = ("'{}' MONTH", "'{}' year", "'{}' Days", "'{} day'", "'{} MONTHS'")
+        interval = rng.choice(forms).format(rng.randrange(-40, 41))
+        tests.append(f"day <= DATE '{day}' {rng.choice('+-')} INTERVAL {interval}")
+    tests += [f"{test} - INTERVAL '1' YEAR + INTERVAL '1 DAY'" for test in tests[:9]]
+    tests += [f"date '2020-02-29' + interval '{count}' year = day" for count in (-4, -1, 0, 1)]
+    differing = {text for text in tests if by_predicate(text) != by_engine(text)}
     assert not differing
 
 
