@@ -344,8 +344,8 @@ def test_the_first_thing_that_a_process_does_may_be_to_prune(root):
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT a.w, b.v FROM a FULL JOIN b ON a.k = b.k AND b.v < 5 WHERE a.w IS NOT NULL AND b.k IS NOT NULL",
-        "SELECT a.w, b.v FROM b FULL JOIN a ON a.k = b.k AND b.v < 5 WHERE a.w = 1 AND b.k IS NOT NULL",
+        "SELECT w, v FROM a FULL JOIN b ON a.k = b.k AND v < 5 WHERE w IS NOT NULL AND b.k IS NOT NULL",
+        "SELECT w, v FROM b FULL JOIN a ON a.k = b.k AND v < 5 WHERE w = 1 AND b.k IS NOT NULL",
     ],
 )
 def test_conditions_that_are_true_of_every_row_prune_nothing(tmp_path, query):
