@@ -97,12 +97,22 @@ def _value(scalar: pa.Scalar) -> str:
     ):
         return _quoted(scalar.as_py())
     if pa.types.is_temporal(data_type):
-        return _quoted(str(scalar))
+        return _quoted(_temporal(scalar))
     try:
         value = scalar.as_py()
     except (ValueError, UnicodeDecodeError):
         return _quoted(str(scalar))
     return f"x'{_shortened(value.hex())}'" if isinstance(value, bytes) else _shortened(str(value))
+
+
+def _temporal(scalar: pa.Scalar) -> str:
+    try:
+        return str(scalar)
+    except (OverflowError, ValueError):  # beyond the years of Python's calendar
+        width = pa.int32() if scalar.type.bit_width == 32 else pa.int64()
+        values = pa.repeat(scalar, 1)
+        has_text = pa.types.is_timestamp(scalar.type) or pa.types.is_date(scalar.type)
+        return str((values.cast(pa.string()) if has_text else values.view(width))[0])
 
 
 def _quoted(text: str) -> str:

@@ -63,6 +63,12 @@ NULL, TRUE, FALSE = Literal(None), Literal(True), Literal(False)
             Comparison(A, Operator.EQ, pa.scalar(2**62, pa.timestamp("ns"))),
             "a = '2116-02-20 23:53:38.427387904'",
         ),
+        # the first moment after the last that Python knows
+        (
+            Comparison(A, Operator.LT, pa.scalar(253402300800, pa.timestamp("s"))),
+            "a < '10000-01-01 00:00:00'",
+        ),
+        (Comparison(A, Operator.EQ, pa.scalar(2**62, pa.duration("s"))), f"a = '{2**62}'"),
     ],
 )
 def test_text(predicate: Predicate, text: str) -> None:
