@@ -2,7 +2,8 @@
 
 A statement all of whose plan is divisible (see `lance_df.engine.partitioned_join_analysis`) has the rows that
 it has for each group of partitions, put together. So each process runs the statement itself, over namespaces
-of which only some members exist.
+of which only some members exist. Of a statement that aggregates the rows of such a plan each process computes
+what its rows give, and one process merges that and does what is left.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from lance_df.compute.compat import PlainSessionContext, SessionConfig, SQLOptions, variant
+from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, SQLOptions, variant
 from lance_df.engine.failures import execution_errors, planning_errors
+from lance_df.engine.join_sides import with_small_sides_built
+from lance_df.engine.partial_aggregates import PartialAggregate
 from lance_df.engine.partitioned_join_analysis import divisible_parts, needed_groups
 from lance_df.engine.partitioned_join_units import first_scans
-from lance_df.engine.plan_walk import visible_scans
+from lance_df.engine.plan_rebuild import NotRebuiltError, rebuilt
+from lance_df.engine.plan_walk import logical_scans, visible_scans
 from lance_df.engine.session import SessionContext, register
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import Statement, planning
@@ -25,8 +30,6 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lance_df.engine.partitioned_join_analysis import Part
     from lance_df.namespace.snapshot import NamespaceSnapshot
 
@@ -58,6 +61,14 @@ class MemberGroup:
 class DividedStatement:
     """A statement over namespaces, planned.
 
+    Attributes
+    ----------
+    schema
+        Of its rows.
+    merged_depth
+        Below how many steps of the plan is the aggregate for which `run_partly` computes something, and
+        which `run_merged` merges; None where `run_statement` computes all.
+
     Parameters
     ----------
     text
@@ -83,17 +94,24 @@ class DividedStatement:
         self.schema: pa.Schema = frame.schema()
         if len(set(self.schema.names)) < len(self.schema.names):
             raise InvalidInputError(f"the result has a name twice: {', '.join(self.schema.names)}")
+        self.merged_depth: int | None = None
         self._part: Part | None = None
         if type(variant(plan)).__name__ == "EmptyRelation" and not variant(plan).produce_one_row():
             return
         analysis = divisible_parts(ctx, statement, plan, visible_scans(plan), not_in=not_in)
-        whole = [part for part in analysis.parts if part.path == ()]
-        if not whole:
+        [part] = analysis.parts if len(analysis.parts) == 1 else [None]
+        if (
+            part is not None
+            and part.path
+            and _is_merged(ctx, statement, plan, len(part.path) - 1, self.schema)
+        ):
+            self.merged_depth = len(part.path) - 1
+        elif part is None or part.path:
             reasons = [f"{join}: {why}" for join, why in analysis.refused]
             reasons += [f"{_above(plan, part.path)} needs rows of all partitions" for part in analysis.parts]
             why = "; ".join(reasons) or "there is no join"
             raise UnsupportedFeatureError(f"this cannot be joined partition by partition: {why}")
-        self._part = whole[0]
+        self._part = part
 
     def groups(self) -> list[MemberGroup]:
         """Return the groups of members that may have rows of the result. Opens all of these."""
@@ -133,6 +151,107 @@ def run_statement(text: str, tables: Mapping[str, NamespaceSnapshot]) -> Iterato
     with execution_errors(frame.statements):
         for batch in frame.execute_stream():
             yield batch.to_pyarrow()
+
+
+def run_partly(
+    text: str, tables: Mapping[str, NamespaceSnapshot], merged_depth: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield what `run_merged` needs to know of some members of namespaces.
+
+    Parameters
+    ----------
+    merged_depth
+        As `DividedStatement` has it.
+
+    Raises
+    ------
+    LanceError
+        As `run_statement`.
+    """
+    ctx, statement = _context(tables), Statement(text)
+    with planning_errors(statement):
+        aggregate = _aggregate(ctx, _optimized(ctx, statement), merged_depth)
+        frame = _partly(ctx, statement, aggregate)
+    with execution_errors([statement]):
+        for batch in frame.execute_stream():
+            yield batch.to_pyarrow()
+
+
+def run_merged(
+    text: str,
+    tables: Mapping[str, NamespaceSnapshot],
+    merged_depth: int,
+    parts: Sequence[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a query, of what `run_partly` has yielded for all members of the namespaces.
+
+    Parameters
+    ----------
+    tables
+        The namespaces; no rows of these are read.
+    merged_depth
+        As `DividedStatement` has it.
+
+    Raises
+    ------
+    LanceError
+        As `run_statement`.
+    """
+    ctx, statement = _context(tables), Statement(text)
+    with planning_errors(statement):
+        frame = _merged(ctx, statement, _optimized(ctx, statement), merged_depth, parts)
+    with execution_errors([statement]):
+        for batch in frame.execute_stream():
+            yield batch.to_pyarrow()
+
+
+def _optimized(ctx: SessionContext, statement: Statement) -> Any:
+    with planning(statement):
+        return PlainSessionContext.sql(ctx, statement.text, _ONLY_QUERIES).optimized_logical_plan()
+
+
+def _is_merged(ctx: SessionContext, statement: Statement, plan: Any, depth: int, schema: pa.Schema) -> bool:
+    """Whether a plan is an aggregate below so many steps that can be computed of what its parts give."""
+    node = plan
+    for _ in range(depth + 1):
+        if len(node.inputs()) != 1 or "<subquery>" in node.display():
+            return False
+        [node] = node.inputs()
+    if any(scan.is_blocked for scan in logical_scans(plan)):
+        return False
+    try:
+        return bool(_merged(ctx, statement, plan, depth, ()).schema() == schema)
+    except NotRebuiltError:
+        return False
+
+
+def _aggregate(ctx: SessionContext, plan: Any, depth: int) -> PartialAggregate:
+    for _ in range(depth):
+        [plan] = plan.inputs()
+    found = PartialAggregate.of(ctx, plan)
+    if found is None:
+        raise NotRebuiltError(f"{plan.display()} is no aggregate of what its parts give")
+    return found
+
+
+def _partly(ctx: SessionContext, statement: Statement, aggregate: PartialAggregate) -> DataFrame:
+    [rows] = aggregate.node.inputs()
+    below = ctx.create_dataframe_from_logical_plan(rows)
+    below, _ = with_small_sides_built(ctx, statement, below, rows) or (below, rows)
+    return aggregate.over(aggregate.node, below)
+
+
+def _merged(
+    ctx: SessionContext, statement: Statement, plan: Any, depth: int, parts: Sequence[pa.RecordBatch]
+) -> DataFrame:
+    aggregate = _aggregate(ctx, plan, depth)
+    schema = _partly(ctx, statement, aggregate).schema()
+    rows = pa.Table.from_batches(parts, schema).to_batches() or [_no_rows(schema)]
+    return rebuilt(ctx, plan, (), {(0,) * depth: aggregate.merged(ctx, ctx.create_dataframe([rows]))})
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _above(plan: Any, path: Sequence[int]) -> str:

@@ -1,11 +1,12 @@
 """Statements computed for one group of partitions after the other have the rows of the whole."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.engine.divided_statement import DividedStatement, run_statement
+from lance_df.engine.divided_statement import DividedStatement, run_merged, run_partly, run_statement
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.namespace.member_subset import ChosenMembers
 
@@ -61,6 +62,35 @@ def test_groups_make_up_the_whole(tables, query):
     assert divided.schema.names == wanted[0].schema.names
 
 
+@pytest.mark.parametrize(
+    ("query", "depth"),
+    [
+        ("SELECT count(*) AS n, sum(v) AS s, avg(w) AS a, max(w) AS most FROM l JOIN r ON l.k = r.k", 1),
+        ("SELECT w % 3 AS third, 2 * sum(v) AS s FROM l FULL JOIN r ON l.k = r.k GROUP BY w % 3", 1),
+        (
+            "SELECT w / 50 AS x, sum(v) AS s FROM l JOIN r ON l.k = r.k GROUP BY 1 ORDER BY s DESC LIMIT 2",
+            None,
+        ),
+        ("SELECT DISTINCT v > 100 AS high FROM l LEFT JOIN r ON l.k = r.k WHERE coalesce(w, 1) > 0", None),
+    ],
+)
+def test_aggregates_are_merged(tables, query, depth):
+    divided = DividedStatement(query, tables)
+    assert divided.merged_depth is not None
+    assert depth is None or divided.merged_depth == depth
+    parts = []
+    for group in divided.groups():
+        some = {name: ChosenMembers(tables[name], places, {}) for name, places in group.places.items()}
+        parts += list(run_partly(query, {**tables, **some}, divided.merged_depth))
+    nothing = {name: ChosenMembers(table, np.empty(0, np.intp), {}) for name, table in tables.items()}
+    found = list(run_merged(query, nothing, divided.merged_depth, parts))
+    assert found[0].schema == divided.schema
+    assert rows_of(found) == rows_of(run_statement(query, tables))
+    assert sum(part.num_rows for part in parts) > sum(batch.num_rows for batch in found) > 0
+    none = list(run_merged(query, nothing, divided.merged_depth, ()))
+    assert rows_of(none) == rows_of(run_statement(query, nothing))
+
+
 def test_what_is_empty_has_no_groups(tables):
     assert DividedStatement("SELECT v FROM l JOIN r ON l.k = r.k WHERE false", tables).groups() == []
 
@@ -71,7 +101,11 @@ def test_what_is_empty_has_no_groups(tables):
         ("SELECT v, w FROM l JOIN r ON l.v = r.w", UnsupportedFeatureError, "no common partition field"),
         ("SELECT v, w FROM l JOIN r ON l.k = r.k LIMIT 3", UnsupportedFeatureError, "rows of all partitions"),
         ("SELECT v FROM l JOIN r ON l.k = r.k ORDER BY v", UnsupportedFeatureError, "rows of all partitions"),
-        ("SELECT sum(v) AS s FROM l JOIN r ON l.k = r.k", UnsupportedFeatureError, "rows of all partitions"),
+        (
+            "SELECT median(v) AS m FROM l JOIN r ON l.k = r.k",
+            UnsupportedFeatureError,
+            "rows of all partitions",
+        ),
         ("SELECT v FROM l", UnsupportedFeatureError, "there is no join"),
         ("SELECT 1 AS one", UnsupportedFeatureError, "there is no join"),
         ("SELECT z FROM l JOIN r ON l.k = r.k", ColumnNotFoundError, "z"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections import Counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
@@ -19,6 +21,7 @@ from lance_df.errors import (
 )
 from lance_df.spark.pipeline.join_source import JoinSource
 from lance_df.spark.pipeline.joins import partitioned_join
+from lance_df.spark.types import arrow_schema, spark_schema, to_spark
 
 LEFT = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("x", pa.string())])
 RIGHT = pa.schema([("k", pa.int64()), ("w", pa.float64()), ("when", pa.timestamp("ns"))])
@@ -78,15 +81,27 @@ class PlannedOnly:
 
     def load(self):
         source = JoinSource(self.given["options"])
-        return pickle.loads(pickle.dumps(source)).reader(self.given["schema"])
+        reader = pickle.loads(pickle.dumps(source)).reader(self.given["schema"])
+        # of what is not merged
+        return self if reader._merged_depth is not None else reader
+
+    def repartition(self, count):
+        assert count == 1
+        return self
+
+    def mapInArrow(self, function, schema):
+        reader = JoinSource(self.given["options"]).reader(self.given["schema"])
+        reader.merge = pickle.loads(pickle.dumps(function))
+        return reader
 
 
 def joined(*args, **kwargs):
     """Return the splits, and the rows, as tasks of Spark would make them."""
     reader = partitioned_join(PlannedOnly(), *args, **kwargs)
     splits = reader.partitions()
-    reader = pickle.loads(pickle.dumps(reader))
-    return splits, [batch for split in splits for batch in reader.read(split)]
+    merge = getattr(reader, "merge", iter)
+    reader = pickle.loads(pickle.dumps(reader)) if merge is iter else reader
+    return splits, list(merge(batch for split in splits for batch in reader.read(split)))
 
 
 def as_rows(table):
@@ -160,6 +175,69 @@ def test_queries_of_the_users_own(roots):
     assert joined(*roots, on="k", filter="false")[1] == []
 
 
+CALLS = [
+    "count(*) AS n, count(w) AS nw, sum(v) AS s, avg(v) AS a, min(x) AS least, max(r.when) AS latest",
+    "count(DISTINCT x) AS n",
+    "sum(CAST(v AS DECIMAL(12, 3))) AS s, min(CAST(v AS BIGINT UNSIGNED)) AS m",
+    "bool_and(v > 0) AS b, bool_or(v = 7) AS c, avg(CAST(NULL AS DOUBLE)) AS a, 2 * sum(w) + 1 AS z",
+]
+
+
+@pytest.mark.parametrize(
+    ("calls", "clauses"),
+    [
+        *((calls, f"{kind} JOIN r ON l.k = r.k") for calls in CALLS for kind in ("", "RIGHT", "FULL")),
+        *((calls, "JOIN r ON l.k = r.k WHERE v < 0") for calls in CALLS),
+        *((f"x, {calls}", "JOIN r ON l.k = r.k WHERE v < 0 GROUP BY x") for calls in CALLS[:1]),
+        *((f"x, {calls}", "FULL JOIN r ON l.k = r.k GROUP BY x") for calls in CALLS[:1]),
+        *((f"x, v % 2 AS odd, {calls}", "FULL JOIN r ON l.k = r.k GROUP BY x, v % 2") for calls in CALLS[2:]),
+        ("x, sum(v) AS s", "JOIN r ON l.k = r.k GROUP BY x HAVING count(*) > 55 ORDER BY x DESC LIMIT 1"),
+        ("DISTINCT x, w < 9 AS few", "LEFT JOIN r ON l.k = r.k"),
+        ("r.when, count(*) AS n", "LEFT JOIN r ON l.k = r.k GROUP BY r.when"),
+        ("x, rank() OVER (ORDER BY sum(v)) AS place", "JOIN r ON l.k = r.k GROUP BY x"),
+    ],
+)
+def test_aggregates_are_those_of_all_rows(roots, calls, clauses):
+    query = f"SELECT {calls} FROM l {clauses}"
+    splits, batches = joined(*roots, sql=query, task_bytes=1)
+    assert splits
+    ctx = lance_df.connect(partitioned_joins="never")
+    for name, root in zip("lr", roots, strict=True):
+        lance_df.register(ctx, name, root)
+    wanted = ctx.sql(query).to_arrow_table()
+    schema = arrow_schema(spark_schema(wanted.schema))
+    expected = [row for batch in wanted.to_batches() for row in to_spark(batch, schema).to_pylist()]
+    found = pa.Table.from_batches(batches, schema).to_pylist()
+    assert Counter(map(repr, found)) == Counter(map(repr, expected))
+    if "ORDER BY x" in clauses:
+        assert found == expected
+
+
+@pytest.mark.spark
+def test_aggregates_are_merged_by_one_task(spark, roots, tmp_path):
+    query = """SELECT x, count(*) AS n, sum(CAST(v AS DECIMAL(9, 2))) AS s, max(w) AS most
+        FROM l JOIN r ON l.k = r.k GROUP BY x"""
+    mine = lance_df.spark.partitioned_join(spark, *roots, sql=query, task_bytes=1)
+    left, right = (spark.createDataFrame(rows) for rows in (left_rows(), right_rows().drop(["when"])))
+    left.createOrReplaceTempView("l")
+    right.createOrReplaceTempView("r")
+    assert as_rows(mine.toArrow()) == as_rows(spark.sql(query).toArrow())
+    assert (
+        mine.where("x = 'x1'").select("most").collect()
+        == spark.sql(f"{query} HAVING x = 'x1'").select("most").collect()
+    )
+    for side, rows, key in (("left", left_rows(), 14), ("right", right_rows(), 2)):
+        namespace = lance_df.PartitionedNamespace.create(tmp_path / side, rows.schema, ["bucket(k, 1000)"])
+        namespace.append(rows.filter(pc.equal(rows["k"], key)))
+    apart = [tmp_path / "left", tmp_path / "right"]
+    query = "SELECT count(*) AS n, sum(v) AS s, max(x) AS most FROM l JOIN r ON l.k = r.k"
+    (split,), rows = joined(*apart, sql=query)
+    assert split.tables is None
+    assert pa.Table.from_batches(rows).to_pylist() == [{"n": 0, "s": None, "most": None}]
+    assert lance_df.spark.partitioned_join(spark, *apart, sql=query).collect() == [(0, None, None)]
+    assert lance_df.spark.partitioned_join(spark, *apart, sql=f"{query} GROUP BY v").collect() == []
+
+
 def test_a_namespace_joined_with_itself(roots):
     _, batches = joined(roots[0], roots[0], on="k", select=["l.v", "r.v AS w"], task_bytes=1)
     keys = {}
@@ -202,7 +280,9 @@ def test_what_cannot_be_joined_by_partition_says_why(roots, tmp_path):
     with pytest.raises(UnsupportedFeatureError, match=r"Sort.*rows of all partitions"):
         joined(*roots, sql="SELECT v FROM l JOIN r ON l.k = r.k ORDER BY v")
     with pytest.raises(UnsupportedFeatureError, match="rows of all partitions"):
-        joined(*roots, sql="SELECT count(*) AS n FROM l JOIN r ON l.k = r.k")
+        joined(*roots, sql="SELECT median(v) AS n FROM l JOIN r ON l.k = r.k")
+    with pytest.raises(UnsupportedFeatureError, match="one side is not partitioned"):
+        joined(*roots, sql="SELECT count(*) AS n FROM l JOIN r ON l.k = r.k WHERE v > (SELECT avg(w) FROM r)")
     with pytest.raises(UnsupportedFeatureError, match="NULL"):
         joined(*roots, sql="SELECT v FROM l WHERE k NOT IN (SELECT k FROM r)")
     with pytest.raises(UnsupportedFeatureError, match="there is no join"):

@@ -9,7 +9,7 @@ import json
 import pickle
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from lance_df.namespace.member_subset import MemberSubset
     from lance_df.spark.opened import SourceRef
     from lance_df.table.refs import ResolvedRef
+
+PART: Final = "part"
+"""The column of what is merged: batches of Arrow, as bytes, for their types are not those of Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,8 @@ class JoinSource(DataSource):
 
     def reader(self, schema: StructType) -> JoinReader:
         """Return a reader of the columns of ``schema``."""
-        return JoinReader(self.options["sql"], json.loads(self.options["splits"]), schema)
+        depth = json.loads(self.options["mergedDepth"])
+        return JoinReader(self.options["sql"], json.loads(self.options["splits"]), schema, depth)
 
 
 class JoinSplit(InputPartition):
@@ -67,12 +71,13 @@ class JoinSplit(InputPartition):
 
 
 class JoinReader(DataSourceReader):
-    """Computes a join in tasks."""
+    """Computes a join in tasks, or what `JoinMerger` merges."""
 
-    def __init__(self, sql: str, splits: Sequence[str], schema: StructType) -> None:
+    def __init__(self, sql: str, splits: Sequence[str], schema: StructType, merged_depth: int | None) -> None:
         self._sql = sql
         self._splits = splits
         self._schema = schema
+        self._merged_depth = merged_depth
 
     def __getstate__(self) -> dict[str, object]:
         # a task is sent what its own split names
@@ -86,6 +91,9 @@ class JoinReader(DataSourceReader):
         """Yield the rows of some groups."""
         if not isinstance(partition, JoinSplit):
             raise TypeError(f"not a split of a join: {partition!r}")
+        if self._merged_depth is not None:
+            yield from self._parts(partition, self._merged_depth)
+            return
         if partition.tables is None:
             return
         from lance_df.engine.divided_statement import run_statement
@@ -98,3 +106,64 @@ class JoinReader(DataSourceReader):
         for batch in run_statement(self._sql, {name: each.open() for name, each in members.items()}):
             if batch.num_rows:
                 yield to_integers(to_spark(batch, plain), self._schema, target)
+
+    def _parts(self, split: JoinSplit, merged_depth: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches as bytes, at least one: who merges them has to be called in any case."""
+        import pyarrow as pa
+
+        def packed(data: bytes) -> pa.RecordBatch:
+            return pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], [PART])
+
+        if split.tables is None:
+            yield packed(b"")
+            return
+        from lance_df.engine.divided_statement import run_partly
+
+        members: Mapping[str, SomeMembers] = pickle.loads(split.tables)
+        tables = {name: each.open() for name, each in members.items()}
+        yield packed(b"")
+        for batch in run_partly(self._sql, tables, merged_depth):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch)
+            yield packed(sink.getvalue().to_pybytes())
+
+
+@dataclass(frozen=True, slots=True)
+class JoinMerger:
+    """Computes the rows of a query of what tasks have computed for it. Sent to the one task that does.
+
+    Attributes
+    ----------
+    tables
+        The namespaces, without any members.
+    merged_depth
+        As `DividedStatement` has it.
+    schema
+        Of the rows, as JSON.
+    """
+
+    sql: str
+    tables: Mapping[str, SomeMembers]
+    merged_depth: int
+    schema: str
+
+    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, in Spark's types."""
+        import pyarrow as pa
+        from pyspark.sql.types import StructType
+
+        from lance_df.engine.divided_statement import run_merged
+        from lance_df.spark.types import arrow_schema, to_spark
+
+        target = arrow_schema(StructType.fromJson(json.loads(self.schema)))
+        parts = [
+            part
+            for batch in batches
+            for data in batch.column(PART)
+            if len(data.as_buffer())
+            for part in pa.ipc.open_stream(data.as_buffer())
+        ]
+        tables = {name: each.open() for name, each in self.tables.items()}
+        for rows in run_merged(self.sql, tables, self.merged_depth, parts):
+            yield to_spark(rows, target)

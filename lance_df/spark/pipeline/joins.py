@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.decimals import can_cross_as_integers, with_decimals, with_integers
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
-from lance_df.spark.pipeline.join_source import JoinSource, SomeMembers
+from lance_df.spark.pipeline.join_source import PART, JoinMerger, JoinSource, SomeMembers
 from lance_df.spark.pipeline.tasks import check_task_bytes, num_workers, shared_out
 from lance_df.spark.sessions import make_known
 from lance_df.spark.types import spark_schema
@@ -88,7 +89,9 @@ def partitioned_join(
         A condition on the rows of the result.
     sql
         In place of all these: a query over ``l`` and ``r`` that can be computed partition by partition. It
-        may group by the keys.
+        may group by the keys. It may aggregate the rows in other ways with ``count``, ``sum``, ``min``,
+        ``max``, ``bool_and``, ``bool_or`` and averages of other numbers than decimals, or choose distinct
+        ones: tasks do that for their rows, and one task merges the groups of all and does what follows.
     left_version, right_version
         Older versions.
     task_bytes
@@ -126,10 +129,19 @@ def partitioned_join(
     options = {
         "sql": sql,
         "splits": json.dumps([b64encode(pickle.dumps(split)).decode() for split in splits]),
+        "mergedDepth": json.dumps(statement.merged_depth),
     }
     make_known(spark, JoinSource)
     reader = spark.read.format(JoinSource.name()).options(**options)
     schema = spark_schema(statement.schema)
+    if statement.merged_depth is not None:
+        none = {name: _members(ref, snapshot, name, ()) for name, (ref, snapshot) in tables.items()}
+        merger = JoinMerger(sql, none, statement.merged_depth, schema.json())
+        parts = reader.schema(f"{PART} binary").load().repartition(1)
+        with warnings.catch_warnings():
+            # of pandas, which is not used here
+            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+            return parts.mapInArrow(merger.rows, schema)
     if can_cross_as_integers(spark):
         return with_decimals(reader.schema(with_integers(schema)).load())
     return reader.schema(schema).load()
