@@ -143,7 +143,7 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
     def to_batches(
         self,
         columns: Sequence[str] | Mapping[str, str] | None = None,
-        filter: str | None = None,  # noqa: A002
+        filter: str | pc.Expression | None = None,  # noqa: A002
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches of rows.
 
@@ -152,8 +152,9 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         columns
             Names, or names and SQL expressions.
         filter
-            An SQL expression. As in all expressions over a namespace, what is in double quotes is a column if
-            one has exactly that name; otherwise it is text, as in filters of a `LanceDataset`.
+            An SQL expression, or a pyarrow one. As in all SQL expressions over a namespace, what is in double
+            quotes is a column if one has exactly that name; otherwise it is text, as in filters of a
+            `LanceDataset`.
 
         Raises
         ------
@@ -165,13 +166,13 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
     def to_table(
         self,
         columns: Sequence[str] | Mapping[str, str] | None = None,
-        filter: str | None = None,  # noqa: A002
+        filter: str | pc.Expression | None = None,  # noqa: A002
     ) -> pa.Table:
         """Read into memory; see `to_batches`."""
         return self._reader(columns, filter).read_all()
 
-    def count_rows(self, filter: str | None = None) -> int:  # noqa: A002
-        """Return the number of rows, or of those for which an SQL expression is true."""
+    def count_rows(self, filter: str | pc.Expression | None = None) -> int:  # noqa: A002
+        """Return the number of rows, or of those for which a filter is true; see `to_batches`."""
         if filter is None:
             return self._table.count_rows()
         return sum(batch.num_rows for batch in self._reader([self.schema.names[0]], filter))
@@ -179,15 +180,15 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
     def _reader(
         self,
         columns: Sequence[str] | Mapping[str, str] | None,
-        filter: str | None,  # noqa: A002
+        filter: str | pc.Expression | None,  # noqa: A002
     ) -> pa.RecordBatchReader:
-        if filter is not None and not isinstance(filter, str):
+        if not isinstance(filter, str | pc.Expression | None):
             raise InvalidInputError(f"a filter is SQL text, not {type(filter).__name__}")
         if isinstance(columns, str):
             raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
         names = self._table.arrow_schema.names
-        if filter is not None:
-            filter = with_quoted_columns(filter, names)  # noqa: A001
+        text = with_quoted_columns(filter, names) if isinstance(filter, str) else None
         if isinstance(columns, Mapping):
-            columns = {name: with_quoted_columns(text, names) for name, text in columns.items()}
-        return scan_with_sql(self._table, columns=columns, filter=filter)
+            columns = {name: with_quoted_columns(each, names) for name, each in columns.items()}
+        condition = filter if isinstance(filter, pc.Expression) else None
+        return scan_with_sql(self._table, columns=columns, filter=text, condition=condition)

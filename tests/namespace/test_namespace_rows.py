@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_df
@@ -166,3 +167,23 @@ def test_double_quotes_are_columns_in_expressions(tmp_path):
         namespace.count_rows('"User id')
     with pytest.raises(InvalidInputError, match="list of names"):
         namespace.to_table("kind")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (pc.field("s") == "a", [0, 3]),
+        (pc.field("s").isin(["a", "c"]), [0, 3]),
+        (~(pc.field("s") == "a"), [1, 4]),
+        (pc.field("s").is_null() & (pc.field("n") > 2), [5]),
+        ((pc.field("s") == "b") | (pc.field("n") == 0), [0, 1, 4]),
+    ],
+)
+def test_filters_may_be_expressions_of_pyarrow(tmp_path, condition, expected):
+    table = pa.table({"s": ["a", "b", None] * 2, "n": range(6)})
+    namespace = lance_df.PartitionedNamespace.create(tmp_path, table.schema, ["s"])
+    namespace.append(table)
+    assert table.filter(condition)["n"].to_pylist() == expected
+    assert sorted(namespace.to_table(["n"], filter=condition)["n"].to_pylist()) == expected
+    assert sum(batch.num_rows for batch in namespace.to_batches(filter=condition)) == len(expected)
+    assert namespace.count_rows(condition) == len(expected)
