@@ -1,13 +1,14 @@
 """What Spark itself takes for rows that Python hands over, or gets: TPC-H lineitem, by groups of columns.
 
-``floor`` is a data source of Python that hands over Arrow batches which lie in memory, and drops those
-that it gets: nothing written in Python can be faster, whatever it reads or writes. Seconds elapsed / of the
+``floor`` is a data source of Python that hands over Arrow batches which lie in memory, their decimals as
+integers, and drops those that it gets: nothing written in Python can be faster, whatever it reads or writes. Seconds elapsed / of the
 CPU, as `benchmarks/spark.py` tells them, beside Spark's own Parquet and lance_df.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -22,13 +23,16 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 from spark import beside, drain, session
 
 import lance_df
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.appending import routed
+from lance_df.spark.decimals import to_integers, with_decimals, with_integers, without_integers
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.types import arrow_schema, spark_schema, to_spark
+from lance_df.spark.workers import keep_imports
 from lance_df.storage import open_location
 
 if TYPE_CHECKING:
@@ -54,8 +58,7 @@ class Memory(DataSource):
         return "memory"
 
     def schema(self) -> Any:
-        with pa.memory_map(f"{self.options['path']}/0.arrow") as file:
-            return spark_schema(pa.ipc.open_file(file).schema)
+        return StructType.fromJson(json.loads(Path(self.options["path"], "schema.json").read_text()))
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - Spark's, not ours
         path = self.options["path"]
@@ -65,6 +68,7 @@ class Memory(DataSource):
                 return [InputPartition(f"{path}/{part}.arrow") for part in range(PARTS)]
 
             def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+                keep_imports()
                 file = pa.ipc.open_file(pa.memory_map(partition.value))
                 for number in range(file.num_record_batches):
                     yield file.get_batch(number)
@@ -85,12 +89,14 @@ def keep(rows: pa.Table, folder: Path, rows_per_batch: int) -> None:
     """Lay down rows as the source `Memory` wants them, in the types that Spark takes."""
     folder.mkdir(parents=True, exist_ok=True)
     size = -(-rows.num_rows // PARTS)
-    schema = arrow_schema(spark_schema(rows.schema))
+    sent = with_integers(spark_schema(rows.schema))
+    (folder / "schema.json").write_text(sent.json())
+    schema, plain = arrow_schema(sent), arrow_schema(without_integers(sent))
     for part in range(PARTS):
         batches = rows.slice(part * size, size).combine_chunks().to_batches(max_chunksize=rows_per_batch)
         with pa.ipc.new_file(folder / f"{part}.arrow", schema) as file:
             for batch in batches:
-                file.write_batch(to_spark(batch, schema))
+                file.write_batch(to_integers(to_spark(batch, plain), sent, schema))
 
 
 def read(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> None:
@@ -108,7 +114,7 @@ def read(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> No
         for size in arguments.batch:
             kept = folder / f"{name}-{size}"
             keep(rows.select(columns), kept, size)
-            frames[f"floor {size}"] = spark.read.format("memory").load(str(kept))
+            frames[f"floor {size}"] = with_decimals(spark.read.format("memory").load(str(kept)))
         works: dict[str, Callable[[], None]] = {
             system: partial(drain, frame) for system, frame in frames.items()
         }
@@ -125,7 +131,7 @@ def write(spark: SparkSession, folder: Path, arguments: argparse.Namespace) -> N
     ref = SourceRef(namespace, snapshot.version, is_namespace=True)
 
     def floor(*, is_routed: bool) -> None:
-        sent = routed(rows, ref, snapshot) if is_routed else rows
+        sent = routed(rows, ref, snapshot, distribution="hash") if is_routed else rows
         sent.write.format("memory").mode("append").save(namespace)
 
     def parquet() -> None:

@@ -70,7 +70,7 @@ def append(
         Names the rows: when rows of this name were appended before, nothing is added, however long ago.
     distribution
         ``"hash"``, or ``"none"``: tasks write the rows that they have, each a file of its own into every
-        partition of these. That takes a quarter less for rows that are clustered already, or where a task has
+        partition of these. That saves the shuffle for rows that are clustered already, or where a task has
         enough rows of every partition; elsewhere there are many small files, for `compact` to join.
     storage_options
         For the fsspec filesystem.
