@@ -1,8 +1,8 @@
 """What Spark itself takes for rows that Python hands over, or gets: TPC-H lineitem, by groups of columns.
 
 ``floor`` is a data source of Python that hands over Arrow batches which lie in memory, their decimals as
-integers, and drops those that it gets: nothing written in Python can be faster, whatever it reads or writes. Seconds elapsed / of the
-CPU, as `benchmarks/spark.py` tells them, beside Spark's own Parquet and lance_df.
+integers, and drops those that it gets: nothing written in Python can be faster, whatever it reads or writes.
+Seconds elapsed / of the CPU, as `benchmarks/spark.py` tells them, beside Spark's own Parquet and lance_df.
 """
 
 from __future__ import annotations
