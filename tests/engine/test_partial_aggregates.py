@@ -119,7 +119,11 @@ def merges(ctx, query):
     ("columns", "expected"),
     [
         *(("count(*), sum(price), min(text), avg(tiny)", True), ("DISTINCT kind", True)),
-        *(("avg(price)", False), ("count(DISTINCT text), count(DISTINCT tiny)", False), ("stddev(tiny)", False)),
+        *(
+            ("avg(price)", False),
+            ("count(DISTINCT text), count(DISTINCT tiny)", False),
+            ("stddev(tiny)", False),
+        ),
     ],
 )
 def test_units_hand_over_what_merges(ctx, columns, expected):
