@@ -36,7 +36,14 @@ class MemberSubset(NamespaceSnapshot):
     """
 
     def __init__(self, snapshot: NamespaceSnapshot, members: npt.NDArray[np.bool_]) -> None:
-        super().__init__(snapshot.root, snapshot.manifest, snapshot._members, snapshot._joined)
+        super().__init__(
+            snapshot.root,
+            snapshot.manifest,
+            snapshot._members,
+            snapshot._joined,
+            snapshot._counts,
+            snapshot.arrow_schema,
+        )
         self._moving = snapshot._moving
         self._runs = snapshot._runs
         self.subset = members

@@ -41,6 +41,8 @@ SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
 _MAX_OPEN_MEMBERS: Final = 16_384
 # To scan fewer members, their tables are kept open.
 _MANY_MEMBERS: Final = 16
+# Of scans of fewer, plans are kept with the tables.
+_FEW_MEMBERS: Final = 64
 _MAX_COUNTS: Final = 65_536
 _MAX_KNOWN_RUNS: Final = 4 * _MAX_OPEN_MEMBERS
 # Plans are kept of scans for which planning takes longer than reading.
@@ -58,12 +60,13 @@ class NamespaceSnapshot:
         members: LruCache[Table] | None = None,
         joined: JoinedMembers | None = None,
         counts: LruCache[int | None] | None = None,
+        arrow_schema: pa.Schema | None = None,
     ) -> None:
         self.root = root
         self.uri = root.uri
         self.manifest = manifest
         self.version = manifest.version
-        self.arrow_schema: pa.Schema = manifest.schema.arrow
+        self.arrow_schema: pa.Schema = manifest.schema.arrow if arrow_schema is None else arrow_schema
         self._members = LruCache(_MAX_OPEN_MEMBERS) if members is None else members
         self._joined = JoinedMembers(root, manifest.schema.columns) if joined is None else joined
         # what tags and newest versions were when they were first asked for: a query sees one state
@@ -87,7 +90,9 @@ class NamespaceSnapshot:
         """Return the newest version: this object, if nothing happened since."""
         manifest = self.manifest.latest()
         if manifest is self.manifest and not are_pinned(manifest):
-            return NamespaceSnapshot(self.root, manifest, self._members, self._joined, self._counts)
+            return NamespaceSnapshot(
+                self.root, manifest, self._members, self._joined, self._counts, self.arrow_schema
+            )
         return self.of(manifest)
 
     def checkout(self, version: object) -> NamespaceSnapshot:
@@ -140,7 +145,8 @@ class NamespaceSnapshot:
         schema = self._schema_of(request)
         kept = self.kept(request)
         requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
-        plans = [plan_scan(table, requests[choice]) for table, choice in self._tables_of(request, kept)]
+        plan = _kept_plan if len(kept.places) <= _FEW_MEMBERS and _is_plain(request) else plan_scan
+        plans = [plan(table, requests[choice]) for table, choice in self._tables_of(request, kept)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         return ScanPlan(
             schema,
@@ -270,3 +276,14 @@ class NamespaceSnapshot:
             bytes=total(report.bytes for report in reports),
             reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
         )
+
+
+def _is_plain(request: ScanRequest) -> bool:
+    """Whether a plan depends on nothing but the version: not on what scans have learned, or on literals."""
+    asks = request.predicate is not None or request.hint is not None
+    return not (asks or request.extremes_only or request.distinct or request.count_as is not None)
+
+
+def _kept_plan(table: Table, request: ScanRequest) -> ScanPlan:
+    plan: ScanPlan = table.scan_plans.get(request, lambda: plan_scan(table, request))
+    return plan
