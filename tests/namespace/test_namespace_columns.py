@@ -94,8 +94,8 @@ def test_added_columns_are_those_of_a_table(namespace, tmp_path):
         each.add_columns(function, ["id"], batch_size=2)
     assert namespace.schema == table.schema
     assert in_order(stored(namespace)) == in_order(table.to_table()) == in_order(namespace.to_table())
-    assert in_order(namespace.to_table(filter="twice = 20 OR \"text\" = 'DE'")) == in_order(
-        table.to_table(filter="twice = 20 OR \"text\" = 'DE'")
+    assert in_order(namespace.to_table(filter="twice = 20 OR text = 'DE'")) == in_order(
+        table.to_table(filter="twice = 20 OR text = 'DE'")
     )
     tag = pa.array(["x"]).dictionary_encode().cast(namespace.schema.field("tag").type)
     namespace.append(pa.table({"id": pa.array([100], pa.int32()), "tag": tag, "one": [1]}))
