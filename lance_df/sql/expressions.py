@@ -153,6 +153,11 @@ def _column_name(tokens: list[Token], index: int, columns: Sequence[str]) -> str
         return None
     if previous in (TokenType.ALIAS, TokenType.DCOLON, TokenType.PARAMETER):  # a type, or a parameter
         return None
+    before = tokens[index - 2].text.upper() if index > 1 else ""
+    if before == "INTERVAL" and previous in (TokenType.STRING, TokenType.NUMBER):  # as in INTERVAL '1' DAY
+        return None
+    if before == "EXTRACT" and following is TokenType.FROM:
+        return None
     if text in columns:
         return text
     alike = [name for name in columns if name.lower() == text.lower()]

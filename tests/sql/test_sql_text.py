@@ -169,6 +169,12 @@ def test_reserved_words_as_columns():
     assert to_datafusion("a IN (1) AND NOT `in`", ["in", "and", "a"]) == '"a" IN (1) AND NOT "in"'
 
 
+def test_units_of_time_are_no_columns():
+    text = "day > INTERVAL '1' DAY AND INTERVAL 2 month < a AND EXTRACT(day FROM a) = month"
+    expected = '"day" > INTERVAL \'1\' DAY AND INTERVAL 2 month < "a" AND EXTRACT(day FROM "a") = "month"'
+    assert to_datafusion(text, ["a", "day", "month"]) == expected
+
+
 @pytest.mark.parametrize(
     "expression",
     ["", "  ", "-- only", "a = 1; drop", "a = 1)", "(a = 1", "a) or (b", "a[1)", "'open", '"open', "`open"],
