@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -21,18 +21,20 @@ from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, key_ar
 from lance_df.engine.join_sides import with_small_sides_built
 from lance_df.engine.partial_aggregates import PartialAggregate
 from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
-from lance_df.engine.partitioned_join_units import Unit, Units, units_of
+from lance_df.engine.partitioned_join_units import Units, units_of
 from lance_df.engine.plan_rebuild import NotRebuiltError, Path, columns_of, has_joins_above, rebuilt
 from lance_df.engine.plan_walk import visible_scans
 from lance_df.engine.qualified_columns import renaming
 from lance_df.engine.report import JoinReport
 from lance_df.engine.unit_stream import Width, streamed
+from lance_df.engine.unit_tables import Turns, UnitTable
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.table.scan_run import num_cores
 
 if TYPE_CHECKING:
     from lance_df.engine.join_options import JoinOptions
+    from lance_df.engine.provider import LanceTableProvider
     from lance_df.engine.statement import Statement
 
 _MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
@@ -97,6 +99,7 @@ def join_by_partition(
     except Exception as err:  # noqa: BLE001 - whatever DataFusion does not take, the ordinary join stands
         statement.units.clear()
         statement.unit_frames.clear()
+        statement.unit_plans.clear()
         joins = [join for part, _ in chosen for join in part.joins] or ["joins"]
         statement.joins += [JoinReport(join, f"not by partition: {err}") for join in joins]
         return None
@@ -159,27 +162,19 @@ class _Rewriting:
         path = part.path if aggregate is None else part.path[:-1]
         whole = ctx.create_dataframe_from_logical_plan(part.plan)
         builds_other_sides = with_small_sides_built(ctx, self._statement, whole, part.plan) is not None
-        frames, read = [], []
-        for unit in units.units:
-            known = len(self._statement.units)
-            plan = self._planned_for(unit, part, units, path)
-            rows = plan if aggregate is None else plan.inputs()[0]
-            frame = ctx.create_dataframe_from_logical_plan(rows)
-            if builds_other_sides:
-                frame, rows = with_small_sides_built(ctx, self._statement, frame, rows) or (frame, rows)
-            frames.append(_numbered(frame, rows) if aggregate is None else aggregate.over(plan, frame))
-            read.append([provider.table for _, provider in self._statement.units[known:]])
 
-        def release(number: int) -> None:
-            for table in read[number]:
-                if isinstance(table, MemberSubset):
-                    table.release_pages()
+        def frame(stand_ins: Mapping[int, Any]) -> DataFrame:
+            plan = self._planned_over(stand_ins, path)
+            rows = plan if aggregate is None else plan.inputs()[0]
+            found = ctx.create_dataframe_from_logical_plan(rows)
+            if builds_other_sides:
+                found, rows = with_small_sides_built(ctx, self._statement, found, rows) or (found, rows)
+            return _numbered(found, rows) if aggregate is None else aggregate.over(plan, found)
 
         if units.at_once is None:
-            found = reduce(DataFrame.union, frames)
+            found = reduce(DataFrame.union, (frame(each) for each in self._providers(part, units)))
         else:
-            self._statement.unit_frames += frames
-            found = streamed(ctx, frames, units.at_once, release, _width(ctx, units.at_once))
+            found = self._in_turn(ctx, [*self._providers(part, units)], frame, units.at_once)
         if aggregate is not None:
             return path, aggregate.merged(ctx, found)
         columns = columns_of(whole, part.plan)
@@ -187,18 +182,54 @@ class _Rewriting:
             return path, found
         return path, found.select(*renaming(ctx, list(zip(found.schema().names, columns, strict=True))))
 
-    def _planned_for(self, unit: Unit, part: Part, units: Units, path: Path) -> Any:
-        """Return the node at ``path``, planned for the partitions of one unit."""
-        statement = self._statement
+    def _in_turn(
+        self,
+        ctx: PlainSessionContext,
+        units: Sequence[Mapping[int, LanceTableProvider]],
+        frame: Callable[[Mapping[int, Any]], DataFrame],
+        at_once: int,
+    ) -> DataFrame:
+        """Return the rows of all units, of which few are computed at a time.
+
+        Parameters
+        ----------
+        units
+            What each reads, by the keys of tables.
+        frame
+            Returns the rows of a unit.
+        """
+        turns = Turns()
+        shared = frame({key: UnitTable([unit[key] for unit in units], turns) for key in units[0]})
+
+        def release(number: int) -> None:
+            for provider in units[number].values():
+                if isinstance(provider.table, MemberSubset):
+                    provider.table.release_pages()
+
+        def plan(number: int) -> Any:
+            with turns.alone(number):
+                return ctx.create_dataframe_from_logical_plan(shared.logical_plan()).execution_plan()
+
+        self._statement.unit_frames.append(shared)
+        self._statement.unit_plans += [partial(plan, number) for number in range(len(units))]
+        return streamed(ctx, [shared] * len(units), at_once, release, _width(ctx, at_once), turns)
+
+    def _providers(self, part: Part, units: Units) -> Iterator[dict[int, LanceTableProvider]]:
+        """Yield what each unit reads, by the keys of tables."""
+        keys = {id(table): key for key, table in self._statement.tables.items()}
         num_partitions = 1 if units.at_once is not None else num_cores()
-        providers = list(unit.providers(part, units.num_rows, num_partitions))
-        keys = {id(table): key for key, table in statement.tables.items()}
-        statement.units += providers
-        statement.stand_ins.update({keys[id(table)]: provider for table, provider in providers})
+        for unit in units.units:
+            found = list(unit.providers(part, units.num_rows, num_partitions))
+            self._statement.units += found
+            yield {keys[id(table)]: provider for table, provider in found}
+
+    def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> Any:
+        """Return the node at ``path`` of the statement, planned over other tables."""
+        self._statement.stand_ins.update(stand_ins)
         try:
             plan = _node_at(self._plan_again().optimized_logical_plan(), path)
         finally:
-            statement.stand_ins.clear()
+            self._statement.stand_ins.clear()
         if _shape(plan) != _shape(_node_at(self._plan, path)):
             raise NotRebuiltError("the statement is planned otherwise for some partitions")
         return plan

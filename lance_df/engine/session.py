@@ -143,8 +143,8 @@ class LanceSession:
         (statement,) = frame.statements
         with planning_errors(statement):
             frame.execution_plan()
-            for unit in statement.unit_frames:
-                unit.execution_plan()
+            for plan in statement.unit_plans:
+                plan()
         from lance_df.engine.report import ScanReport
 
         return ScanReport(tuple(_scan_reports(statement)), tuple(statement.joins))

@@ -19,6 +19,7 @@ import pyarrow.dataset
 from lance_df.compute.compat import DataFrame, PlainSessionContext, Table
 from lance_df.engine.provider import partitions_here
 from lance_df.engine.shutdown import scan_step, scan_stream
+from lance_df.engine.unit_tables import Turns
 
 _NO_LIMIT: Final = 2**62
 _POLL_SECONDS: Final = 0.1
@@ -39,20 +40,25 @@ def streamed(
     at_once: int,
     done: Callable[[int], None] = lambda _: None,
     wide: Width | None = None,
+    turns: Turns | None = None,
 ) -> DataFrame:
     """Return a frame with the rows of all ``frames``, which have one schema.
 
     Parameters
     ----------
+    frames
+        With ``turns``, one frame may be there for each unit.
     at_once
         How many are computed at a time.
     done
         Called with the number of each frame when all of its rows have been computed.
     wide
         Lets several threads compute one frame, where none of these waits for the rows.
+    turns
+        Told the number of each frame that is planned.
     """
     # a filter does not pass a LIMIT: the table need not apply any
-    table = Table(_Stream(Width(ctx, 1), frames, at_once, done, wide))
+    table = Table(_Stream(Width(ctx, 1), frames, at_once, done, wide, turns or Turns()))
     return PlainSessionContext.read_table(ctx, table).limit(_NO_LIMIT)
 
 
@@ -66,7 +72,9 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
         at_once: int,
         done: Callable[[int], None],
         wide: Width | None,
+        turns: Turns,
     ) -> None:
+        self._turns = turns
         self._narrow = narrow
         self._wide = wide or narrow
         self._frames = frames
@@ -95,7 +103,8 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def _read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         is_ours = not isinstance(threading.current_thread(), threading._DummyThread)
-        run = _Run(self._wide if is_ours else self._narrow, self._frames, self._at_once, self._done, is_ours)
+        how = self._wide if is_ours else self._narrow
+        run = _Run(how, self._frames, self._at_once, self._done, self._turns, is_ours)
         try:
             with scan_stream():
                 while (batch := run.next_batch(None if is_ours else _PATIENCE_SECONDS)) is not None:
@@ -134,9 +143,11 @@ class _Run:
         frames: Sequence[DataFrame],
         at_once: int,
         done: Callable[[int], None],
+        turns: Turns,
         may_stream: bool,
     ) -> None:
         self._how = how
+        self._turns = turns
         self._may_stream = may_stream
         self._frames = enumerate(frames)
         self._done = done
@@ -170,7 +181,7 @@ class _Run:
         try:
             while (numbered := self._next_frame()) is not None:
                 number, frame = numbered
-                if not self._compute(frame):
+                if not self._compute(number, frame):
                     return
                 self._done(number)
         except BaseException as err:  # noqa: BLE001 - raised again by who takes batches
@@ -182,7 +193,7 @@ class _Run:
         with self._lock:
             return next(self._frames, None)
 
-    def _compute(self, frame: DataFrame) -> bool:
+    def _compute(self, number: int, frame: DataFrame) -> bool:
         """Put all batches of a frame; return False if nobody takes them."""
         # a frame keeps the hash tables of what it has computed: one that goes away takes them along
         frame = self._how.ctx.create_dataframe_from_logical_plan(frame.logical_plan())
@@ -192,12 +203,19 @@ class _Run:
                 if not allowed:
                     return False
                 if batches is None:
-                    batches = iter(frame.execute_stream() if self._may_stream else frame.collect())
+                    batches = self._begun(number, frame)
                 batch = next(batches, None)
             if batch is None:
                 return True
             if not self._put(batch if isinstance(batch, pa.RecordBatch) else batch.to_pyarrow()):
                 return False
+
+    def _begun(self, number: int, frame: DataFrame) -> Iterator[Any]:
+        if self._may_stream:
+            with self._turns.alone(number):
+                return iter(frame.execute_stream())
+        with self._turns.of(number):
+            return iter(frame.collect())
 
     def _put(self, item: pa.RecordBatch | BaseException | None) -> bool:
         while not self._stopped.is_set():

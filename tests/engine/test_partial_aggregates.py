@@ -111,7 +111,7 @@ def test_answers_are_those_over_memory(ctx, memory, monkeypatch, number):
 def merges(ctx, query):
     """Return whether the units of a statement aggregate their rows."""
     [statement] = ctx.sql(query).statements
-    assert len(statement.unit_frames) == 8
+    assert len(statement.unit_plans) == 8
     return all("Aggregate" in frame.logical_plan().display_indent() for frame in statement.unit_frames)
 
 

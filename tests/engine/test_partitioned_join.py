@@ -633,8 +633,8 @@ def test_units_build_on_the_smaller_side(tmp_path, limit):
         query = f"SELECT n, m, many.k, few.k FROM many {kind} JOIN few ON many.k = few.k AND n + m <> 9"
         found = context.sql(query)
         [statement] = found.statements
-        for frame in statement.unit_frames or [found]:
-            plan = frame.execution_plan().display_indent()
-            assert f"join_type={built}," in plan
-            assert plan.index("projection=[k, m]") < plan.index("projection=[k, n]")
+        for plan in [plan() for plan in statement.unit_plans] or [found.execution_plan()]:
+            text = plan.display_indent()
+            assert f"join_type={built}," in text
+            assert text.index("projection=[k, m]") < text.index("projection=[k, n]")
         assert rows_of(found) == rows_of(memory.sql(query)), kind

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import ClassVar
 
 import pyarrow as pa
 import pytest
 
+import lance_df
+from lance_df import partition
 from lance_df.compute.compat import PlainSessionContext
 from lance_df.engine import unit_stream
+from lance_df.engine.unit_tables import Turns
 
 pytestmark = pytest.mark.engine
 
@@ -53,3 +57,37 @@ def test_it_is_told_which_frames_are_done():
         assert sorted(found.to_arrow_table()["n"].to_pylist()) == [0, 1, 2, 3]
         assert sorted(done) == [0, 1, 2, 3]
         done.clear()
+
+
+def test_a_scan_that_is_planned_out_of_turn_is_an_error():
+    turns = Turns()
+    with turns.of(1):
+        assert turns.number == 1
+    seen = []
+    with turns.alone(2):
+        thread = threading.Thread(target=lambda: seen.append(turns.number))
+        thread.start()
+        thread.join()
+    assert seen == [2]
+    with pytest.raises(RuntimeError, match="nobody said of which"):
+        _ = turns.number
+
+
+def test_units_that_are_planned_at_once_read_their_own(tmp_path):
+    rows = pa.table({"k": range(400), "v": range(400)})
+    for name in ("a", "b"):
+        by = [partition.bucket("k", 16)]
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, by).append(rows)
+    context = lance_df.connect(tmp_path, partitioned_joins="always", join_memory_limit=1)
+    frame = context.sql("SELECT a.k, b.v FROM a JOIN b ON a.k = b.k")
+    found = []
+
+    def compute():
+        found.extend(sorted(frame.to_arrow_table()["k"].to_pylist()) for _ in range(5))
+
+    threads = [threading.Thread(target=compute) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [list(range(400))] * 20

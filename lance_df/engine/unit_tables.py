@@ -1,0 +1,90 @@
+"""Tables of a plan that is executed for one unit of partitions after the other.
+
+What a scan reads is decided when DataFusion makes a physical plan, so one logical plan does for all units.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+if TYPE_CHECKING:
+    from lance_df.engine.provider import LanceTableProvider
+
+
+class Turns:
+    """Which unit the scans that are planned now are to read."""
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+        self._lock = threading.Lock()
+        self._anywhere: int | None = None
+
+    @contextmanager
+    def of(self, number: int) -> Iterator[None]:
+        """Let scans read a unit that this thread plans."""
+        self._here.number = number
+        try:
+            yield
+        finally:
+            self._here.number = None
+
+    @contextmanager
+    def alone(self, number: int) -> Iterator[None]:
+        """Let scans read a unit that this thread plans, or one for it; no other unit is planned."""
+        with self._lock, self.of(number):
+            self._anywhere = number
+            try:
+                yield
+            finally:
+                self._anywhere = None
+
+    @property
+    def number(self) -> int:
+        """The number of the unit.
+
+        Raises
+        ------
+        RuntimeError
+            It is nobody's turn.
+        """
+        here: int | None = getattr(self._here, "number", None)
+        found = self._anywhere if here is None else here
+        if found is None:
+            raise RuntimeError("a scan of some partitions was planned, and nobody said of which")
+        return found
+
+
+class UnitTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """What DataFusion asks of a Dataset; see `lance_df.engine.provider`.
+
+    Parameters
+    ----------
+    providers
+        What is read for each unit.
+    """
+
+    def __init__(self, providers: Sequence[LanceTableProvider], turns: Turns) -> None:
+        self._providers = providers
+        self._turns = turns
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._providers[0].schema
+
+    def scanner(
+        self,
+        columns: list[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - DataFusion's name
+        **others: Any,
+    ) -> Any:
+        return self._providers[self._turns.number].scanner(columns, filter, **others)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[Any]:  # noqa: A002
+        return [*self._providers[self._turns.number].get_fragments(filter)]
