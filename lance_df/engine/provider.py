@@ -12,9 +12,8 @@ import dataclasses
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from contextvars import ContextVar
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -88,10 +87,6 @@ class ScanCounters:
             self.tasks += tasks
             self.batches += batches
             self.rows += rows
-
-
-# Upper bound for the partitions of all scans that a thread plans, None where each has its own.
-partitions_here: Final = ContextVar[int | None]("partitions_here", default=None)
 
 
 class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
@@ -210,17 +205,26 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._planning.columns = None if columns is None else tuple(columns)
         return _Scan(_projected(self.schema, columns), iter)
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> list[_Partition]:  # noqa: A002
-        """Plan the scan and return its partitions, never none: DataFusion cannot sort zero partitions."""
+    def get_fragments(
+        self,
+        filter: pc.Expression | None = None,  # noqa: A002 - DataFusion's name
+        num_partitions: int | None = None,
+    ) -> list[_Partition]:
+        """Plan the scan and return its partitions, never none: DataFusion cannot sort zero partitions.
+
+        Parameters
+        ----------
+        num_partitions
+            Upper bound for them; ``None`` for that of the provider.
+        """
         # The columns come from the call of scanner() before; were they wrong, only the number of partitions
         # would be less apt, because partitions look up the plan by the columns they are given.
         columns = getattr(self._planning, "columns", None)
         planned = self._plan(columns, filter)
         self.scans.append(planned.plan)
-        wanted = (self.is_near and partitions_here.get()) or self.num_partitions
-        num_partitions = max(1, min(wanted, len(planned.plan.tasks)))
+        most = min(num_partitions or self.num_partitions, len(planned.plan.tasks))
         work = WorkList()
-        return [_Partition(self, number, work) for number in range(num_partitions)]
+        return [_Partition(self, number, work) for number in range(max(1, most))]
 
     def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
         output = tuple(self.schema.names) if columns is None else columns

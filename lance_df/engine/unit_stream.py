@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, Table
-from lance_df.engine.provider import partitions_here
 from lance_df.engine.shutdown import scan_step, scan_stream
 from lance_df.engine.unit_tables import Turns
 
@@ -177,7 +176,6 @@ class _Run:
         self._stopped.set()
 
     def _work(self) -> None:
-        partitions_here.set(self._how.num_partitions)
         try:
             while (numbered := self._next_frame()) is not None:
                 number, frame = numbered
@@ -212,9 +210,9 @@ class _Run:
 
     def _begun(self, number: int, frame: DataFrame) -> Iterator[Any]:
         if self._may_stream:
-            with self._turns.alone(number):
+            with self._turns.alone(number, self._how.num_partitions):
                 return iter(frame.execute_stream())
-        with self._turns.of(number):
+        with self._turns.of(number, self._how.num_partitions):
             return iter(frame.collect())
 
     def _put(self, item: pa.RecordBatch | BaseException | None) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,43 +18,50 @@ if TYPE_CHECKING:
     from lance_df.engine.provider import LanceTableProvider
 
 
+class Turn(NamedTuple):
+    """The number of a unit, and by how many partitions to scan it, None for as many as a table wants."""
+
+    number: int
+    num_partitions: int | None
+
+
 class Turns:
     """Which unit the scans that are planned now are to read."""
 
     def __init__(self) -> None:
         self._here = threading.local()
         self._lock = threading.Lock()
-        self._anywhere: int | None = None
+        self._anywhere: Turn | None = None
 
     @contextmanager
-    def of(self, number: int) -> Iterator[None]:
+    def of(self, number: int, num_partitions: int | None = None) -> Iterator[None]:
         """Let scans read a unit that this thread plans."""
-        self._here.number = number
+        self._here.turn = Turn(number, num_partitions)
         try:
             yield
         finally:
-            self._here.number = None
+            self._here.turn = None
 
     @contextmanager
-    def alone(self, number: int) -> Iterator[None]:
+    def alone(self, number: int, num_partitions: int | None = None) -> Iterator[None]:
         """Let scans read a unit that this thread plans, or one for it; no other unit is planned."""
-        with self._lock, self.of(number):
-            self._anywhere = number
+        with self._lock, self.of(number, num_partitions):
+            self._anywhere = self._here.turn
             try:
                 yield
             finally:
                 self._anywhere = None
 
     @property
-    def number(self) -> int:
-        """The number of the unit.
+    def current(self) -> Turn:
+        """Whose turn it is.
 
         Raises
         ------
         RuntimeError
-            It is nobody's turn.
+            It is nobody's.
         """
-        here: int | None = getattr(self._here, "number", None)
+        here: Turn | None = getattr(self._here, "turn", None)
         found = self._anywhere if here is None else here
         if found is None:
             raise RuntimeError("a scan of some partitions was planned, and nobody said of which")
@@ -84,7 +91,9 @@ class UnitTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,  # noqa: A002 - DataFusion's name
         **others: Any,
     ) -> Any:
-        return self._providers[self._turns.number].scanner(columns, filter, **others)
+        return self._providers[self._turns.current.number].scanner(columns, filter, **others)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[Any]:  # noqa: A002
-        return [*self._providers[self._turns.number].get_fragments(filter)]
+        number, num_partitions = self._turns.current
+        provider = self._providers[number]
+        return [*provider.get_fragments(filter, num_partitions if provider.is_near else None)]

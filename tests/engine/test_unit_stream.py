@@ -62,15 +62,15 @@ def test_it_is_told_which_frames_are_done():
 def test_a_scan_that_is_planned_out_of_turn_is_an_error():
     turns = Turns()
     with turns.of(1):
-        assert turns.number == 1
+        assert turns.current.number == 1
     seen = []
     with turns.alone(2):
-        thread = threading.Thread(target=lambda: seen.append(turns.number))
+        thread = threading.Thread(target=lambda: seen.append(turns.current.number))
         thread.start()
         thread.join()
     assert seen == [2]
     with pytest.raises(RuntimeError, match="nobody said of which"):
-        _ = turns.number
+        _ = turns.current.number
 
 
 def test_units_that_are_planned_at_once_read_their_own(tmp_path):
