@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +27,10 @@ _NO_LIMIT: Final = 2**62
 _POLL_SECONDS: Final = 0.1
 # A thread of DataFusion's that waits here longer might be the one that a frame needs to go on.
 _PATIENCE_SECONDS: Final = 0.005
+
+
+# the number of a frame, and what begins to compute it
+_Planned: TypeAlias = tuple[int, Callable[[], Iterator[Any]]]
 
 
 class Width(NamedTuple):
@@ -176,12 +183,13 @@ class _Run:
         self._stopped.set()
 
     def _work(self) -> None:
+        is_wide = self._may_stream and self._how.num_partitions > 1
         try:
-            while (numbered := self._next_frame()) is not None:
-                number, frame = numbered
-                if not self._compute(number, frame):
-                    return
-                self._done(number)
+            with closing(self._planned_ahead() if is_wide else self._planned_in_turn()) as frames:
+                for number, begin in frames:
+                    if not self._compute(begin):
+                        return
+                    self._done(number)
         except BaseException as err:  # noqa: BLE001 - raised again by who takes batches
             self._put(err)
         finally:
@@ -191,29 +199,54 @@ class _Run:
         with self._lock:
             return next(self._frames, None)
 
-    def _compute(self, number: int, frame: DataFrame) -> bool:
-        """Put all batches of a frame; return False if nobody takes them."""
-        # a frame keeps the hash tables of what it has computed: one that goes away takes them along
-        frame = self._how.ctx.create_dataframe_from_logical_plan(frame.logical_plan())
-        batches: Iterator[Any] | None = None
-        while True:
-            with scan_step() as allowed:
-                if not allowed:
-                    return False
-                if batches is None:
-                    batches = self._begun(number, frame)
-                batch = next(batches, None)
-            if batch is None:
-                return True
-            if not self._put(batch if isinstance(batch, pa.RecordBatch) else batch.to_pyarrow()):
-                return False
+    def _planned_in_turn(self) -> Generator[_Planned]:
+        while (numbered := self._next_frame()) is not None:
+            number, frame = numbered
+            yield number, partial(self._begun, number, frame)
+
+    def _planned_ahead(self) -> Generator[_Planned]:
+        """Yield each frame with how to begin it, and plan the next one meanwhile."""
+        with ThreadPoolExecutor(1, "lance_df-join-plan") as planner:
+
+            def planned() -> Future[_Planned] | None:
+                numbered = self._next_frame()
+                return None if numbered is None else planner.submit(self._planned, *numbered)
+
+            upcoming = planned()
+            while upcoming is not None:
+                current = upcoming.result()
+                upcoming = planned()
+                yield current
+
+    def _planned(self, number: int, frame: DataFrame) -> _Planned:
+        # to begin a plan of several partitions begins each of them: the limit makes one of them
+        whole = self._how.ctx.create_dataframe_from_logical_plan(frame.limit(_NO_LIMIT).logical_plan())
+        with self._turns.of(number, self._how.num_partitions):
+            plan = whole.execution_plan()
+        return number, lambda: iter(self._how.ctx.execute(plan, 0))
 
     def _begun(self, number: int, frame: DataFrame) -> Iterator[Any]:
+        # a frame keeps the hash tables of what it has computed: one that goes away takes them along
+        frame = self._how.ctx.create_dataframe_from_logical_plan(frame.logical_plan())
         if self._may_stream:
             with self._turns.alone(number, self._how.num_partitions):
                 return iter(frame.execute_stream())
         with self._turns.of(number, self._how.num_partitions):
             return iter(frame.collect())
+
+    def _compute(self, begin: Callable[[], Iterator[Any]]) -> bool:
+        """Put all batches of a frame; return False if nobody takes them."""
+        batches: Iterator[Any] | None = None
+        while True:
+            with scan_step() as allowed:
+                if not allowed:
+                    return False
+                batches = begin() if batches is None else batches
+                batch = next(batches, None)
+            if batch is None:
+                return True
+            if not self._put(batch if isinstance(batch, pa.RecordBatch) else batch.to_pyarrow()):
+                return False
 
     def _put(self, item: pa.RecordBatch | BaseException | None) -> bool:
         while not self._stopped.is_set():
