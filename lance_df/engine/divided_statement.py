@@ -148,9 +148,7 @@ def run_statement(text: str, tables: Mapping[str, NamespaceSnapshot]) -> Iterato
         Stored bytes cannot be read, or the query is wrong.
     """
     frame = _context(tables).sql(text, _ONLY_QUERIES)
-    with execution_errors(frame.statements):
-        for batch in frame.execute_stream():
-            yield batch.to_pyarrow()
+    yield from _batches(frame, frame.statements)
 
 
 def run_partly(
@@ -172,9 +170,7 @@ def run_partly(
     with planning_errors(statement):
         aggregate = _aggregate(ctx, _optimized(ctx, statement), merged_depth)
         frame = _partly(ctx, statement, aggregate)
-    with execution_errors([statement]):
-        for batch in frame.execute_stream():
-            yield batch.to_pyarrow()
+    yield from _batches(frame, [statement])
 
 
 def run_merged(
@@ -200,7 +196,11 @@ def run_merged(
     ctx, statement = _context(tables), Statement(text)
     with planning_errors(statement):
         frame = _merged(ctx, statement, _optimized(ctx, statement), merged_depth, parts)
-    with execution_errors([statement]):
+    yield from _batches(frame, [statement])
+
+
+def _batches(frame: DataFrame, statements: Sequence[Statement]) -> Iterator[pa.RecordBatch]:
+    with execution_errors(statements):
         for batch in frame.execute_stream():
             yield batch.to_pyarrow()
 

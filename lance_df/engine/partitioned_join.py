@@ -98,7 +98,6 @@ def join_by_partition(
         )
     except Exception as err:  # noqa: BLE001 - whatever DataFusion does not take, the ordinary join stands
         statement.units.clear()
-        statement.unit_frames.clear()
         statement.unit_plans.clear()
         joins = [join for part, _ in chosen for join in part.joins] or ["joins"]
         statement.joins += [JoinReport(join, f"not by partition: {err}") for join in joins]
@@ -210,7 +209,6 @@ class _Rewriting:
             with turns.alone(number):
                 return ctx.create_dataframe_from_logical_plan(shared.logical_plan()).execution_plan()
 
-        self._statement.unit_frames.append(shared)
         self._statement.unit_plans += [partial(plan, number) for number in range(len(units))]
         return streamed(ctx, [shared] * len(units), at_once, release, _width(ctx, at_once), turns)
 

@@ -42,8 +42,8 @@ class Statement:
     """The state of one statement, from its text to the end of its last execution.
 
     ``stand_ins`` holds what DataFusion is given in place of providers. ``joins`` tells how joins of
-    namespaces are computed, ``units`` has the providers that read some of their members each,
-    ``unit_frames`` what is not planned before its turn comes, and ``unit_plans`` what plans it.
+    namespaces are computed, ``units`` has the providers that read some of their members each, and
+    ``unit_plans`` plans what is not planned before its turn comes.
     """
 
     text: str
@@ -52,7 +52,6 @@ class Statement:
     errors: list[LanceError] = field(default_factory=list)
     joins: list[JoinReport] = field(default_factory=list)
     units: list[tuple[ResolvedTable, LanceTableProvider]] = field(default_factory=list)
-    unit_frames: list[Any] = field(default_factory=list)
     unit_plans: list[Callable[[], Any]] = field(default_factory=list)
     _sources: list[TableSource | PartSource] = field(default_factory=list)
     _versions: dict[int, Scanned] = field(default_factory=dict)

@@ -12,8 +12,7 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.engine import partial_aggregates
-from lance_df.table import scan_run
+from lance_df.engine import partial_aggregates, partitioned_join, partitioned_join_units
 
 pytestmark = pytest.mark.engine
 
@@ -100,7 +99,8 @@ def random_query(choice):
 
 @pytest.mark.parametrize("number", range(60))
 def test_answers_are_those_over_memory(ctx, memory, monkeypatch, number):
-    monkeypatch.setattr(scan_run, "num_cores", lambda: 1 + number % 3)
+    for module in (partitioned_join, partitioned_join_units):
+        monkeypatch.setattr(module, "num_cores", lambda: 1 + number % 3)
     query = random_query(random.Random(number))
     assert rows_of(ctx.sql(query)) == rows_of(memory.sql(query)), query
     [join] = ctx.explain_scan(query).joins
@@ -112,7 +112,7 @@ def merges(ctx, query):
     """Return whether the units of a statement aggregate their rows."""
     [statement] = ctx.sql(query).statements
     assert len(statement.unit_plans) == 8
-    return all("Aggregate" in frame.logical_plan().display_indent() for frame in statement.unit_frames)
+    return all("AggregateExec" in plan().display_indent() for plan in statement.unit_plans)
 
 
 @pytest.mark.parametrize(
