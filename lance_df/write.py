@@ -142,7 +142,8 @@ def write_dataset(
     InvalidInputError
         Data that does not fit the table, a null where the schema allows none, or a wrong argument.
     AlreadyExistsError
-        ``create``, and there is a table.
+        ``create``, and there is a table; or, in any mode, a namespace: `PartitionedNamespace` and
+        `DirectoryNamespace` write to these.
     ConflictError
         Another writer changed the table in a way that forbids this.
     UnsupportedFeatureError

@@ -82,7 +82,7 @@ class Clones(DatasetBase):
         Raises
         ------
         AlreadyExistsError
-            There is a table already.
+            There is a table already, or a namespace.
         VersionNotFoundError
             There is no such version.
         """

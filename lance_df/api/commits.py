@@ -21,6 +21,7 @@ from lance_df.table.commit.loop import CommitOptions, commit, create_table
 from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
 from lance_df.table.evolution.validate import validate_table
+from lance_df.table.free_place import check_free_place
 from lance_df.table.open import open_table, table_at
 from lance_df.table.places import find_place
 from lance_df.table.versions import NamingScheme
@@ -90,6 +91,8 @@ class Commits(DatasetBase):
         ------
         InvalidInputError
             The operation contradicts the table, or an argument is wrong.
+        AlreadyExistsError
+            An overwrite would make a table in the root of a namespace.
         ConflictError
             Another commit since the read version forbids this one.
         DatasetNotFoundError, VersionNotFoundError
@@ -245,6 +248,7 @@ def _create(
     if not isinstance(operation, LanceOperation.Overwrite):
         raise DatasetNotFoundError(f"{uri}: there is no table, and only an overwrite makes one")
     place = find_place(uri, storage_options)
+    check_free_place(place.location)
     model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), place.location))
     version = staged_version(model) or "2.2"
     check_staged(model, schema=None, data_format=version)

@@ -18,6 +18,7 @@ from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
+from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_by import PartitionBy, resolve_all
@@ -60,7 +61,7 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         Raises
         ------
         AlreadyExistsError
-            There is a namespace already, or a table.
+            There is a namespace already, a directory of tables with a ``__manifest``, or a table.
         ColumnNotFoundError, InvalidInputError
             A partition field does not fit the schema, or an expression does not meet the demands.
         UnsupportedFeatureError
@@ -74,7 +75,15 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
             raise AlreadyExistsError(f"{location.uri}: there is a partitioned namespace already")
         if (location / VERSIONS_DIR).exists():
             raise AlreadyExistsError(f"{location.uri}: there is a table, which would be hidden")
-        return cls(NamespaceSnapshot(location, NamespaceManifest.create(location, columns, specs)))
+        try:
+            made = NamespaceManifest.create(location, columns, specs)
+        except AlreadyExistsError as err:
+            raise AlreadyExistsError(
+                f"{location.uri}: there is a directory of tables, whose {MANIFEST_FOLDER} has no partition "
+                "specs, and would lose them when a program that does not know them changes it; create the "
+                f"partitioned namespace in a folder of its own, such as {location.uri}/events"
+            ) from err
+        return cls(NamespaceSnapshot(location, made))
 
     @classmethod
     def open(

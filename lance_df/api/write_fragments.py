@@ -77,7 +77,7 @@ def write_fragments(
     InvalidInputError
         Data that does not fit the table, or a wrong argument.
     AlreadyExistsError
-        ``create``, and there is a table.
+        ``create``, and there is a table; or, in any mode, a namespace.
     UnsupportedFeatureError
         A type or a file version that cannot be written, or an argument that is refused.
     """

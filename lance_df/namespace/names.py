@@ -12,9 +12,10 @@ from typing import Final, Protocol
 import numpy as np
 
 from lance_df.errors import InvalidInputError
+from lance_df.table.versions import NAMESPACE_MANIFEST
 
 SEPARATOR: Final = "$"
-MANIFEST_FOLDER: Final = "__manifest"
+MANIFEST_FOLDER: Final = NAMESPACE_MANIFEST
 MEMBER_NAME: Final = "dataset"
 
 _BASE36: Final = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8)

@@ -32,6 +32,7 @@ from lance_df.table.commit.loop import publish_first_version
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.external_store import store_key
+from lance_df.table.free_place import check_free_place
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import branch_file, branch_location, list_branches, read_branch
 from lance_df.table.refs_write import TABLE_FOLDERS, create_ref, has_versions
@@ -91,8 +92,9 @@ def shallow_clone(source: Table, target: Location) -> ManifestFile:
     Raises
     ------
     AlreadyExistsError
-        There is a table at the target.
+        There is a table or a namespace at the target.
     """
+    check_free_place(target)
     operation = Clone(True, source.branch, source.version, source.uri, None)
     return _publish(_inherited(source, target, branch=None), operation, target)
 
@@ -103,7 +105,7 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
     Raises
     ------
     AlreadyExistsError
-        There is a table at the target.
+        There is a table or a namespace at the target.
     CorruptDataError
         Two of the files have one name.
     UnsupportedFeatureError
@@ -113,6 +115,7 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
         raise UnsupportedFeatureError(f"{source.uri}: tables with managed blobs cannot be copied")
     if list_versions(target).latest is not None:
         raise AlreadyExistsError(f"{target.uri}: there is a table already")
+    check_free_place(target)
     files = _files_of(source)
     copies = [target / name for name in files]
     state = TableState(

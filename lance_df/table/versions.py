@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
 
 VERSIONS_DIR = "_versions"
+# a folder with this table is the root of a namespace
+NAMESPACE_MANIFEST = "__manifest"
 DETACHED = 1 << 63
 
 _MAX = 2**64 - 1

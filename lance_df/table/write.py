@@ -79,7 +79,7 @@ def write_table(
     InvalidInputError
         Data that does not fit the table, or a wrong argument.
     AlreadyExistsError
-        ``create``, and there is a table.
+        ``create``, and there is a table; or, in any mode, a namespace.
     ConflictError, CommitStateUnknownError
         See :func:`lance_df.table.commit.loop.commit`.
     StorageError

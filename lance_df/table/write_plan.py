@@ -20,6 +20,7 @@ from lance_df.table.blob_references import BlobReferences
 from lance_df.table.commit.loop import commit, create_table
 from lance_df.table.fitting_schema import FITTING_SCHEMAS
 from lance_df.table.fragment_writer import FileLimits
+from lance_df.table.free_place import check_free_place
 from lance_df.table.history import History
 from lance_df.table.schema_rules import check_schema, resolve_version
 from lance_df.table.versions import NamingScheme
@@ -141,6 +142,7 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
     try:
         latest = History(table, options.external_store).open_latest()
     except DatasetNotFoundError:
+        check_free_place(table)
         return _plan_create(table, data_schema, options)
     if mode == "create":
         raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")

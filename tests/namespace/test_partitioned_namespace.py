@@ -25,6 +25,7 @@ from lance_df.errors import (
 pytestmark = pytest.mark.engine
 
 NUM_ROWS = 600
+MODES = ("create", "append", "overwrite")
 
 
 def events(start=0, count=NUM_ROWS):
@@ -241,6 +242,52 @@ def test_namespaces_that_are_none(tmp_path, small):
     DirectoryNamespace(root=str(tmp_path / "plain")).create_namespace(CreateNamespaceRequest(id=["a"]))
     with pytest.raises(NotFoundError, match="without partition specs"):
         lance_df.PartitionedNamespace.open(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("kind", ["partitioned", "ours", "pylance"])
+def test_the_root_of_a_namespace_takes_no_table(tmp_path, kind):
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere.lance"
+    if kind == "partitioned":
+        lance_df.PartitionedNamespace.create(root, events().schema, ["country"])
+    else:
+        directory = lance_df.DirectoryNamespace if kind == "ours" else DirectoryNamespace
+        directory(root=str(root)).create_namespace(CreateNamespaceRequest(id=["a"]))
+    before = sorted(path for path in root.rglob("*"))
+    source = lance_df.write_dataset(events(), elsewhere)
+    fragments = lance_df.fragment.write_fragments(events(), elsewhere)
+    overwrite = lance_df.LanceOperation.Overwrite(events().schema, fragments)
+    refused = [
+        *(lambda mode=mode: lance_df.write_dataset(events(), root, mode=mode) for mode in MODES),
+        *(lambda mode=mode: lance_df.fragment.write_fragments(events(), root, mode=mode) for mode in MODES),
+        lambda: lance_df.LanceDataset.commit(root, overwrite),
+        lambda: source.shallow_clone(root),
+        lambda: source.deep_clone(root),
+    ]
+    for write in refused:
+        with pytest.raises(AlreadyExistsError, match=r"PartitionedNamespace\.open.*create_table"):
+            write()
+    assert sorted(path for path in root.rglob("*")) == before
+    # a folder below is another place
+    assert lance_df.write_dataset(events(), root / "mine.lance").count_rows() == NUM_ROWS
+
+
+def test_a_table_that_pylance_made_in_the_root_of_a_namespace_stays_a_table(small):
+    lance.write_dataset(events(0, 2), small.uri)
+    assert lance_df.write_dataset(events(2, 2), small.uri, mode="append").count_rows() == 4
+    small.append(events(0, 5))
+    assert small.count_rows() == 5
+
+
+@pytest.mark.parametrize("kind", [lance_df.DirectoryNamespace, DirectoryNamespace], ids=["ours", "pylance"])
+def test_a_directory_of_tables_does_not_become_a_partitioned_namespace(tmp_path, kind):
+    kind(root=str(tmp_path)).create_namespace(CreateNamespaceRequest(id=["a"]))
+    with pytest.raises(AlreadyExistsError, match=r"a folder of its own, such as .*/events"):
+        lance_df.PartitionedNamespace.create(tmp_path, events().schema, ["country"])
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "events", events().schema, ["country"])
+    namespace.append(events())
+    listed = kind(root=str(tmp_path)).list_namespaces(ListNamespacesRequest(id=[]))
+    assert list(listed.namespaces) == ["a"]
+    assert namespace.verify().ok
 
 
 def test_t70_a_manifest_that_lost_its_columns_is_told(small):
