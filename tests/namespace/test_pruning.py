@@ -63,6 +63,8 @@ SPECS = [
     ["d", "month(d)"],
     ["year(m)", "month(m)"],
     ["multi_bucket(i, s, 5)"],
+    ["multi_bucket(i, i, 5)"],
+    ["multi_bucket(s, i, s, 5)"],
     [partition.expression("upper(left(col0, 1))", ["s"]), "year(d)"],
 ]
 SCHEMA = NamespaceSchema.create(pa.schema([(name, data_type) for name, (data_type, _) in POOLS.items()]))
@@ -241,6 +243,18 @@ def test_t32_nulls_of_several_columns_are_in_other_buckets():
     rows = column_of("i", [None, 5]).set_column(1, "s", pa.array(["a", "a"]))
     assert len(kept_values(["multi_bucket(i, s, 1000)"], rows, IsNull(Column(("i",))))) == 2
     assert kept_values(["bucket(i, 1000)"], rows, IsNull(Column(("i",)))) == [None]
+
+
+@pytest.mark.parametrize("value", [5, None])
+def test_a_column_that_a_field_has_twice_prunes(value):
+    rows = column_of("i", [None, 5, 6, 7, 8])
+    spec = ["multi_bucket(i, i, 100000)"]
+    is_it = IsNull(Column(("i",))) if value is None else where("i", "=", value)
+    (bucket,) = kept_values(spec, rows, is_it)
+    assert (bucket is None) == (value is None)
+    assert kept_values(spec, rows, And((is_it, where("f", "=", 1.5)))) == [bucket]
+    assert len(kept_values(spec, rows, Or((is_it, where("i", "=", 7))))) == 2
+    assert len(kept_values(spec, rows, where("i", ">", 5))) == 5
 
 
 def test_t33_a_spec_without_the_field_keeps_its_partitions():

@@ -60,6 +60,7 @@ EXPRESSIONS = [
     partition.expression("coalesce(col0, 'none')", ["s"], field_id="or_none"),
     partition.expression("col0 / 5", ["b"], field_id="fifths"),
     "multi_bucket(i, s, 3)",
+    partition.multi_bucket(["i", "i"], 5, field_id="twice"),
 ]
 CHOICES = [*(field for _, _, fields in COLUMNS.values() for field in fields), *EXPRESSIONS]
 SCHEMA = pa.schema([(name, data_type) for name, (data_type, _, _) in COLUMNS.items()])

@@ -6,7 +6,7 @@ where that spec has nothing to say. Spec: partitioning, "Partition Pruning" and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -144,11 +144,11 @@ class Projector:
         apart = [field.equals_any(column) for field, column in known]
         for (field, _), implied in zip(known, apart, strict=True):
             self._observe(field, [values], implied)
-        return both([*apart, _among_tuples(known)])
+        return both([*apart, _among_tuples(known), *self._jointly({path: values})])
 
     def _of_conjunction(self, operands: Sequence[Predicate]) -> Predicate:
         parts = [self._project(operand) for operand in operands]
-        return both([*parts, *self._ranges(operands), *self._jointly(operands)])
+        return both([*parts, *self._ranges(operands), *self._jointly(self._choices(operands))])
 
     def _choice(self, predicate: Predicate) -> tuple[_Path, pa.Array] | None:
         """Return a column and the values that it may have where a predicate on it is true."""
@@ -163,19 +163,22 @@ class Projector:
         found = possible_values(bound, self.types[path])
         return None if found is None else (path, found)
 
-    def _jointly(self, operands: Sequence[Predicate]) -> Iterator[Predicate]:
-        """Yield what the values of all columns of a field imply together."""
-        if not self._joint:
-            return
+    def _choices(self, operands: Sequence[Predicate]) -> dict[_Path, pa.Array]:
+        """Return the fewest values that columns may have where all of some predicates are true."""
         choices: dict[_Path, pa.Array] = {}
-        for path, values in filter(None, map(self._choice, operands)):
+        for path, values in filter(None, map(self._choice, operands)) if self._joint else ():
             if path not in choices or len(values) < len(choices[path]):
                 choices[path] = values
+        return choices
+
+    def _jointly(self, choices: Mapping[_Path, pa.Array]) -> Iterator[Predicate]:
+        """Yield what the values of all columns of a field imply together."""
         for field in self._joint:
-            values = [choices.get(path) for path in field.paths]
-            known = [each for each in values if each is not None]
-            if len(known) == len(values) and np.prod([len(each) for each in known]) <= _MAX_COMBINATIONS:
-                combined = _combined(known)
+            paths = tuple(dict.fromkeys(field.paths))  # a column may be there twice
+            known = [choices[path] for path in paths if path in choices]
+            if len(known) == len(paths) and np.prod([len(each) for each in known]) <= _MAX_COMBINATIONS:
+                of_paths = dict(zip(paths, _combined(known), strict=True))
+                combined = [of_paths[path] for path in field.paths]
                 implied = field.among(combined)
                 self._observe(field, combined, implied)
                 yield implied
