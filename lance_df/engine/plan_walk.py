@@ -6,6 +6,7 @@ it, already resolved through views, aliases, CTEs and joins; this module finds t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +18,8 @@ from lance_df.compute.compat import variant
 from lance_df.records import dataclass
 
 _SCAN: Final = "TableScan: "
+_COLUMNS: Final = " projection=["
+_LITERALS: Final = re.compile(r"filters=\[.*(Boolean\(|(?<!IS )(?<!IS NOT )\bNULL\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +77,29 @@ def logical_scans(plan: Any) -> list[LogicalScan]:
     A scan in an uncorrelated scalar subquery stays inside an expression. It shares its provider with other
     scans of the same table, so what is known of those must not prune it.
     """
+    return scans_and_blocked(plan)[0]
+
+
+def scans_and_blocked(plan: Any) -> tuple[list[LogicalScan], list[str]]:
+    """Return what `logical_scans` does, and the names of tables with a scan that is blocked.
+
+    Of a scan inside an expression only the text is known: one that shows a literal condition is taken to be
+    blocked, and its name may have its schema before it.
+    """
     scans, seen = _visible(plan)
-    hidden = Counter(_scanned(plan.display_indent())) - seen
-    return [scan for scan in scans if not any(_may_be(name, scan.table[1]) for name in hidden)]
+    blocked = [scan.table[1] for scan in scans if scan.is_blocked]
+    text = plan.display_indent()
+    hidden = Counter(_scanned(text)) - seen
+    if not hidden:
+        return scans, blocked
+    lines = [found.partition("\n")[0] for found in text.split(_SCAN)[1:]]
+    blocked += [line.partition(_COLUMNS)[0] for line in lines if _LITERALS.search(line)]
+    return [scan for scan in scans if not any(_may_be(name, scan.table[1]) for name in hidden)], blocked
+
+
+def is_among(names: list[str], table: str) -> bool:
+    """Whether a table may be one of those that `scans_and_blocked` names."""
+    return any(_may_be(name, table) for name in names)
 
 
 def visible_scans(plan: Any) -> list[LogicalScan]:
@@ -109,7 +132,7 @@ def _may_be(scanned: str, table: str) -> bool:
 
 def _scanned(text: str) -> list[str]:
     """Return what plans say of the tables that they scan: names, and perhaps more."""
-    return [found.partition("\n")[0].partition(" projection=[")[0] for found in text.split(_SCAN)[1:]]
+    return [found.partition("\n")[0].partition(_COLUMNS)[0] for found in text.split(_SCAN)[1:]]
 
 
 def _joins_literals(expr: Any) -> bool:

@@ -26,7 +26,7 @@ from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.join_mode import JoinMode
 from lance_df.engine.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.names import names_of
-from lance_df.engine.plan_walk import LogicalScan, logical_scans
+from lance_df.engine.plan_walk import is_among, scans_and_blocked
 from lance_df.engine.rewriting import rewritten
 from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source
@@ -177,7 +177,7 @@ class LanceSession:
         if not statement.tables:
             return LanceDataFrame(frame.df, (statement,))
         optimized = frame.optimized_logical_plan()
-        scans = logical_scans(optimized)
+        scans, blocked = scans_and_blocked(optimized)
         # predicates prove nothing where functions of the user's have the names of built-in ones
         can_prove = not (self._registered and _replaces_functions(self._registered))
         if scans and can_prove:
@@ -187,8 +187,8 @@ class LanceSession:
         if far and "fetch=" not in optimized.display_indent():
             for provider in far:
                 provider.needs_all = True
-        if any(scan.is_blocked for scan in scans):
-            self._stand_in(statement, scans)
+        if blocked:
+            self._stand_in(statement, blocked)
             frame = plan()
         elif can_prove:
             how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
@@ -197,13 +197,13 @@ class LanceSession:
                 frame = self._join_mode.apply(self, statement, frame, optimized)
         return LanceDataFrame(frame.df, (statement,))
 
-    def _stand_in(self, statement: Statement, scans: list[LogicalScan]) -> None:
+    def _stand_in(self, statement: Statement, blocked: list[str]) -> None:
         """Keep DataFusion from pushing filters into tables where that fails, see `LogicalScan.is_blocked`.
 
         A filter does not pass a LIMIT, so DataFusion applies it above the scan.
         """
         for key, table in statement.tables.items():
-            if any(scan.is_blocked and table.is_called(scan.table) for scan in scans):
+            if any(is_among(blocked, name) for _, name in table.names):
                 frame = PlainSessionContext.read_table(self, Table(table.provider)).limit(_NO_LIMIT)
                 statement.stand_ins[key] = as_view(frame)
 

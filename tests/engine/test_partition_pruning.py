@@ -370,3 +370,21 @@ def test_conditions_that_are_true_of_every_row_prune_nothing(tmp_path, query):
 def test_explain_takes_years_beyond_the_calendar_of_python(ours, condition):
     query = f"SELECT id FROM evolved WHERE date_part('year', ts) {condition}"
     assert ours.explain_scan(query).partitions.total > 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, (SELECT max(country) FROM months WHERE k = NULL AND id = 1) AS m FROM months",
+        "SELECT id FROM buckets WHERE country <= (SELECT max(country) FROM months WHERE k = NULL AND id = 1)",
+        "SELECT id FROM months WHERE k = NULL AND id > 0 AND country = (SELECT max(country) FROM months)",
+        "SELECT id FROM months WHERE (SELECT max(k) FROM months WHERE NOT (k = NULL) AND id = 1) IS NULL",
+    ],
+)
+def test_conditions_that_are_null_beside_or_within_scalar_subqueries(ours, query):
+    """DataFusion does not show the scans of such a subquery, and cannot push NULL with others."""
+    memory = datafusion.SessionContext()
+    for name in ("months", "buckets"):
+        memory.from_arrow(rows(), name=name)
+    expected = memory.sql(query).sort("id").to_pydict()
+    assert ours.sql(query).sort("id").to_pydict() == expected
