@@ -15,6 +15,8 @@ from lance_df.errors import InvalidInputError, LanceError
 from lance_df.table.refs import VersionRef
 
 SCAN_FUNCTION = "lance_scan"
+# what plans call the table that a call stands for
+_SCANNED = f"{SCAN_FUNCTION}()"
 
 
 def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[str, Any] | None) -> None:
@@ -23,10 +25,15 @@ def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[st
     def lance_scan(*arguments: Any) -> Any:
         statement = current_statement()
         try:
-            source = _source_of(arguments, storage_options)
+            path, version = _place_of(arguments)
+
+            def source() -> TableSource:
+                return TableSource(path, version=version, storage_options=storage_options)
+
             if statement is None:
-                return LanceTableProvider(source.current())
-            return statement.resolve(source, None, SCAN_FUNCTION)
+                return LanceTableProvider(source().current())
+            known = statement.source_once((SCAN_FUNCTION, path, version), source)
+            return statement.resolve(known, None, _SCANNED)
         except LanceError as err:
             if statement is not None:
                 statement.errors.append(err)
@@ -35,7 +42,7 @@ def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[st
     ctx.register_udtf(udtf(lance_scan, SCAN_FUNCTION))
 
 
-def _source_of(arguments: tuple[Any, ...], storage_options: Mapping[str, Any] | None) -> TableSource:
+def _place_of(arguments: tuple[Any, ...]) -> tuple[str, VersionRef | None]:
     if not 1 <= len(arguments) <= 2:
         raise InvalidInputError(
             f"{SCAN_FUNCTION} takes a path and perhaps a version, got {len(arguments)} arguments"
@@ -46,8 +53,7 @@ def _source_of(arguments: tuple[Any, ...], storage_options: Mapping[str, Any] | 
         raise InvalidInputError(f"{SCAN_FUNCTION} needs a path in quotes, got {path!r}")
     if version is not None and not isinstance(version, int | str):
         raise InvalidInputError(f"a version is a number or a tag, got {version!r}")
-    pinned: VersionRef | None = version
-    return TableSource(path, version=pinned, storage_options=storage_options)
+    return path, version
 
 
 def _constant(argument: Any) -> object:

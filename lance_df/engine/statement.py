@@ -7,7 +7,7 @@ planned it, so a context variable does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -54,8 +54,19 @@ class Statement:
     units: list[tuple[ResolvedTable, LanceTableProvider]] = field(default_factory=list)
     unit_plans: list[Callable[[], Any]] = field(default_factory=list)
     _sources: list[TableSource | PartSource] = field(default_factory=list)
+    _scanned: dict[Hashable, TableSource] = field(default_factory=dict)
     _versions: dict[int, Scanned] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def source_once(self, key: Hashable, make: Callable[[], TableSource]) -> TableSource:
+        """Return the source that the statement has for a key, which is made once.
+
+        What names no source that exists beyond the statement is the same one whenever it is planned again.
+        """
+        with self._lock:
+            if key not in self._scanned:
+                self._scanned[key] = make()
+            return self._scanned[key]
 
     def resolve(self, source: TableSource | PartSource, schema: str | None, name: str) -> Any:
         """Return the table object for ``source``: for the whole statement the same one, of one version.

@@ -388,3 +388,29 @@ def test_conditions_that_are_null_beside_or_within_scalar_subqueries(ours, query
         memory.from_arrow(rows(), name=name)
     expected = memory.sql(query).sort("id").to_pydict()
     assert ours.sql(query).sort("id").to_pydict() == expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "date_part('month', ts) = 3",
+        "upper(country) = 'US' AND id % 2 = 0",
+        "k = NULL AND id = 1",
+        "k IN (1, 2)",
+    ],
+)
+def test_the_scan_function_prunes_as_a_name_does(ours, root, condition):
+    def found(source):
+        query = f"SELECT id FROM {source} AS t WHERE {condition}"
+        return ours.explain_scan(query).partitions.kept, ours.sql(query).sort("id").to_pydict()
+
+    place = f"lance_scan('{root / 'months'}')"
+    assert found(place) == found("months")
+    twice = "SELECT a.id FROM {0} AS a JOIN {0} AS b ON a.id = b.id WHERE date_part('month', a.ts) = 3"
+    ours.partitioned_joins = "always"
+    try:
+        assert (
+            ours.sql(twice.format(place)).count() == ours.sql(twice.format("months")).count() == NUM_ROWS / 12
+        )
+    finally:
+        ours.partitioned_joins = "auto"
