@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
 from lance_df.expr.walk import has_unknown
+from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.joined_members import JoinedMembers
 from lance_df.namespace.kind import holds_namespace as holds_namespace
 from lance_df.namespace.manifest_table import NamespaceManifest
@@ -195,7 +196,9 @@ class NamespaceSnapshot:
 
     def count_rows(self) -> int:
         """Return the number of rows, without reading any."""
-        members = members_at(self.root, self.manifest, np.arange(len(self.manifest.members)))
+        places = np.arange(len(self.manifest.members))
+        check_distinct(self.manifest, places)
+        members = members_at(self.root, self.manifest, places)
         return sum(map_reads(self._rows_of, members, where=self.root))
 
     def _rows_of(self, member: Member) -> int:

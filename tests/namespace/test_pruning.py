@@ -113,6 +113,7 @@ def partitioned(specs, rows):
     schema = pa.schema([("object_id", pa.string()), *fields.items()])
     found = pa.Table.from_pylist(members, schema)
     found = found.append_column("read_version", pa.array([1] * len(found), pa.uint64()))
+    found = found.append_column("location", found["object_id"])
     return FakeManifest(found, PartitionSpecs(versions)), parts
 
 
@@ -170,7 +171,7 @@ def kept_members(manifest, *conditions):
 
 def kept_values(spec, rows, *conditions):
     manifest, _ = partitioned([spec], rows)
-    kept = kept_members(manifest, *conditions).drop_columns(["object_id", "read_version"])
+    kept = kept_members(manifest, *conditions).drop_columns(["object_id", "read_version", "location"])
     return [tuple(row.values()) if len(row) > 1 else next(iter(row.values())) for row in kept.to_pylist()]
 
 

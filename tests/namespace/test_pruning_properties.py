@@ -201,7 +201,8 @@ def partitions_of(table, spec, schema):
     members = rows.take([each[0] for each in places.values()])
     names = pa.array([f"v1$x{number}$dataset" for number in range(len(places))])
     pinned = pa.array([1] * len(members), pa.uint64())
-    members = members.append_column("object_id", names).append_column("read_version", pinned)
+    members = members.append_column("object_id", names).append_column("location", names)
+    members = members.append_column("read_version", pinned)
     manifest = FakeManifest(members, PartitionSpecs((spec,)))
     manifest.schema = schema
     return manifest, [table.take(each) for each in places.values()]

@@ -333,7 +333,19 @@ def test_rows_that_are_there_twice_are_there_once(tmp_path):
     elsewhere = shutil.copytree(tmp_path / member["location"], tmp_path / "elsewhere").name
     again = [row, {**row, "read_version": 1}, {**row, "location": elsewhere}]
     lance.write_dataset(pa.Table.from_pylist(again, lance.dataset(path).schema), path, mode="append")
-    assert PartitionedNamespace.open(tmp_path).count_rows() > len(ROWS)
+    namespace = PartitionedNamespace.open(tmp_path)
+    for read in (
+        namespace.count_rows,
+        namespace.to_table,
+        lambda: namespace.to_table(filter="kind = 'a'"),
+        lambda: namespace.delete("id = 1"),
+        lambda: namespace.update({"id": "id + 1"}),
+        lambda: lance_df.connect(tmp_path.parent).sql(f'SELECT count(*) FROM "{tmp_path.name}"').collect(),
+    ):
+        with pytest.raises(CorruptDataError, match=r"4 tables have the id .*; repair the namespace"):
+            read()
+    # what needs none of them is answered
+    assert namespace.to_table(filter="kind = 'b'").num_rows == ROWS["kind"].to_pylist().count("b")
     assert "run repair" in str(lance_df.verify(tmp_path))
     report = PartitionedNamespace.repair(tmp_path)
     assert [action.subject for action in report.of_kind(RepairKind.REPEATED)] == [row["object_id"]] * 2

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lance_df.expr.bounds import Match
 from lance_df.namespace.changes.partition_index import PartitionIndex
 from lance_df.namespace.changes.pins import NeedsPinsError
+from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.manifest_table import READ_FIELDS, STRICT
 from lance_df.namespace.pruning.kept_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
@@ -178,7 +179,9 @@ class Draft:
         return self._indexes[spec.id]
 
     def _published(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
-        members = members_at(self.root, self.manifest, np.flatnonzero(kept))
+        places = np.flatnonzero(kept)
+        check_distinct(self.manifest, places)
+        members = members_at(self.root, self.manifest, places)
         self._check_pinned(members)
         return [self._member(member) for member in members]
 

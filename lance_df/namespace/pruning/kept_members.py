@@ -34,6 +34,7 @@ from lance_df.expr.nodes import (
 from lance_df.expr.simplify import simplify
 from lance_df.expr.terms import columns_of, replaced
 from lance_df.expr.walk import columns, conjuncts, has_unknown
+from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.pruning.partition_bounds import partition_bounds, shared_values
 from lance_df.namespace.pruning.projection import Projector
 from lance_df.namespace.pruning.spec_members import SpecMembers, members_by_spec
@@ -86,7 +87,7 @@ def kept_members(
     Raises
     ------
     CorruptDataError
-        A member belongs to no spec version.
+        A member belongs to no spec version, or is there twice.
     """
     asked = conjuncts(simplify(predicate)) if predicate is not None else ()
     told = conjuncts(simplify(hint)) if hint is not None else ()
@@ -105,9 +106,11 @@ def kept_members(
         choices.append(np.array(numbers, dtype=np.intp)[inverse])
     left = [_left_of(asked, code) for code in residuals]
     if len(places) == 1:
+        check_distinct(manifest, places[0])
         return KeptMembers(places[0], choices[0], left)
     together = np.concatenate([np.empty(0, np.intp), *places])
     order = np.argsort(together, kind="stable")
+    check_distinct(manifest, together[order])
     return KeptMembers(together[order], np.concatenate([np.empty(0, np.intp), *choices])[order], left)
 
 
@@ -122,7 +125,7 @@ def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDA
     Raises
     ------
     CorruptDataError
-        A member belongs to no spec version.
+        A member belongs to no spec version, or is there twice.
     """
     found = np.full(len(manifest.members), Match.CANNOT, dtype=np.int8)
     kept = kept_members(manifest, predicate)
