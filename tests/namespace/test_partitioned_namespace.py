@@ -325,6 +325,27 @@ def test_evolved_specs_are_read_side_by_side(small):
     assert len(set(names)) == len(names)
 
 
+def test_one_partition_of_all_rows_is_a_constant(small):
+    with pytest.raises(InvalidInputError, match=r"expression\('1', column\)"):
+        small.update_partition_spec([])
+    small.append(events(0, 12))
+    for number, spec in enumerate((["expression('1', id)"], ["month(ts)"], ["expression('1', id)"])):
+        small.update_partition_spec(spec)
+        small.append(events(12 * (number + 1), 12))
+    whole = [name for name in small.partitions()["object_id"].to_pylist() if name[:2] in ("v2", "v4")]
+    assert len(whole) == 2
+    rows = small.to_table().sort_by("id")
+    assert rows.equals(events(0, 48).cast(rows.schema))
+    context = lance_df.connect(partitioned_joins="always")
+    lance_df.register(context, "events", small)
+    for condition in ("id = 13", "country IS NULL", "ts >= '2023-01-01' AND id < 40"):
+        expected = memory(events(0, 48)).sql(f"SELECT * FROM events WHERE {condition} ORDER BY id")
+        own = f"e.{condition}".replace("AND ", "AND e.")
+        query = f"SELECT e.* FROM events e JOIN events o ON e.id = o.id WHERE {own}"
+        assert context.sql(f"{query} ORDER BY e.id").to_pylist() == expected.to_pylist()
+    assert small.verify(deep=True).ok
+
+
 def test_a_spec_that_contradicts_an_earlier_one_changes_nothing(small):
     with pytest.raises(InvalidInputError, match="keeps its field_id"):
         small.update_partition_spec([partition.identity("country", field_id="land")])

@@ -139,7 +139,10 @@ class PartitionSpec:
 
     def __post_init__(self) -> None:
         if not self.fields:
-            raise InvalidInputError("a partition spec needs at least one field")
+            raise InvalidInputError(
+                "a partition spec needs at least one field; for one partition of all rows, a constant: "
+                "expression('1', column)"
+            )
         ids = [field.field_id for field in self.fields]
         if len(set(ids)) < len(ids):
             raise InvalidInputError(f"a partition spec has a field_id twice: {', '.join(ids)}")
