@@ -44,7 +44,7 @@ class Size:
 
 def may_be_large(tables: Sequence[ResolvedTable]) -> bool:
     """Return whether one of the tables may have so many rows that it matters how it is joined."""
-    told = (_told_rows(table.provider) for table in tables)
+    told = (told_rows(table.provider) for table in tables)
     return any(rows is None or rows >= WORTH_ROWS for rows in told)
 
 
@@ -52,7 +52,7 @@ def scanned_size(detail: Any, tables: Sequence[ResolvedTable]) -> Size | None:
     """Return the size of a scan; None if the rows of its table are not known."""
     _, schema, name = detail.fqn()
     found = [table for table in tables if table.is_called((schema, name))]
-    rows = _told_rows(found[0].provider) if len(found) == 1 else None
+    rows = told_rows(found[0].provider) if len(found) == 1 else None
     if rows is None:
         return None
     kept = _kept_of_all(detail.filters())
@@ -60,7 +60,7 @@ def scanned_size(detail: Any, tables: Sequence[ResolvedTable]) -> Size | None:
     return Size(max(1.0, rows * kept), {qualified: float(rows)})
 
 
-def _told_rows(provider: LanceTableProvider) -> int | None:
+def told_rows(provider: LanceTableProvider) -> int | None:
     """Return the rows of a table, or of those members of a namespace that a hint leaves."""
     table = provider.table
     if isinstance(table, Table):

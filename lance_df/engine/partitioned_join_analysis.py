@@ -176,20 +176,22 @@ class _Walk:
         columns = snapshot.manifest.schema.columns
         own = tuple(name for _, name in detail.projection() or ())
         shown = plan_schema(detail)
-        if len(own) != len(shown) or any(name not in columns.names for name in own):
+        runs = tables[0].provider.runs
+        made = () if runs is None else runs.names
+        if len(own) != len(shown) or any(name not in columns.names for name in own if name not in made):
             return None
-        fields = [columns.field(name) for name in own]
+        stored = [
+            (columns.field(name), place) for name, place in zip(own, shown, strict=True) if name not in made
+        ]
         keys = tuple(
-            _Key((field.id,), {name: field.arrow_type()})
-            for field, name in zip(fields, shown, strict=True)
-            if shown.count(name) == 1
+            _Key((field.id,), {name: field.arrow_type()}) for field, name in stored if shown.count(name) == 1
         )
         needed = np.ones(len(snapshot.manifest.members), bool)
         condition = scan_condition(self._scans[path], tables[0].provider.schema)
         if condition is not None:
             needed[:] = False
             needed[kept_members(snapshot.manifest, condition).places] = True
-        scan = JoinedScan(tables[0], snapshot, needed, own)
+        scan = JoinedScan(tables[0], snapshot, needed, own if runs is None else runs.stored(own))
         return Part(path, plan, (scan,), keys, lambda empty: empty[0])
 
     def _above(self, kind: str, detail: Any, part: Part) -> Part | None:

@@ -73,7 +73,7 @@ class Unit:
                 "num_partitions": min(num_partitions, max(1, share)),
                 "in_turn": scan.snapshot.root.is_local,
                 "window_rows": _window_rows(scan),
-                "schema": scan.table.provider.schema,
+                "schema": scan.table.provider.stored_schema,
             }
             if self.share is None:
                 provider = LanceTableProvider(subset, **options)
@@ -82,6 +82,7 @@ class Unit:
                 provider = SharedTableProvider(subset, key=key, share=self.share, **options)
             provider.hint = scan.table.provider.hint
             provider.needs_all = scan.table.provider.needs_all
+            provider.runs = scan.table.provider.runs
             yield scan.table, provider
 
 

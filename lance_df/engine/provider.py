@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lance_df.engine.plan_walk import LogicalScan
     from lance_df.namespace.metadata.tables import MetadataTable
     from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.table.run_aggregates import RunAggregates
     from lance_df.table.scan_plan import ScanTask
 
     Scanned: TypeAlias = Table | NamespaceSnapshot | MetadataTable
@@ -63,12 +64,19 @@ class BatchFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """A scan as it will run: the plan, what is left to filter, and the order of columns to return."""
+    """A scan as it will run: the plan, what is left to filter and to aggregate, and the order of columns."""
 
     plan: ScanPlan
     residual: BatchFilter | None
     output: tuple[str, ...]
     counts_only: bool
+    runs: RunAggregates | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of a table that are returned."""
+        own = () if self.runs is None else self.runs.names
+        return tuple(name for name in self.output if name not in own)
 
 
 @dataclass(slots=True)
@@ -121,6 +129,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         Whether statements need equal rows once only.
     count_as
         The name of a column that the schema then has at its end: how many equal rows each row stands for.
+    runs
+        Columns that the schema then has at its end, of runs of equal rows; see `RunAggregates`.
     errors
         The `LanceError` objects that scans have raised; DataFusion keeps only their text.
     scans
@@ -156,6 +166,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self.extremes_only = False
         self.distinct = False
         self.count_as: str | None = None
+        self.runs: RunAggregates | None = None
         self.errors: list[LanceError] = []
         self.scans: list[ScanPlan] = []
         self.counters = ScanCounters()
@@ -180,8 +191,15 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._planning = threading.local()
 
     @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns of the table."""
+        return self._schema
+
+    @property
     def schema(self) -> pa.Schema:
         schema = with_views(self._schema, self.views) if self.views else self._schema
+        if self.runs is not None:
+            return pa.schema([*schema, *self.runs.fields], schema.metadata)
         if self.count_as is None:
             return schema
         return schema.append(pa.field(self.count_as, pa.int64(), nullable=False))
@@ -228,7 +246,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
         output = tuple(self.schema.names) if columns is None else columns
-        asked = (self.views, self.extremes_only, self.distinct, self.count_as)
+        asked = (self.views, self.extremes_only, self.distinct, self.count_as, self.runs)
         own = (output, _fingerprint(expression), *asked)
         kept, others = self._kept_plans()
         try:
@@ -253,11 +271,13 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         if self._condition is not None:
             expression = self._condition if expression is None else expression & self._condition
         condition = None if expression is None else as_datafusion(to_predicate(expression, self._schema))
-        predicate, hint, residual, wanted = condition, self.hint, None, output
+        runs = None if self.runs is None else self.runs.among(output)
+        stored = output if runs is None else runs.stored(output)
+        predicate, hint, residual, wanted = condition, self.hint, None, stored
         if condition is not None and has_unknown(condition):
             predicate, residual = None, ResidualFilter(expression)
             hint = condition if hint is None else And((hint, condition))
-            wanted = (*output, *sorted(residual.columns.difference(output)))
+            wanted = (*stored, *sorted(residual.columns.difference(stored)))
         elif isinstance(condition, Literal):
             predicate = None if condition.value is True else Literal(False)
         is_counted = self.count_as in wanted
@@ -277,7 +297,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             plan = keep_few_rows(plan)
         self.counters.add(plans=1)
         counts_only = not output and residual is None and predicate is None
-        return PlannedScan(plan, residual, output, counts_only)
+        return PlannedScan(plan, residual, output, counts_only, runs)
 
     def _read(
         self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
@@ -311,6 +331,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         with closing(self._run(tasks)) as batches:
             for batch in batches:
                 kept = batch if planned.residual is None else planned.residual.apply(batch)
+                if planned.runs is not None:
+                    kept = planned.runs.apply(kept, planned.keys)
                 if kept.num_rows:
                     yield kept if is_as_promised else _conform(kept, planned.output, schema)
 

@@ -10,7 +10,7 @@ from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.string_views import with_string_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from lance_df.compute.compat import DataFrame, PlainSessionContext
     from lance_df.engine.join_options import JoinOptions
@@ -25,6 +25,7 @@ def rewritten(
     planned: tuple[DataFrame, Any],
     plan_again: Callable[[], DataFrame],
     options: JoinOptions,
+    registered: Collection[str] = (),
 ) -> tuple[DataFrame, Any | None]:
     """Return a frame with the same rows, the one that was planned or a better one, and its optimized plan.
 
@@ -36,12 +37,29 @@ def rewritten(
         The statement as a frame, the optimized plan of that, and the scans of the plan.
     plan_again
         Plans the statement again, with ``statement.stand_ins`` and the providers as they are then.
+    registered
+        Names of functions of the user's.
     """
     frame, optimized = planned
     if needs_extremes_only(optimized, scans):
         for _, provider in statement.lone_scans(scans):
             provider.extremes_only = True
         return planned
+    is_large = may_be_large(tuple(statement.tables.values()))
+    if len(scans) == 1 and is_large:
+        from lance_df.engine.grouped_scans import with_grouped_scan
+
+        grouped = with_grouped_scan(ctx, statement, scans[0], frame, optimized, plan_again)
+        if grouped is not None:
+            return grouped, None
+    in_runs = None
+    if is_large and "Aggregate: " in optimized.display_indent():
+        from lance_df.engine.grouped_runs import over_runs
+
+        in_runs = over_runs(ctx, statement, scans, planned, plan_again, registered)
+        if in_runs is not None:
+            frame, optimized, plan_again = in_runs.frame, in_runs.optimized, in_runs.plan
+            planned, scans = (frame, optimized), logical_scans(optimized)
     reads_namespaces = not statement.reads_tables_only
     if reads_namespaces:
         from lance_df.engine.partitioned_join import join_by_partition
@@ -49,13 +67,7 @@ def rewritten(
         joined = join_by_partition(ctx, statement, planned, plan_again, options)
         if joined is not None:
             return joined, None
-    if len(scans) == 1 and may_be_large(tuple(statement.tables.values())):
-        from lance_df.engine.grouped_scans import with_grouped_scan
-
-        grouped = with_grouped_scan(ctx, statement, scans[0], frame, optimized, plan_again)
-        if grouped is not None:
-            return grouped, None
-    viewed = with_string_views(statement, scans, frame, optimized, plan_again)
+    viewed = None if in_runs else with_string_views(statement, scans, frame, optimized, plan_again)
     if viewed is not None:
         frame, optimized = viewed, viewed.optimized_logical_plan()
     if reads_namespaces:

@@ -39,6 +39,7 @@ from lance_df.table.refs import VersionRef
 from lance_df.table.scan_plan import TableReport
 
 if TYPE_CHECKING:
+    from lance_df.engine.prepared import PreparedStatements
     from lance_df.engine.report import ScanReport
     from lance_df.sql.statements import CreateExternalTable, CreateView
 
@@ -65,6 +66,7 @@ class LanceSession:
 
     _typed_functions: TypedFunctions
     _join_mode: JoinMode
+    _prepared: PreparedStatements | None
     _storage_options: Mapping[str, Any] | None
     _registered: set[str]
 
@@ -99,6 +101,8 @@ class LanceSession:
                 query = self._with_typed_calls(query, param_values)
             frame = self._plan(query, statement, options, param_values, named_params)
             self._join_mode.forget(lowered)
+            if "prepare" in lowered or "deallocate" in lowered:
+                self._note_prepared(query)
             if "view" in lowered and (view := _create_view(query)) is not None:
                 self._follow_view(view)
             return frame if query == statement.text else _named_as_written(frame)
@@ -154,6 +158,7 @@ class LanceSession:
         self._registered = set()
         self._typed_functions = TypedFunctions(self)
         self._join_mode = JoinMode()
+        self._prepared = None
         register_udfs(self)
         self._registered.clear()
         register_scan_function(self, storage_options)
@@ -171,13 +176,17 @@ class LanceSession:
     ) -> LanceDataFrame:
         def plan() -> DataFrame:
             with planning(statement):
-                return PlainSessionContext.sql(self, query, options, param_values, **named_params)
+                frame = PlainSessionContext.sql(self, query, options, param_values, **named_params)
+                anew = None if self._prepared is None else self._prepared.planned_anew(self, query)
+                return frame if anew is None else anew
 
         frame = plan()
         if not statement.tables:
             return LanceDataFrame(frame.df, (statement,))
         optimized = frame.optimized_logical_plan()
         scans, blocked = scans_and_blocked(optimized)
+        if blocked:
+            scans = [scan.unpushed() for scan in scans]
         # predicates prove nothing where functions of the user's have the names of built-in ones
         can_prove = not (self._registered and _replaces_functions(self._registered))
         if scans and can_prove:
@@ -192,7 +201,9 @@ class LanceSession:
             frame = plan()
         elif can_prove:
             how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
-            frame, optimized = rewritten(self, statement, scans, (frame, optimized), plan, how)
+            frame, optimized = rewritten(
+                self, statement, scans, (frame, optimized), plan, how, self._registered
+            )
             if len(scans) > 1 and optimized is not None:
                 frame = self._join_mode.apply(self, statement, frame, optimized)
         return LanceDataFrame(frame.df, (statement,))
@@ -206,6 +217,12 @@ class LanceSession:
             if any(is_among(blocked, name) for _, name in table.names):
                 frame = PlainSessionContext.read_table(self, Table(table.provider)).limit(_NO_LIMIT)
                 statement.stand_ins[key] = as_view(frame)
+
+    def _note_prepared(self, query: str) -> None:
+        from lance_df.engine.prepared import PreparedStatements
+
+        self._prepared = self._prepared or PreparedStatements()
+        self._prepared.note(query)
 
     def _with_typed_calls(self, query: str, param_values: dict[str, Any] | None) -> str:
         from lance_df.compute.typed_calls import with_typed_calls

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
 _MODULES = {
+    "add_up_runs": "run_sums",
     **dict.fromkeys([f"unpack_blocks_{bits}" for bits in (8, 16, 32, 64)], "bitpacking"),
     "expand_runs": "runs",
     "chunk_buffers": "chunks",
@@ -89,6 +92,13 @@ def are_worth(num_values: int) -> bool:
         return True
     _spared += num_values
     return _spared > _MANY_BEFORE_LOADING and (_spared > _MANY or _are_kept())
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view that may not be written to: what kernels only read they are compiled for as such."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def are_loaded() -> bool:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
 from lance_df.records import dataclass
-from lance_df.table.changes.key_values import comparable, frozen, hashes
+from lance_df.table.changes.key_values import comparable, hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +134,7 @@ class _HashMarks:
         """Return the positions of hashes that may be those of keys."""
         if len(hashed) >= FEW:
             found = np.empty(len(hashed), np.int64)
-            return found[: kernels.marked_positions(hashed, self.shift, frozen(self.bits), found)]
+            return found[: kernels.marked_positions(hashed, self.shift, kernels.frozen(self.bits), found)]
         places = hashed >> self.shift
         return np.flatnonzero(
             self.bits[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8) & 1
@@ -177,7 +177,7 @@ class _RangeMarks:
         if len(numbers) >= FEW:
             found = np.empty(len(numbers), np.int64)
             count = kernels.near_positions(
-                frozen(numbers), self.lowest, self.shift, frozen(self.marks), found
+                kernels.frozen(numbers), self.lowest, self.shift, kernels.frozen(self.marks), found
             )
             return found[:count]
         places = (_words(numbers) - self.lowest) >> self.shift

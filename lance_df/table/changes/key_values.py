@@ -110,7 +110,7 @@ def _mix_column(hashed: Words, column: pa.Array) -> None:
 def _mix(hashed: Words, words: npt.NDArray[np.unsignedinteger[Any]]) -> None:
     """Mix one more word into each hash, in place."""
     if len(hashed) >= FEW:
-        kernels.mix_words(hashed, frozen(words), _MULTIPLIER)
+        kernels.mix_words(hashed, kernels.frozen(words), _MULTIPLIER)
         return
     np.bitwise_xor(hashed, hashed >> _HALF_WORD, out=hashed)
     np.bitwise_xor(hashed, words, out=hashed)
@@ -150,13 +150,6 @@ def _mix_texts(hashed: Words, values: pa.Array) -> None:
         hashed[left] = mixed
         done += _WORD_BYTES
         left = left[lengths[left] > done]
-
-
-def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a view that may not be written to: kernels are compiled for that only."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _words_at_any_byte(buffer: pa.Buffer | None, size: int) -> Words:

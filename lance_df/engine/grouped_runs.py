@@ -1,0 +1,388 @@
+"""Groups of tables whose rows come in runs: the scan counts and adds up the rows of a run.
+
+Where rows of one order, user or day lie next to each other, what groups them, or joins and groups them, takes
+most of its time for rows that differ in nothing but what is added up. Then the scan returns runs of rows that
+are equal in all that is asked for, each with the number of its rows and sums over them (see
+`lance_df.table.run_aggregates`), and the aggregate adds these up: ``count(*)`` becomes the sum of the
+numbers, ``sum`` that of the sums, and of columns of other tables that of their values times the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, functions, plan_schema, variant
+from lance_df.engine.join_sizes import told_rows
+from lance_df.engine.plan_rebuild import Path, checked, columns_of, rebuilt
+from lance_df.engine.plan_walk import LogicalScan, logical_scans
+from lance_df.namespace.kind import is_namespace
+from lance_df.records import dataclass
+from lance_df.sql.splice import quote_identifier
+from lance_df.table.run_aggregates import RunAggregates, RunSum, are_compared, look_at_runs, summed_type
+from lance_df.table.table import Table
+
+if TYPE_CHECKING:
+    from lance_df.engine.provider import LanceTableProvider
+    from lance_df.engine.statement import Statement
+
+# for fewer rows, to plan a statement anew takes longer than runs save
+_WORTH_ROWS: Final = 200_000
+_WORTH_RUN_ROWS: Final = 1.5
+# a run is all or nothing to what gives something else for each row
+_VOLATILE: Final = ("random(", "uuid(")
+_COUNTS_ROWS: Final = re.compile(r"count\((\*|U?Int\d+\(\d+\))\)")
+# they give the same however often a row is there
+_OF_VALUES: Final = frozenset({"bit_and", "bit_or", "bool_and", "bool_or", "max", "min"})
+_MODIFIERS: Final = (" FILTER (WHERE ", " ORDER BY [", " IGNORE NULLS", " RESPECT NULLS")
+# the inputs of a join that have each row as often as the other side matches it
+_SIDES: Final[Mapping[str, tuple[int, ...]]] = {
+    "Inner": (0, 1),
+    "Left": (0,),
+    "Right": (1,),
+    "LeftSemi": (0,),
+    "RightSemi": (1,),
+    "LeftAnti": (0,),
+    "RightAnti": (1,),
+}
+_MAX_FACTOR_DIGITS: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class OverRuns:
+    """A statement over runs.
+
+    Attributes
+    ----------
+    frame, optimized
+        The statement, and its optimized plan.
+    plan
+        Plans it again, with ``statement.stand_ins`` and the providers as they are then.
+    """
+
+    frame: DataFrame
+    optimized: Any
+    plan: Callable[[], DataFrame]
+
+
+def over_runs(
+    ctx: PlainSessionContext,
+    statement: Statement,
+    scans: list[LogicalScan],
+    planned: tuple[DataFrame, Any],
+    plan: Callable[[], DataFrame],
+    registered: Collection[str],
+) -> OverRuns | None:
+    """Return a statement such that the scan of a large table returns runs; None where that is not worth it.
+
+    Parameters
+    ----------
+    scans, planned
+        The statement as a frame, the optimized plan of that, and the scans of the plan.
+    plan
+        Plans the statement anew.
+    registered
+        Names of functions of the user's.
+    """
+    frame, optimized = planned
+    shown = optimized.display_indent()
+    if any(call in shown for call in (*_VOLATILE, *(f"{name}(" for name in registered))):
+        return None
+    names = {name for table in statement.tables.values() for name in table.provider.schema.names}
+    for scan, provider in _large_first(statement, scans):
+        aggregate = _Aggregate.of(ctx, frame, scan, provider, names)
+        if aggregate is None or not aggregate.is_over_runs(_asked(optimized, scan)):
+            continue
+        return aggregate.over_runs(frame.schema(), plan)
+    return None
+
+
+def _large_first(
+    statement: Statement, scans: list[LogicalScan]
+) -> Iterator[tuple[LogicalScan, LanceTableProvider]]:
+    """Yield near tables that are scanned once and may be large."""
+    known = []
+    for scan, provider in statement.lone_scans(scans):
+        rows = told_rows(provider) if provider.is_near else 0
+        known.append((_WORTH_ROWS if rows is None else rows, scan, provider))
+    for rows, scan, provider in sorted(known, key=lambda each: -each[0]):
+        if rows >= _WORTH_ROWS:
+            yield scan, provider
+
+
+@dataclass(frozen=True, slots=True)
+class _Aggregate:
+    """The lowest aggregate above a scan that may return runs, at ``path`` of a plan."""
+
+    ctx: PlainSessionContext
+    scan: LogicalScan
+    provider: LanceTableProvider
+    runs: RunAggregates
+    path: Path
+    calls: tuple[_Call, ...]
+
+    @classmethod
+    def of(
+        cls,
+        ctx: PlainSessionContext,
+        frame: DataFrame,
+        scan: LogicalScan,
+        provider: LanceTableProvider,
+        names: Collection[str],
+    ) -> _Aggregate | None:
+        """Return the aggregate if it can be made of runs.
+
+        Parameters
+        ----------
+        names
+            That new columns must not have.
+        """
+        way = _way_up(frame.logical_plan(), scan.table)
+        if way is None:
+            return None
+        path, node, shown = way
+        detail = variant(node)
+        groups, exprs = detail.group_by_exprs(), detail.aggregate_exprs()
+        # one group of all rows takes as long as to find runs
+        if not groups or any(each.variant_name() == "GroupingSet" for each in groups):
+            return None
+        if "<subquery>" in node.display() or not all(map(_may_add_up, exprs)):
+            return None
+        below = ctx.create_dataframe_from_logical_plan(node.inputs()[0])
+        own = dict(zip(shown, provider.schema, strict=True))
+        columns = _Columns(
+            own, dict(zip(plan_schema(variant(node.inputs()[0])), below.schema(), strict=True)), names
+        )
+        results = list(ctx.create_dataframe_from_logical_plan(node).schema())
+        calls = [
+            columns.call(expr, field.type)
+            for expr, field in zip(exprs, results[len(results) - len(exprs) :], strict=True)
+        ]
+        known = tuple(call for call in calls if call is not None)
+        if len(known) < len(calls):
+            return None
+        return cls(ctx, scan, provider, columns.runs, path, known)
+
+    def is_over_runs(self, asked: Sequence[str] | None, *, summed: bool = True) -> bool:
+        """Whether rows come in runs, in a table or in the first member of a namespace.
+
+        Parameters
+        ----------
+        asked
+            What the scan returns; None for all columns.
+        summed
+            Whether columns that are summed are among these for that alone.
+        """
+        own = [each.column for each in self.runs.sums] if summed else self.runs.names
+        keys = sorted(name for name in asked or () if name not in own)
+        schema = self.provider.schema
+        if not keys or not all(are_compared(schema.field(name).type) for name in keys):
+            return False
+        table = self.provider.table
+        if isinstance(table, Table):
+            sample: Table | None = table
+        else:
+            sample = table.first_member(self.provider.hint) if is_namespace(table) else None
+        if sample is None or not all(name in sample.arrow_schema.names for name in keys):
+            return False
+        return look_at_runs(sample, keys) >= _WORTH_RUN_ROWS
+
+    def over_runs(self, schema: pa.Schema, plan: Callable[[], DataFrame]) -> OverRuns | None:
+        """Return the statement over runs, whose result has a schema; None if it cannot be made."""
+
+        def plan_again() -> DataFrame:
+            return self._over_runs(plan())
+
+        self.provider.runs = self.runs
+        try:
+            frame = plan_again()
+            optimized = frame.optimized_logical_plan()
+            found = OverRuns(frame, optimized, plan_again)
+            own = [each for each in logical_scans(optimized) if each.table == self.scan.table]
+            # what is summed may be asked for besides, and so end runs
+            if (
+                len(own) == 1
+                and self.is_over_runs(_asked(optimized, own[0]), summed=False)
+                and frame.schema() == schema
+            ):
+                return found
+        except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
+            pass
+        self.provider.runs = None
+        return None
+
+    def _over_runs(self, frame: DataFrame) -> DataFrame:
+        plan = frame.logical_plan()
+        node = plan
+        for number in self.path:
+            node = node.inputs()[number]
+        detail = variant(node)
+        groups = [Expr(each) for each in detail.group_by_exprs()]
+        below = self.ctx.create_dataframe_from_logical_plan(node.inputs()[0])
+        totals = [f"total{number}" for number in range(len(self.calls))]
+        computed = [
+            (Expr(_unaliased(expr)) if call.total is None else call.total).alias(total)
+            for call, expr, total in zip(self.calls, detail.aggregate_exprs(), totals, strict=True)
+        ]
+        found = below.aggregate(groups, computed)
+        keys = [Expr.column(str(column)) for column in columns_of(found, found.logical_plan())[: len(groups)]]
+        results = [
+            call.result(Expr.column(total)).alias(name)
+            for call, total, name in zip(self.calls, totals, plan_schema(detail)[len(groups) :], strict=True)
+        ]
+        return rebuilt(self.ctx, plan, (), {self.path: checked(found.select(*keys, *results), node)})
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What is computed over runs for an aggregate: ``total``, or itself."""
+
+    data_type: pa.DataType
+    total: Expr | None = None
+    is_count: bool = False
+
+    def result(self, total: Expr) -> Expr:
+        """Return what the aggregate gives."""
+        if self.is_count:
+            return functions.coalesce(total, Expr.literal(0))
+        return total if self.total is None else total.cast(self.data_type)
+
+
+class _Columns:
+    """The columns below an aggregate, by the names that it has for them.
+
+    Parameters
+    ----------
+    own, known
+        Those of the table that returns runs, and all.
+    names
+        That new columns must not have.
+    """
+
+    def __init__(
+        self, own: Mapping[str, pa.Field], known: Mapping[str, pa.Field], names: Collection[str]
+    ) -> None:
+        self._own = own
+        self._known = known
+        self._names = names
+        self._count_as = self._free_name("_run_rows")
+        self._sums: dict[str, RunSum] = {}
+
+    @property
+    def runs(self) -> RunAggregates:
+        """What the scan has to return."""
+        return RunAggregates(self._count_as, tuple(self._sums.values()))
+
+    def call(self, expr: Any, data_type: pa.DataType) -> _Call | None:
+        """Return what an aggregate of a type becomes; None if it cannot be made of runs."""
+        inner = _unaliased(expr)
+        name = inner.schema_name()
+        if _COUNTS_ROWS.fullmatch(name):
+            return _Call(data_type, functions.sum(self._rows), is_count=True)
+        function, _, arguments = name.partition("(")
+        if function in _OF_VALUES or arguments.startswith("DISTINCT "):
+            return _Call(data_type)
+        operands = inner.rex_call_operands()
+        if len(operands) != 1 or operands[0].variant_name() != "Column":
+            return None
+        (operand,) = operands
+        column = operand.to_variant().qualified_name()
+        if function == "count":
+            rows = functions.when(Expr(operand).is_null(), Expr.literal(0)).otherwise(self._rows)
+            return _Call(data_type, functions.sum(rows), is_count=True)
+        if function != "sum":
+            return None
+        if column in self._own:
+            return self._sum(self._own[column], data_type)
+        return self._product(operand, self._known.get(column), data_type)
+
+    def _sum(self, field: pa.Field, data_type: pa.DataType) -> _Call | None:
+        kind = summed_type(field.type)
+        if kind is None:
+            return None
+        name = self._free_name(f"_run_sum_of_{field.name}")
+        summed = self._sums.setdefault(field.name, RunSum(field.name, name, kind))
+        return _Call(data_type, functions.sum(Expr.column(quote_identifier(summed.name))))
+
+    def _product(self, operand: Any, field: pa.Field | None, data_type: pa.DataType) -> _Call | None:
+        """Return the sum of a column of another table: floats times a number are no sum of as many."""
+        kind = None if field is None else field.type
+        if kind is None or not (
+            pa.types.is_signed_integer(kind)
+            or (pa.types.is_decimal128(kind) and kind.precision <= _MAX_FACTOR_DIGITS)
+        ):
+            return None
+        return _Call(data_type, functions.sum(Expr(operand) * self._rows))
+
+    @property
+    def _rows(self) -> Expr:
+        return Expr.column(quote_identifier(self._count_as))
+
+    def _free_name(self, name: str) -> str:
+        while name in self._names:
+            name += "_"
+        return name
+
+
+def _may_add_up(expr: Any) -> bool:
+    inner = _unaliased(expr)
+    if inner.variant_name() != "AggregateFunction":
+        return False
+    name = inner.schema_name()
+    return not any(modifier in name for modifier in _MODIFIERS)
+
+
+def _way_up(plan: Any, table: tuple[str | None, str]) -> tuple[Path, Any, list[str]] | None:
+    """Return the lowest aggregate above the only scan of a table, behind the path that leads to it.
+
+    Last come the names that it has for the columns of the table. None if there are other nodes between than
+    such as have all columns of the table, and a row as often as what they make of it.
+    """
+    ways = list(_ways(plan, table))
+    if len(ways) != 1:
+        return None
+    (path,) = ways
+    nodes = [plan]
+    for number in path:
+        nodes.append(nodes[-1].inputs()[number])
+    shown = plan_schema(variant(nodes[-1]))
+    for depth in range(len(path) - 1, -1, -1):
+        detail = variant(nodes[depth])
+        match type(detail).__name__:
+            case "Aggregate":
+                return path[:depth], nodes[depth], shown
+            case "SubqueryAlias" if len(plan_schema(detail)) == len(shown):
+                shown = plan_schema(detail)
+            case "Filter":
+                pass
+            case "Join" if path[depth] in _SIDES.get(str(detail.join_type()), ()):
+                pass
+            case _:
+                return None
+    return None
+
+
+def _ways(plan: Any, table: tuple[str | None, str]) -> Iterator[Path]:
+    """Yield the paths to scans of a table."""
+    pending: list[tuple[Any, Path]] = [(plan, ())]
+    while pending:
+        node, path = pending.pop()
+        inputs = node.inputs()
+        if not inputs and "TableScan: " in node.display() and variant(node).fqn()[1:] == table:
+            yield path
+        pending += [(child, (*path, number)) for number, child in enumerate(inputs)]
+
+
+def _asked(plan: Any, scan: LogicalScan) -> list[str] | None:
+    """Return the columns that a scan of an optimized plan returns; None for all."""
+    for number in scan.path:
+        plan = plan.inputs()[number]
+    projection = variant(plan).projection()
+    return None if projection is None else [name for _, name in projection]
+
+
+def _unaliased(expr: Any) -> Any:
+    return expr.to_variant().expr() if expr.variant_name() == "Alias" else expr
