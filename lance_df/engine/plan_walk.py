@@ -19,7 +19,7 @@ from lance_df.records import dataclass
 
 _SCAN: Final = "TableScan: "
 _COLUMNS: Final = " projection=["
-_LITERALS: Final = re.compile(r"filters=\[.*(Boolean\(|(?<!IS )(?<!IS NOT )\bNULL\b)")
+_LITERALS: Final = re.compile(r"filters=\[.*(Boolean\(|CAST\(|(?<!IS )(?<!IS NOT )\bNULL\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,10 @@ class LogicalScan:
         """Whether planning this scan may fail.
 
         DataFusion joins conditions with Python's ``&`` and ``|``, which pyarrow's scalars do not support on
-        the left; a condition that folds to a literal is one.
+        the left; a condition that folds to a literal is one. Nor does it have casts, which are pushed all the
+        same where a prepared statement is executed.
         """
-        return bool(self._literals()) or any(_joins_literals(scoped.expr) for scoped in self.pushed)
+        return bool(self._literals()) or any(_cannot_be_pushed(scoped.expr) for scoped in self.pushed)
 
     @property
     def is_empty(self) -> bool:
@@ -59,6 +60,10 @@ class LogicalScan:
         ``k`` is never null.
         """
         return any(not _is_true(scoped.expr.python_value()) for scoped in self._literals())
+
+    def unpushed(self) -> LogicalScan:
+        """Return the scan as it is where nothing is pushed into it."""
+        return replace(self, pushed=(), above=(*self.pushed, *self.above))
 
     def _literals(self) -> list[ScopedExpr]:
         """Return those of several pushed conjuncts that are literals."""
@@ -135,11 +140,15 @@ def _scanned(text: str) -> list[str]:
     return [found.partition("\n")[0].partition(_COLUMNS)[0] for found in text.split(_SCAN)[1:]]
 
 
-def _joins_literals(expr: Any) -> bool:
+def _cannot_be_pushed(expr: Any) -> bool:
     pending = [expr]
     while pending:
         node = pending.pop()
         kind = node.variant_name()
+        if kind in ("Cast", "TryCast"):
+            return True
+        if kind == "InList":
+            pending.append(node.to_variant().expr())
         if kind not in ("BinaryExpr", "Not", "IsNull", "IsNotNull"):
             continue
         operands = node.rex_call_operands()

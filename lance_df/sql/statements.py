@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 from lance_df.sql.dialect import tokenize
+
+_PREPARATIONS: Final = ("PREPARE", "EXECUTE", "DEALLOCATE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,19 @@ class CreateView:
 
     name: tuple[str, ...]
     query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """``PREPARE name …``, ``EXECUTE name …`` or ``DEALLOCATE name``: the first word, and the name.
+
+    ``before`` and ``after`` are the text around the name.
+    """
+
+    verb: str
+    name: str
+    before: str
+    after: str
 
 
 def parse_name(text: str) -> tuple[str, ...]:
@@ -92,6 +109,22 @@ def parse_create_view(text: str) -> CreateView | None:
     if not reader.take("AS"):
         return None
     return CreateView(name, text[reader.position() :])
+
+
+def parse_preparation(text: str) -> Preparation | None:
+    """Return the statement if it prepares one, executes a prepared one, or forgets it, else None."""
+    reader = _reader(text)
+    verb = None if reader is None else next(filter(reader.take, _PREPARATIONS), None)
+    if reader is None or verb is None:
+        return None
+    if verb == "DEALLOCATE":
+        reader.take("PREPARE")
+    before = text[: reader.position()]
+    try:
+        (name,) = reader.name()
+    except (InvalidInputError, ValueError):
+        return None
+    return Preparation(verb, name, before, text[reader.last_end() :])
 
 
 def _reader(text: str) -> _Reader | None:
@@ -159,6 +192,10 @@ class _Reader:
         """Return where the next token stands in the text."""
         token = self._peek()
         return self._tokens[-1].end + 1 if token is None else token.start
+
+    def last_end(self) -> int:
+        """Return where the text goes on after the last token that was taken."""
+        return int(self._tokens[self._next - 1].end) + 1
 
     def _peek(self) -> Token | None:
         return self._tokens[self._next] if self._next < len(self._tokens) else None

@@ -414,3 +414,50 @@ def test_the_scan_function_prunes_as_a_name_does(ours, root, condition):
         )
     finally:
         ours.partitioned_joins = "auto"
+
+
+def test_prepared_statements_read_the_newest_version_and_prune(tmp_path):
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "t", rows().schema, ["k", "country"])
+    namespace.append(rows())
+    ours = lance_df.connect(tmp_path)
+    ours.sql(
+        "PREPARE q(BIGINT) AS "
+        "SELECT id, $1 AS n FROM t WHERE k < 8589934592 AND k = $1 AND upper(country) = 'DE'"
+    )
+    ours.sql('PREPARE "Q 2" AS SELECT id FROM t WHERE k IN (2.5, 0) AND id = $1')
+    executions = {"EXECUTE q(3)": "k = 3 AND upper(country) = 'DE'", "EXECUTE q(NULL)": "FALSE"}
+    executions |= {'EXECUTE "Q 2"(7)': "id = 7", "EXECUTE q('3')": "k = 3 AND country = 'DE'"}
+    for count in (1, 2):
+        memory = datafusion.SessionContext()
+        memory.from_arrow(pa.concat_tables([rows()] * count), name="t")
+        for execution, condition in executions.items():
+            expected = memory.sql(f"SELECT id FROM t WHERE {condition}").sort("id").to_pydict()["id"]
+            frame = ours.sql(execution)
+            assert frame.sort("id").to_pydict()["id"] == expected
+            if "3" in execution:
+                (table,) = frame.statements[0].tables.values()
+                assert table.provider.scans[-1].report.partitions.kept == 1
+        namespace.append(rows())
+    ours.sql("DEALLOCATE q")
+    with pytest.raises(lance_df.LanceError, match="does not exist"):
+        ours.sql("EXECUTE q(3)")
+    ours.sql("PREPARE q AS SELECT count(*) AS n FROM t")
+    assert ours.sql("EXECUTE q").to_pydict() == {"n": [3 * NUM_ROWS]}
+
+
+@pytest.mark.parametrize("field", ["year(day)", "month(day)", "hour(day)", "day", "bucket(day, 3)"])
+def test_literals_that_are_no_whole_days(tmp_path, field):
+    """A literal that a date64 is compared with counts milliseconds of a day, too."""
+    days = [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29), None]
+    table = pa.table({"id": range(4), "day": pa.array(days, pa.date64())})
+    lance_df.PartitionedNamespace.create(tmp_path / "t", table.schema, [field]).append(table)
+    ours, memory = lance_df.connect(tmp_path), datafusion.SessionContext()
+    memory.from_arrow(table, name="t")
+    for condition in (
+        "day = '1969-12-31T23:59:59-05:00'",
+        "day IN ('1970-01-01T12:00:00', '2024-02-29', '1970-01-01', '1980-01-01T12:00:00')",
+        "day > '1969-12-31T12:00:00'",
+        "date_part('hour', day) = 0",
+    ):
+        query = f"SELECT id FROM t WHERE {condition} ORDER BY id"
+        assert ours.sql(query).to_pydict() == memory.sql(query).to_pydict()

@@ -45,6 +45,13 @@ def test_calendar_parts(kind, data_type):
     check(Transform(kind), column)
 
 
+@pytest.mark.parametrize("kind", CALENDAR_PARTS)
+def test_calendar_parts_of_dates_that_are_no_whole_days(kind):
+    """A date64 counts milliseconds, and DataFusion makes one of any literal."""
+    moments = pa.array([*(MOMENTS * 1000 + 1).tolist(), None], pa.timestamp("ms"))
+    check(Transform(kind), moments.view(pa.date64()))
+
+
 def test_what_arrow_cannot_count_is_left_to_datafusion():
     for far in (dt.date.max, dt.date(1, 1, 1)):
         check(Transform(TransformKind.YEAR), pa.array([far]))

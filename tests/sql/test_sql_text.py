@@ -16,6 +16,7 @@ from lance_df.sql.statements import (
     parse_create_external_table,
     parse_create_view,
     parse_name,
+    parse_preparation,
 )
 
 
@@ -182,3 +183,21 @@ def test_units_of_time_are_no_columns():
 def test_malformed_expressions(expression):
     with pytest.raises(InvalidInputError):
         to_datafusion(expression, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("PREPARE p(INT) AS SELECT $1", ("PREPARE", "p", "PREPARE ", "(INT) AS SELECT $1")),
+        ('/* a */ execute "P 1" (2)', ("EXECUTE", "P 1", "/* a */ execute ", " (2)")),
+        ("DEALLOCATE PREPARE P", ("DEALLOCATE", "p", "DEALLOCATE PREPARE ", "")),
+        ("deallocate p;", ("DEALLOCATE", "p", "deallocate ", ";")),
+        ("PREPARE", None),
+        ("PREPARE a.b AS SELECT 1", None),
+        ("SELECT 'PREPARE p'", None),
+        ("EXECUTE 'p'", None),
+    ],
+)
+def test_prepared_statements_are_told_by_their_first_words(text, expected):
+    found = parse_preparation(text)
+    assert (found and (found.verb, found.name, found.before, found.after)) == expected

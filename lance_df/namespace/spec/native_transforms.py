@@ -65,9 +65,10 @@ def _truncated(values: pa.Array, width: int | None) -> pa.Array | None:
 
 
 def _part(kind: TransformKind, values: pa.Array) -> pa.Array | None:
+    if pa.types.is_date64(values.type):  # whose values need not be whole days
+        values = values.cast(pa.timestamp("ms"))
     data_type = values.type
-    if pa.types.is_date(data_type):
-        values = values.cast(pa.date32())
+    if pa.types.is_date32(data_type):
         per_day = 1
     elif pa.types.is_timestamp(data_type):
         per_day = _PER_DAY[data_type.unit]

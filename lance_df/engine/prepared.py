@@ -1,0 +1,47 @@
+"""Prepared statements that read what is newest when they are executed.
+
+DataFusion plans a statement when it is prepared: its tables stay at the versions of that moment, and some
+conditions that are pushed into scans then cannot be executed (casts of columns beside parameters).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from lance_df.compute.compat import DataFrame, PlainSessionContext
+from lance_df.sql.splice import quote_identifier
+from lance_df.sql.statements import parse_preparation
+
+if TYPE_CHECKING:
+    from lance_df.sql.statements import Preparation
+
+
+class PreparedStatements:
+    """The texts of the prepared statements of a session, by their names."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, Preparation] = {}
+
+    def note(self, text: str) -> None:
+        """Remember or forget what a statement, which DataFusion has taken, prepares or deallocates."""
+        found = parse_preparation(text)
+        if found is not None and found.verb == "PREPARE":
+            self._texts[found.name] = found
+        elif found is not None and found.verb == "DEALLOCATE":
+            self._texts.pop(found.name, None)
+
+    def planned_anew(self, ctx: PlainSessionContext, text: str) -> DataFrame | None:
+        """Return the frame of an ``EXECUTE``, prepared again for it alone; None for other statements."""
+        execution = parse_preparation(text)
+        if execution is None or execution.verb != "EXECUTE":
+            return None
+        preparation = self._texts.get(execution.name)
+        if preparation is None:
+            return None
+        name = quote_identifier(str(uuid.uuid4()))
+        PlainSessionContext.sql(ctx, f"{preparation.before}{name}{preparation.after}")
+        try:
+            return PlainSessionContext.sql(ctx, f"{execution.before}{name}{execution.after}")
+        finally:
+            PlainSessionContext.sql(ctx, f"DEALLOCATE {name}")
