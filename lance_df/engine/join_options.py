@@ -1,4 +1,4 @@
-"""How a session joins partitioned namespaces."""
+"""How a session joins partitioned namespaces and groups their rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PartitionedJoins = Literal["auto", "always", "never"]
 
 @dataclass(frozen=True, slots=True)
 class JoinOptions:
-    """How joins of partitioned namespaces are computed; see `lance_df.engine.session.LanceSession`.
+    """How joins and groups of namespaces are computed; see `lance_df.engine.session.LanceSession`.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Storage-partitioned joins: join namespaces partition by partition.
+"""Storage-partitioned joins: join namespaces, and group the rows of one, partition by partition.
 
 The statement is planned again for each unit of partitions, with providers that read only these, and the
 part of that plan that is divisible is taken out of it. The union of these parts stands in for the part of
-the whole plan. So DataFusion plans every join, and nothing is translated; where anything about a plan is not
-known, the join stays what it was.
+the whole plan. So DataFusion plans every step, and nothing is translated; where anything about a plan is not
+known, it stays what it was.
 
 Spec: partitioning, "Storage Partitioned Join" and appendix F.
 """
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from lance_df.engine.provider import LanceTableProvider
     from lance_df.engine.statement import Statement
 
+# joins, aggregations by some columns, and windows
+_STEPS: Final = re.compile(r"Join:|groupBy=\[\[[^\]]|WindowAggr:")
 _MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
 _ONE_BY_ONE: Final = (
     "datafusion.optimizer.repartition_joins",
@@ -44,6 +46,7 @@ _ONE_BY_ONE: Final = (
     # computed from the first table of a join for the second, whose scan takes none
     "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
 )
+_BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _PARTITIONS: Final = "datafusion.execution.target_partitions"
 _BATCH_ROWS: Final = 32 * 1024
 # a group has some batches in memory, of what its join computes and of what waits for who takes it
@@ -68,7 +71,7 @@ def join_by_partition(
     plan_again: Callable[[], DataFrame],
     options: JoinOptions,
 ) -> DataFrame | None:
-    """Return a frame with the same rows whose joins go partition by partition; None where none can.
+    """Return a frame with the same rows, joined and grouped partition by partition; None where none are.
 
     Parameters
     ----------
@@ -80,10 +83,10 @@ def join_by_partition(
     if not any(isinstance(table.provider.table, NamespaceSnapshot) for table in statement.tables.values()):
         return None
     frame, plan = planned
-    if "Join:" not in plan.display_indent():
+    if _STEPS.search(plan.display_indent()) is None:
         return None
     if options.partitioned_joins == "never":
-        statement.joins.append(JoinReport("joins", "partitioned joins are switched off"))
+        statement.joins.append(JoinReport("joins and groups", "not by partition: switched off"))
         return None
     chosen: list[tuple[Part, Units]] = []
     try:
@@ -99,11 +102,11 @@ def join_by_partition(
     except Exception as err:  # noqa: BLE001 - whatever DataFusion does not take, the ordinary join stands
         statement.units.clear()
         statement.unit_plans.clear()
-        joins = [join for part, _ in chosen for join in part.joins] or ["joins"]
+        joins = [step for part, _ in chosen for step in part.steps] or ["joins"]
         statement.joins += [JoinReport(join, f"not by partition: {err}") for join in joins]
         return None
     for part, units in chosen:
-        statement.joins += [JoinReport(join, _effect(part, units)) for join in part.joins]
+        statement.joins += [JoinReport(step, _effect(part, units)) for step in part.steps]
     return found
 
 
@@ -113,7 +116,7 @@ def _chosen(
     for part in parts:
         units = units_of(part, options)
         if isinstance(units, str):
-            statement.joins += [JoinReport(join, f"not by partition: {units}") for join in part.joins]
+            statement.joins += [JoinReport(step, f"not by partition: {units}") for step in part.steps]
         else:
             yield part, units
 
@@ -142,10 +145,13 @@ class _Rewriting:
         settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
         if any("Aggr" in part.plan.display_indent() for part, _ in chosen):
             settings = (*settings, *_REPARTITIONED)
-        changes = dict.fromkeys(settings, "false") | _execution(
-            sum(units.kept_rows for _, units in chosen),
-            limit,
-        )
+        if all(units.at_once is None for _, units in chosen):
+            limit = None
+        kept_rows = sum(units.kept_rows for part, units in chosen if part.joins)
+        changes = dict.fromkeys(settings, "false") | _execution(kept_rows, limit)
+        if any("WindowAggr" in part.plan.display_indent() for part, _ in chosen):
+            # what is sorted is merged from batches, of which larger ones are sorted for longer
+            changes.pop(_BATCH_SIZE, None)
         own = _with_settings(self._ctx, changes)
         replacements = dict(self._stand_in(own, part, units) for part, units in chosen)
         found = rebuilt(own, self._plan, (), replacements)
@@ -259,11 +265,11 @@ def _numbered(frame: DataFrame, plan: Any) -> DataFrame:
 def _execution(kept_rows: int, limit: int | None) -> dict[str, str]:
     """Return settings for joins that keep so many rows in memory at a time."""
     if limit is None:
-        changes = {"datafusion.execution.batch_size": str(_BATCH_ROWS)}
+        changes = {_BATCH_SIZE: str(_BATCH_ROWS)}
         arrays = _KEY_ARRAY_BYTES
     else:
         changes = {
-            "datafusion.execution.batch_size": str(_STREAMED_BATCH_ROWS),
+            _BATCH_SIZE: str(_STREAMED_BATCH_ROWS),
             # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
             _PARTITIONS: "1",
         }

@@ -86,8 +86,10 @@ class Part:
     ----------
     is_empty
         From whether each scan is empty in each group to whether the part is.
-    joins
-        The joins in it, as the plan shows them.
+    joins, groupings
+        The joins in it, and the aggregations and windows, as the plan shows them.
+    grouped_by
+        Columns of its first scan by which the first aggregation groups, but nested ones; empty without one.
     grouping, sides
         Groups of the members of each namespace, and for each scan the number of its namespace.
     """
@@ -98,13 +100,20 @@ class Part:
     keys: tuple[_Key, ...]
     is_empty: IsEmpty
     joins: tuple[str, ...] = ()
+    groupings: tuple[str, ...] = ()
+    grouped_by: tuple[str, ...] = ()
     grouping: Grouping | None = None
     sides: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What it does, as the plan shows it: its joins, or else what groups the rows of one namespace."""
+        return self.joins or self.groupings[-1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What can be computed partition by partition, and the other joins with the reasons why not."""
+    """What can be computed partition by partition, and the other steps with the reasons why not."""
 
     parts: tuple[Part, ...]
     refused: tuple[tuple[str, str], ...]
@@ -113,7 +122,7 @@ class Analysis:
 def divisible_parts(
     ctx: PlainSessionContext, statement: Statement, plan: Any, scans: Sequence[LogicalScan], *, not_in: bool
 ) -> Analysis:
-    """Return the largest divisible parts of an optimized plan that hold a join.
+    """Return the largest divisible parts of an optimized plan that hold a join, an aggregation or a window.
 
     Parameters
     ----------
@@ -144,7 +153,7 @@ class _Walk:
 
     def close(self, part: Part | None) -> None:
         """End a part: what is above it is not divisible."""
-        if part is not None and part.joins:
+        if part is not None and part.steps:
             self.parts.append(part)
 
     def visit(self, plan: Any, path: Path) -> Part | None:
@@ -158,7 +167,7 @@ class _Walk:
             elif kind == "Join" and len(inputs) == 2:
                 found = self._join(plan, detail, inputs[0], inputs[1])
             elif len(inputs) == 1 and inputs[0] is not None:
-                found = self._above(kind, detail, inputs[0])
+                found = self._above(kind, plan, inputs[0])
         if found is not None:
             return replace(found, path=path, plan=plan)
         for each in inputs:
@@ -194,7 +203,8 @@ class _Walk:
         scan = JoinedScan(tables[0], snapshot, needed, own if runs is None else runs.stored(own))
         return Part(path, plan, (scan,), keys, lambda empty: empty[0])
 
-    def _above(self, kind: str, detail: Any, part: Part) -> Part | None:
+    def _above(self, kind: str, plan: Any, part: Part) -> Part | None:
+        detail = variant(plan)
         if kind == "Filter":
             return part
         if kind == "SubqueryAlias":
@@ -204,34 +214,49 @@ class _Walk:
             pairs = zip(map(_column, detail.projections()), plan_schema(detail), strict=True)
             return _renamed(part, [(name, new) for name, new in pairs if name is not None])
         if kind == "Aggregate":
-            return self._aggregate(detail, part)
+            return self._aggregate(plan, detail, part)
         if kind == "WindowExpr":
-            return self._window(detail, part)
+            return self._window(plan, detail, part)
         return None
 
-    def _aggregate(self, detail: Any, part: Part) -> Part | None:
+    def _aggregate(self, plan: Any, detail: Any, part: Part) -> Part | None:
         groups = detail.group_by_exprs()
+        if not groups:
+            return None
         if any(expr.variant_name() == "GroupingSet" for expr in groups):
+            self._refuse(plan, part, "grouping sets need the rows of all partitions")
             return None
         names = plan_schema(detail)[: len(groups)]
         pairs = [(name, new) for name, new in zip(map(_column, groups), names, strict=True) if name]
-        return self._limited(_renamed(part, pairs))
+        found = self._limited(plan, _renamed(part, pairs))
+        if found is None or part.groupings:
+            return found
+        columns = part.scans[0].snapshot.manifest.schema.columns.by_id()
+        fields = [columns[key.columns[0]] for key in found.keys]
+        plain = (field.name for field in fields if key_class(field.arrow_type()) is not None)
+        return replace(found, grouped_by=tuple(plain))
 
-    def _window(self, detail: Any, part: Part) -> Part | None:
+    def _window(self, plan: Any, detail: Any, part: Part) -> Part | None:
         columns = [
             {_column(expr) for expr in detail.get_partition_exprs(window)}
             for window in detail.get_window_expr()
         ]
         common = set.intersection(*columns) if columns else set()
-        return self._limited(_renamed(part, [(name, name) for name in common if name is not None]))
+        return self._limited(plan, _renamed(part, [(name, name) for name in common if name is not None]))
 
-    def _limited(self, part: Part) -> Part | None:
+    def _limited(self, plan: Any, part: Part) -> Part | None:
         """Return the part, if it is divisible by functions of the keys that it shows."""
         shown = replace(part, keys=tuple(key for key in part.keys if key.names))
-        if not shown.joins:
-            return shown if shown.keys else None
         found = self._grouped(shown)
-        return None if isinstance(found, str) else found
+        if isinstance(found, str):
+            self._refuse(plan, part, found)
+            return None
+        return replace(found, groupings=(*part.groupings, plan.display()))
+
+    def _refuse(self, plan: Any, part: Part, why: str) -> None:
+        """Tell why the rows of a namespace are not grouped by partition; joins tell of themselves."""
+        if not part.steps:
+            self.refused.append((plan.display(), why))
 
     def _join(self, plan: Any, detail: Any, left: Part | None, right: Part | None) -> Part | None:
         shown = plan.display()
@@ -280,7 +305,8 @@ class _Walk:
             return sides[rule.empty == "right"]
 
         part = Part((), plan, (*left.scans, *right.scans), tuple(keys), is_empty)
-        return self._grouped(replace(part, joins=(*left.joins, *right.joins, plan.display())))
+        joins = (*left.joins, *right.joins, plan.display())
+        return self._grouped(replace(part, joins=joins, groupings=(*left.groupings, *right.groupings)))
 
     def _key(self, expr: Any, part: Part) -> tuple[_Key, list[pa.DataType]] | None:
         """Return the key that an expression is, and the types from its column to the expression."""
@@ -316,7 +342,7 @@ class _Walk:
     def _grouped(self, part: Part) -> Part | str:
         """Return the part with its groups, or the reason why there are none."""
         if not part.keys:
-            return "the rows do not show the keys any more"
+            return "it groups by no column that the rows still show as it is"
         sides = _sides(part.scans, part.keys)
         if isinstance(sides, str):
             return sides

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.engine.partitioned_join_analysis import JoinedScan, Part, needed_groups
+from lance_df.engine.partitioned_join_gain import grouped_sooner_as_a_whole, sooner_as_a_whole
 from lance_df.engine.partitioned_join_shares import Share, SharedTableProvider
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.namespace.member_subset import MemberSubset
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-# Fewer rows take longer by partition, because of the planning; groups gain more than joins do.
-_WORTH_JOINED_ROWS: Final = 4_000_000
-_WORTH_GROUPED_ROWS: Final = 800_000
 _MIN_UNIT_ROWS: Final = 64 * 1024
 # More are planned for longer, and look keys up in arrays of which less is used.
 _UNITS_PER_CORE: Final = 2
@@ -95,7 +93,7 @@ class Units:
     at_once
         How many may be computed at a time; None for all.
     kept_rows
-        How many rows joins keep in memory at a time.
+        How many rows joins and groups keep in memory at a time.
     """
 
     units: tuple[Unit, ...]
@@ -121,15 +119,23 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
     groups = np.array(list(needed_groups(part)), np.int64)
     if grouping.num_groups < 2:
         return f"all rows are in one group by {', '.join(grouping.functions)}"
+    limit = options.join_memory_limit
+    may_stay_whole = options.partitioned_joins == "auto" and not part.joins
+    if may_stay_whole and limit is None and (why := grouped_sooner_as_a_whole(part)):
+        return why
     rows, kept, kept_bytes = (each[groups] for each in _sizes(part, grouping.num_groups))
     num_rows = int(rows.sum())
-    if options.join_memory_limit is None:
+    if may_stay_whole and limit is not None and kept_bytes.sum() <= limit:
+        limit = None
+        if why := grouped_sooner_as_a_whole(part):
+            return why
+    if limit is None:
         wanted = _wanted(part, num_rows, len(groups), options)
         if isinstance(wanted, str):
             return wanted
         numbers, at_once, kept_rows = _evenly(rows, wanted), None, int(kept.sum())
     else:
-        numbers, at_once = _bounded(kept_bytes, options.join_memory_limit)
+        numbers, at_once = _bounded(kept_bytes, limit)
         kept_rows = at_once * int(np.bincount(numbers, weights=kept).max(initial=0))
     units: list[Unit] = []
     for number in range(int(numbers.max(initial=0)) + 1):
@@ -137,7 +143,7 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
         own = np.zeros(grouping.num_groups, bool)
         own[groups[is_own]] = True
         members = tuple((codes >= 0) & own[codes] for codes in grouping.codes)
-        shares = _shares(int(kept_bytes[is_own].sum()), options.join_memory_limit)
+        shares = _shares(int(kept_bytes[is_own].sum()), limit)
         size = -(-int(rows[is_own].sum()) // len(shares))
         units += [Unit(members, size, share) for share in shares]
     return Units(tuple(units), len(groups), num_rows, at_once, kept_rows)
@@ -161,15 +167,11 @@ def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) ->
     most = min(_MAX_UNITS, max(4, _UNITS_PER_CORE * num_cores()))
     if options.partitioned_joins == "always":
         return max(1, min(num_groups, most))
-    # an aggregation or a window
-    groups_rows = "Aggr" in part.plan.display_indent()
-    if num_rows < (_WORTH_GROUPED_ROWS if groups_rows else _WORTH_JOINED_ROWS):
-        return f"{num_rows:,} rows are {'grouped' if groups_rows else 'joined'} sooner as a whole"
-    return max(1, min(num_groups, most, num_rows // _MIN_UNIT_ROWS))
+    return sooner_as_a_whole(part, num_rows) or max(1, min(num_groups, most, num_rows // _MIN_UNIT_ROWS))
 
 
 def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Return rows of each group; of those what joins keep in memory, all but the last scan; and its bytes."""
+    """Return rows of each group; of these what is kept, all but the last scan of joins; and its bytes."""
     grouping = part.grouping
     rows, kept, kept_bytes = (np.zeros(num_groups, np.int64) for _ in range(3))
     for number, (scan, side) in enumerate(zip(part.scans, part.sides, strict=True)):
@@ -180,7 +182,7 @@ def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:
             grouping.codes[side][scan.needed], weights=counts[scan.needed], minlength=num_groups
         ).astype(np.int64)
         rows += own
-        if number < len(part.scans) - 1:
+        if number < len(part.scans) - 1 or not part.joins:
             kept += own
             kept_bytes += own * (_row_bytes(scan) + _ROW_OVERHEAD_BYTES)
     return rows, kept, kept_bytes

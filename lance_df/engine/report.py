@@ -15,7 +15,10 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True, slots=True)
 class JoinReport:
-    """How a join of partitioned namespaces is computed: partition by partition, or why not."""
+    """How a join of partitioned namespaces is computed: partition by partition, or why not.
+
+    So do aggregations and windows over the rows of one namespace.
+    """
 
     join: str
     effect: str
@@ -25,7 +28,7 @@ class JoinReport:
 class ScanReport:
     """What the scans of a statement keep of their tables, and why. One entry in ``tables`` for each scan.
 
-    ``joins`` has those in which partitioned namespaces take part.
+    ``joins`` has those in which partitioned namespaces take part, and what groups the rows of one.
     """
 
     tables: tuple[TableReport, ...]

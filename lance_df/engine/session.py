@@ -54,10 +54,11 @@ class LanceSession:
     Attributes
     ----------
     partitioned_joins
-        Whether partitioned namespaces are joined partition by partition: ``"auto"`` where there are enough
-        rows for it to pay, ``"always"`` wherever it is right, ``"never"``.
+        Whether partitioned namespaces are joined, and their rows grouped by what they are partitioned by,
+        partition by partition: ``"auto"`` where there are enough rows and groups for it to pay, ``"always"``
+        wherever it is right, ``"never"``.
     join_memory_limit
-        Bytes. With it such joins take one group of partitions after the other, as many at a time as fit;
+        Bytes. With it these take one group of partitions after the other, as many at a time as fit;
         without it all at once. The size of a group is estimated.
     """
 

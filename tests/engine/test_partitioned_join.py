@@ -10,7 +10,7 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.engine import partitioned_join_units
+from lance_df.engine import partitioned_join_gain, partitioned_join_units
 from lance_df.engine.partitioned_join_shares import Share
 from lance_df.errors import InvalidInputError
 from lance_df.hashing.arrays import murmur3
@@ -510,8 +510,8 @@ def test_small_joins_are_ordinary_unless_asked_for(ctx):
 @pytest.mark.parametrize(
     ("above", "least"),
     [
-        ("", partitioned_join_units._WORTH_JOINED_ROWS),
-        (" GROUP BY c.id", partitioned_join_units._WORTH_GROUPED_ROWS),
+        ("", partitioned_join_gain._WORTH_JOINED_ROWS),
+        (" GROUP BY c.id", partitioned_join_gain._WORTH_GROUPED_ROWS),
     ],
 )
 def test_larger_joins_go_by_partition_and_groups_sooner_than_joins(ctx, monkeypatch, above, least):
