@@ -10,14 +10,14 @@ numbers, ``sum`` that of the sums, and of columns of other tables that of their 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, functions, plan_schema, variant
 from lance_df.engine.join_sizes import told_rows
-from lance_df.engine.plan_rebuild import Path, checked, columns_of, rebuilt
+from lance_df.engine.plan_rebuild import Path, carried, checked, columns_of, rebuilt
 from lance_df.engine.plan_walk import LogicalScan, logical_scans
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
@@ -115,13 +115,13 @@ def _large_first(
 
 @dataclass(frozen=True, slots=True)
 class _Aggregate:
-    """The lowest aggregate above a scan that may return runs, at ``path`` of a plan."""
+    """The lowest aggregate above a scan that may return runs."""
 
     ctx: PlainSessionContext
     scan: LogicalScan
     provider: LanceTableProvider
     runs: RunAggregates
-    path: Path
+    way: _Way
     calls: tuple[_Call, ...]
 
     @classmethod
@@ -140,23 +140,24 @@ class _Aggregate:
         names
             That new columns must not have.
         """
-        way = _way_up(frame.logical_plan(), scan.table)
+        way = _Way.of(frame.logical_plan(), scan.table)
         if way is None:
             return None
-        path, node, shown = way
-        detail = variant(node)
+        detail = variant(way.node)
         groups, exprs = detail.group_by_exprs(), detail.aggregate_exprs()
         # one group of all rows takes as long as to find runs
         if not groups or any(each.variant_name() == "GroupingSet" for each in groups):
             return None
-        if "<subquery>" in node.display() or not all(map(_may_add_up, exprs)):
+        if "<subquery>" in way.node.display() or not all(map(_may_add_up, exprs)):
             return None
-        below = ctx.create_dataframe_from_logical_plan(node.inputs()[0])
-        own = dict(zip(shown, provider.schema, strict=True))
+        (below,) = way.node.inputs()
+        types = ctx.create_dataframe_from_logical_plan(below).schema()
         columns = _Columns(
-            own, dict(zip(plan_schema(variant(node.inputs()[0])), below.schema(), strict=True)), names
+            {name: provider.schema.field(place) for name, place in way.columns.items()},
+            dict(zip(plan_schema(variant(below)), types, strict=True)),
+            names,
         )
-        results = list(ctx.create_dataframe_from_logical_plan(node).schema())
+        results = list(ctx.create_dataframe_from_logical_plan(way.node).schema())
         calls = [
             columns.call(expr, field.type)
             for expr, field in zip(exprs, results[len(results) - len(exprs) :], strict=True)
@@ -164,7 +165,7 @@ class _Aggregate:
         known = tuple(call for call in calls if call is not None)
         if len(known) < len(calls):
             return None
-        return cls(ctx, scan, provider, columns.runs, path, known)
+        return cls(ctx, scan, provider, columns.runs, way, known)
 
     def is_over_runs(self, asked: Sequence[str] | None, *, summed: bool = True) -> bool:
         """Whether rows come in runs, in a table or in the first member of a namespace.
@@ -217,11 +218,11 @@ class _Aggregate:
     def _over_runs(self, frame: DataFrame) -> DataFrame:
         plan = frame.logical_plan()
         node = plan
-        for number in self.path:
+        for number in self.way.path:
             node = node.inputs()[number]
         detail = variant(node)
         groups = [Expr(each) for each in detail.group_by_exprs()]
-        below = self.ctx.create_dataframe_from_logical_plan(node.inputs()[0])
+        below = carried(self.ctx, node.inputs()[0], self.way.down, self.runs.names)
         totals = [f"total{number}" for number in range(len(self.calls))]
         computed = [
             (Expr(_unaliased(expr)) if call.total is None else call.total).alias(total)
@@ -233,7 +234,7 @@ class _Aggregate:
             call.result(Expr.column(total)).alias(name)
             for call, total, name in zip(self.calls, totals, plan_schema(detail)[len(groups) :], strict=True)
         ]
-        return rebuilt(self.ctx, plan, (), {self.path: checked(found.select(*keys, *results), node)})
+        return rebuilt(self.ctx, plan, (), {self.way.path: checked(found.select(*keys, *results), node)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,37 +336,69 @@ def _may_add_up(expr: Any) -> bool:
     return not any(modifier in name for modifier in _MODIFIERS)
 
 
-def _way_up(plan: Any, table: tuple[str | None, str]) -> tuple[Path, Any, list[str]] | None:
-    """Return the lowest aggregate above the only scan of a table, behind the path that leads to it.
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The way from an aggregate down to the only scan of a table.
 
-    Last come the names that it has for the columns of the table. None if there are other nodes between than
-    such as have all columns of the table, and a row as often as what they make of it.
+    Attributes
+    ----------
+    path
+        To the aggregate, from the root of a plan.
+    down
+        From the input of the aggregate to the scan.
+    columns
+        The columns of the table that the aggregate sees: places in the table's schema, by the names there.
     """
-    ways = list(_ways(plan, table))
-    if len(ways) != 1:
+
+    path: Path
+    node: Any
+    down: Path
+    columns: Mapping[str, int]
+
+    @classmethod
+    def of(cls, plan: Any, table: tuple[str | None, str]) -> _Way | None:
+        """Return the way from the lowest aggregate; None if there is more on it than what treats rows alike.
+
+        That is filters, projections, and joins that have a row as often as the other side matches it.
+        """
+        paths = list(_paths(plan, table))
+        if len(paths) != 1:
+            return None
+        (path,) = paths
+        nodes = [plan]
+        for number in path:
+            nodes.append(nodes[-1].inputs()[number])
+        columns = {name: place for place, name in enumerate(plan_schema(variant(nodes[-1])))}
+        for depth in range(len(path) - 1, -1, -1):
+            detail = variant(nodes[depth])
+            match type(detail).__name__:
+                case "Aggregate":
+                    return cls(path[:depth], nodes[depth], path[depth + 1 :], columns)
+                case "SubqueryAlias":
+                    below = plan_schema(variant(nodes[depth + 1]))
+                    columns = _renamed(columns, zip(below, plan_schema(detail), strict=True))
+                case "Projection":
+                    names = map(_column_name, detail.projections())
+                    columns = _renamed(columns, zip(names, plan_schema(detail), strict=True))
+                case "Filter":
+                    pass
+                case "Join" if path[depth] in _SIDES.get(str(detail.join_type()), ()):
+                    pass
+                case _:
+                    return None
         return None
-    (path,) = ways
-    nodes = [plan]
-    for number in path:
-        nodes.append(nodes[-1].inputs()[number])
-    shown = plan_schema(variant(nodes[-1]))
-    for depth in range(len(path) - 1, -1, -1):
-        detail = variant(nodes[depth])
-        match type(detail).__name__:
-            case "Aggregate":
-                return path[:depth], nodes[depth], shown
-            case "SubqueryAlias" if len(plan_schema(detail)) == len(shown):
-                shown = plan_schema(detail)
-            case "Filter":
-                pass
-            case "Join" if path[depth] in _SIDES.get(str(detail.join_type()), ()):
-                pass
-            case _:
-                return None
-    return None
 
 
-def _ways(plan: Any, table: tuple[str | None, str]) -> Iterator[Path]:
+def _renamed(columns: Mapping[str, int], names: Iterable[tuple[str | None, str]]) -> dict[str, int]:
+    return {new: columns[name] for name, new in names if name is not None and name in columns}
+
+
+def _column_name(expr: Any) -> str | None:
+    inner = _unaliased(expr)
+    return inner.to_variant().qualified_name() if inner.variant_name() == "Column" else None
+
+
+def _paths(plan: Any, table: tuple[str | None, str]) -> Iterator[Path]:
     """Yield the paths to scans of a table."""
     pending: list[tuple[Any, Path]] = [(plan, ())]
     while pending:

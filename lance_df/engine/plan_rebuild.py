@@ -6,7 +6,7 @@ take the very expressions that plan nodes have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -64,8 +64,28 @@ def rebuilt_node(ctx: PlainSessionContext, plan: Any, inputs: Sequence[DataFrame
     NotRebuiltError
         It cannot be built.
     """
-    detail = variant(plan)
-    return checked(_node(ctx, type(detail).__name__, detail, plan, inputs), plan)
+    return checked(_node(ctx, plan, inputs), plan)
+
+
+def carried(ctx: PlainSessionContext, plan: Any, path: Path, names: Collection[str]) -> DataFrame:
+    """Return a frame of ``plan`` that has some more columns, which those at the end of a path have.
+
+    Raises
+    ------
+    NotRebuiltError
+        It cannot be built.
+    """
+    frame = ctx.create_dataframe_from_logical_plan(plan)
+    missing = set(names).difference(frame.schema().names)
+    if not missing:
+        return frame
+    inputs = [
+        carried(ctx, child, path[1:], names)
+        if number == path[0]
+        else ctx.create_dataframe_from_logical_plan(child)
+        for number, child in enumerate(plan.inputs())
+    ]
+    return _node(ctx, plan, inputs, missing)
 
 
 def checked(frame: DataFrame, plan: Any) -> DataFrame:
@@ -97,11 +117,14 @@ def has_joins_above(plan: Any, paths: Sequence[Path]) -> bool:
 
 
 def _node(
-    ctx: PlainSessionContext, kind: str, detail: Any, plan: Any, inputs: Sequence[DataFrame]
+    ctx: PlainSessionContext, plan: Any, inputs: Sequence[DataFrame], more: Collection[str] = ()
 ) -> DataFrame:
-    match kind, inputs:
+    detail = variant(plan)
+    match type(detail).__name__, inputs:
         case "Projection", [frame]:
-            return frame.select(*map(Expr, detail.projections()))
+            below = columns_of(frame, frame.logical_plan()) if more else []
+            others = [Expr.column(str(column)) for column in below if column.name in more]
+            return frame.select(*map(Expr, detail.projections()), *others)
         case "Filter", [frame]:
             return frame.filter(Expr(detail.predicate()))
         case "Aggregate", [frame]:
@@ -134,8 +157,10 @@ def _with_alias(ctx: PlainSessionContext, frame: DataFrame, detail: Any) -> Data
     plain = frame.select(
         *(Expr.column(str(column)).alias(name) for column, name in zip(below, names, strict=True))
     )
-    shown = zip(plan_schema(detail), frame.schema().names, strict=True)
+    shown = list(zip(plan_schema(detail), frame.schema().names, strict=False))
     renamed = [QualifiedColumn.of(each, name) for each, name in shown]
+    # what is carried along
+    renamed += [QualifiedColumn((str(detail.alias()),), each.name) for each in below[len(shown) :]]
     return plain.select(*renaming(ctx, list(zip(names, renamed, strict=True))))
 
 

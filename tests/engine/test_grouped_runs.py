@@ -58,7 +58,10 @@ def sessions(request, tables, tmp_path_factory):
             lance_df.PartitionedNamespace.create(folder / name, rows.schema, [field]).append(rows)
         else:
             lance_df.write_dataset(rows, folder / f"{name}.lance", data_storage_version=request.param)
-    return lance_df.connect(folder), memory
+    ours = lance_df.connect(folder)
+    for ctx in (ours, memory):
+        ctx.sql("CREATE VIEW items AS SELECT price, day FROM item WHERE quantity > 0")
+    return ours, memory
 
 
 @pytest.fixture
@@ -94,8 +97,17 @@ OVER_RUNS = [
     "SELECT day, count(*) AS n FROM item LEFT SEMI JOIN orders ON order_id = id AND kind = 1 GROUP BY day",
     "SELECT day, sum(price) AS n FROM item"
     " WHERE order_id NOT IN (SELECT id FROM orders WHERE kind = 2) GROUP BY day",
+    "SELECT k, count(*) AS n, sum(p) AS p FROM (SELECT order_id / 3 AS k, price AS p FROM item) x GROUP BY k",
+    "WITH w AS (SELECT day AS d, quantity AS q, id FROM item JOIN orders ON order_id = id WHERE kind > 1),"
+    " v AS (SELECT w.q, w.d + 1 AS d FROM w) SELECT y.d, sum(y.q) AS q, count(*) AS n FROM v y GROUP BY y.d",
+    "SELECT day, sum(price) AS p FROM (SELECT * FROM item) GROUP BY day",
+    "SELECT z.kind, sum(price) AS p, count(*) AS n FROM (SELECT price, order_id AS o FROM item) a"
+    " JOIN (SELECT kind, id AS i FROM orders) z ON z.i = a.o GROUP BY z.kind",
+    "SELECT day, sum(price) AS p FROM items GROUP BY day",
 ]
 OTHERS = [
+    "SELECT k, count(*) AS n FROM (SELECT order_id AS k, random() AS r FROM item) WHERE r < 2 GROUP BY k",
+    "SELECT d, count(*) AS n FROM (SELECT DISTINCT day AS d, order_id FROM item) GROUP BY d",
     "SELECT day, sum(price) AS n FROM item WHERE quantity * 2 > 5 GROUP BY day",
     "SELECT count(*) AS n, sum(price) AS p FROM item",
     "SELECT quantity, count(*) AS n FROM item GROUP BY quantity",
