@@ -49,6 +49,10 @@ _SIDES: Final[Mapping[str, tuple[int, ...]]] = {
     "RightAnti": (1,),
 }
 _MAX_FACTOR_DIGITS: Final = 18
+_AVERAGED: Final = (
+    *(pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()),
+    *(pa.float32(), pa.float64()),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,33 +227,43 @@ class _Aggregate:
         detail = variant(node)
         groups = [Expr(each) for each in detail.group_by_exprs()]
         below = carried(self.ctx, node.inputs()[0], self.way.down, self.runs.names)
-        totals = [f"total{number}" for number in range(len(self.calls))]
         computed = [
-            (Expr(_unaliased(expr)) if call.total is None else call.total).alias(total)
-            for call, expr, total in zip(self.calls, detail.aggregate_exprs(), totals, strict=True)
+            list(call.totals) or [Expr(_unaliased(expr))]
+            for call, expr in zip(self.calls, detail.aggregate_exprs(), strict=True)
         ]
-        found = below.aggregate(groups, computed)
+        totals = [[f"total{n}_{m}" for m in range(len(each))] for n, each in enumerate(computed)]
+        found = below.aggregate(
+            groups,
+            [
+                expr.alias(total)
+                for exprs, names in zip(computed, totals, strict=True)
+                for expr, total in zip(exprs, names, strict=True)
+            ],
+        )
         keys = [Expr.column(str(column)) for column in columns_of(found, found.logical_plan())[: len(groups)]]
         results = [
-            call.result(Expr.column(total)).alias(name)
-            for call, total, name in zip(self.calls, totals, plan_schema(detail)[len(groups) :], strict=True)
+            call.result([Expr.column(total) for total in own]).alias(name)
+            for call, own, name in zip(self.calls, totals, plan_schema(detail)[len(groups) :], strict=True)
         ]
         return rebuilt(self.ctx, plan, (), {self.way.path: checked(found.select(*keys, *results), node)})
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What is computed over runs for an aggregate: ``total``, or itself."""
+    """What is computed over runs for an aggregate: ``totals``, or without any the aggregate itself."""
 
     data_type: pa.DataType
-    total: Expr | None = None
+    totals: tuple[Expr, ...] = ()
     is_count: bool = False
 
-    def result(self, total: Expr) -> Expr:
+    def result(self, totals: Sequence[Expr]) -> Expr:
         """Return what the aggregate gives."""
+        first, *others = totals
         if self.is_count:
-            return functions.coalesce(total, Expr.literal(0))
-        return total if self.total is None else total.cast(self.data_type)
+            return functions.coalesce(first, Expr.literal(0))
+        for number in others:
+            first = first.cast(pa.float64()) / number.cast(pa.float64())
+        return first.cast(self.data_type) if self.totals else first
 
 
 class _Columns:
@@ -282,7 +296,7 @@ class _Columns:
         inner = _unaliased(expr)
         name = inner.schema_name()
         if _COUNTS_ROWS.fullmatch(name):
-            return _Call(data_type, functions.sum(self._rows), is_count=True)
+            return _Call(data_type, (functions.sum(self._rows),), is_count=True)
         function, _, arguments = name.partition("(")
         if function in _OF_VALUES or arguments.startswith("DISTINCT "):
             return _Call(data_type)
@@ -290,33 +304,45 @@ class _Columns:
         if len(operands) != 1 or operands[0].variant_name() != "Column":
             return None
         (operand,) = operands
-        column = operand.to_variant().qualified_name()
-        if function == "count":
-            rows = functions.when(Expr(operand).is_null(), Expr.literal(0)).otherwise(self._rows)
-            return _Call(data_type, functions.sum(rows), is_count=True)
-        if function != "sum":
-            return None
-        if column in self._own:
-            return self._sum(self._own[column], data_type)
-        return self._product(operand, self._known.get(column), data_type)
+        match function:
+            case "count":
+                return _Call(data_type, (self._count(operand),), is_count=True)
+            case "sum" if (total := self._sum(operand)) is not None:
+                return _Call(data_type, (total,))
+            case "avg" if self._is_averaged(operand) and (total := self._sum(operand)) is not None:
+                return _Call(data_type, (total, self._count(operand)))
+        return None
 
-    def _sum(self, field: pa.Field, data_type: pa.DataType) -> _Call | None:
-        kind = summed_type(field.type)
-        if kind is None:
-            return None
-        name = self._free_name(f"_run_sum_of_{field.name}")
-        summed = self._sums.setdefault(field.name, RunSum(field.name, name, kind))
-        return _Call(data_type, functions.sum(Expr.column(quote_identifier(summed.name))))
+    def _count(self, operand: Any) -> Expr:
+        """Return the number of values of a column that are not NULL."""
+        field = self._own.get(_column_name(operand))
+        if field is not None and summed_type(field.type) is not None:
+            return self._added_up(field, pa.int64(), counts=True)
+        return functions.sum(functions.when(Expr(operand).is_null(), Expr.literal(0)).otherwise(self._rows))
 
-    def _product(self, operand: Any, field: pa.Field | None, data_type: pa.DataType) -> _Call | None:
-        """Return the sum of a column of another table: floats times a number are no sum of as many."""
-        kind = None if field is None else field.type
-        if kind is None or not (
+    def _sum(self, operand: Any) -> Expr | None:
+        """Return the sum of a column; None of what has none."""
+        name = _column_name(operand)
+        if (field := self._own.get(name)) is not None:
+            kind = summed_type(field.type)
+            return None if kind is None else self._added_up(field, kind)
+        kind = None if (field := self._known.get(name)) is None else field.type
+        # a float times a number is no sum of as many
+        is_exact = kind is not None and (
             pa.types.is_signed_integer(kind)
             or (pa.types.is_decimal128(kind) and kind.precision <= _MAX_FACTOR_DIGITS)
-        ):
-            return None
-        return _Call(data_type, functions.sum(Expr(operand) * self._rows))
+        )
+        return functions.sum(Expr(operand) * self._rows) if is_exact else None
+
+    def _is_averaged(self, operand: Any) -> bool:
+        """Whether DataFusion divides a sum of floats, which is as exact where it is one of integers."""
+        field = self._known.get(_column_name(operand))
+        return field is not None and field.type in _AVERAGED
+
+    def _added_up(self, field: pa.Field, data_type: pa.DataType, *, counts: bool = False) -> Expr:
+        name = self._free_name(f"_run_{'count' if counts else 'sum'}_of_{field.name}")
+        self._sums.setdefault(name, RunSum(field.name, name, data_type, counts))
+        return functions.sum(Expr.column(quote_identifier(name)))
 
     @property
     def _rows(self) -> Expr:
@@ -389,13 +415,13 @@ class _Way:
         return None
 
 
-def _renamed(columns: Mapping[str, int], names: Iterable[tuple[str | None, str]]) -> dict[str, int]:
-    return {new: columns[name] for name, new in names if name is not None and name in columns}
+def _renamed(columns: Mapping[str, int], names: Iterable[tuple[str, str]]) -> dict[str, int]:
+    return {new: columns[name] for name, new in names if name in columns}
 
 
-def _column_name(expr: Any) -> str | None:
+def _column_name(expr: Any) -> str:
     inner = _unaliased(expr)
-    return inner.to_variant().qualified_name() if inner.variant_name() == "Column" else None
+    return str(inner.to_variant().qualified_name()) if inner.variant_name() == "Column" else ""
 
 
 def _paths(plan: Any, table: tuple[str | None, str]) -> Iterator[Path]:

@@ -39,11 +39,15 @@ _LOOKED_AT: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RunSum:
-    """The sum of a column over the rows of a run, as a column of its own ``name``."""
+    """The sum of a column over the rows of a run, as a column of its own ``name``.
+
+    With ``counts`` it is the number of its values that are not NULL.
+    """
 
     column: str
     name: str
     data_type: pa.DataType
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class RunAggregates:
         """Return the keys, the count and all sums of the runs of a batch."""
         num_rows = batch.num_rows
         arrays = [batch[name] for name in keys]
-        columns = [_Summed(batch[each.column], each.data_type) for each in self.sums]
+        columns = [_summed(batch[each.column], each) for each in self.sums]
         longest = min([_MAX_RUN_ROWS, *(column.max_rows for column in columns)])
         starts = _starts(arrays, num_rows, longest)
         if len(starts) * _MIN_RUN_ROWS >= num_rows:
@@ -112,6 +116,10 @@ def summed_type(data_type: pa.DataType) -> pa.DataType | None:
     if pa.types.is_unsigned_integer(data_type):
         return pa.uint64()
     return pa.float64() if data_type in (pa.float32(), pa.float64()) else None
+
+
+def _summed(values: pa.Array, how: RunSum) -> _Summed:
+    return _Summed(values.is_valid().cast(how.data_type) if how.counts else values, how.data_type)
 
 
 class _Summed:

@@ -85,7 +85,8 @@ OVER_RUNS = [
     " FROM item GROUP BY day HAVING count(*) > 9",
     "SELECT customer, count(*) AS n, sum(price) AS p FROM item WHERE quantity > 3 GROUP BY customer",
     "SELECT order_id % 10 AS k, sum(quantity) AS q, max(day) AS d FROM item i GROUP BY order_id % 10",
-    "SELECT order_id, count(customer) AS n, count(DISTINCT day) AS d FROM item GROUP BY order_id",
+    "SELECT order_id, count(customer) AS n, count(price) AS p, count(DISTINCT day) AS d"
+    " FROM item GROUP BY order_id",
     "SELECT max(p) AS p FROM (SELECT order_id, sum(price) AS p FROM item GROUP BY order_id) x",
     "SELECT order_id AS id, sum(price) AS p FROM item GROUP BY order_id ORDER BY p DESC, id LIMIT 7",
     "SELECT kind, count(*) AS n, sum(price) AS p, sum(total) AS t, sum(kind) AS k"
@@ -104,6 +105,10 @@ OVER_RUNS = [
     "SELECT z.kind, sum(price) AS p, count(*) AS n FROM (SELECT price, order_id AS o FROM item) a"
     " JOIN (SELECT kind, id AS i FROM orders) z ON z.i = a.o GROUP BY z.kind",
     "SELECT day, sum(price) AS p FROM items GROUP BY day",
+    "SELECT day, avg(weight) AS w, avg(quantity) AS q, count(quantity) AS n, count(weight) AS m"
+    " FROM item WHERE order_id <> 9 GROUP BY day",
+    "SELECT i.day, avg(i.weight) AS w, count(i.quantity) AS q, count(o.kind) AS k"
+    " FROM item i LEFT JOIN orders o ON i.order_id = o.id AND o.kind = 2 GROUP BY i.day",
 ]
 OTHERS = [
     "SELECT k, count(*) AS n FROM (SELECT order_id AS k, random() AS r FROM item) WHERE r < 2 GROUP BY k",
@@ -111,7 +116,7 @@ OTHERS = [
     "SELECT day, sum(price) AS n FROM item WHERE quantity * 2 > 5 GROUP BY day",
     "SELECT count(*) AS n, sum(price) AS p FROM item",
     "SELECT quantity, count(*) AS n FROM item GROUP BY quantity",
-    "SELECT day, avg(weight) AS n FROM item GROUP BY day",
+    "SELECT day, avg(price) AS n FROM item GROUP BY day",
     "SELECT day, sum(quantity + 1) AS n FROM item GROUP BY day",
     "SELECT day, sum(quantity) FILTER (WHERE quantity > 0) AS n FROM item GROUP BY day",
     "SELECT kind, sum(share) AS n FROM orders JOIN item ON id = order_id GROUP BY kind",
