@@ -8,7 +8,7 @@ not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,13 +17,15 @@ from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.evaluate import gather_columns
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
 from lance_df.expr.floats import float_values, order_keys
-from lance_df.expr.literals import plain_array, plain_scalar
+from lance_df.expr.literals import plain_array, plain_scalar, without_views
 from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unknown
 
 if TYPE_CHECKING:
     from lance_df.expr.expression_tokens import Token
 
 Term: TypeAlias = pa.Array | pa.Scalar
+
+_VIEWS: Final = (pa.string_view(), pa.binary_view())
 
 
 def as_datafusion(predicate: Predicate) -> Predicate:
@@ -50,7 +52,8 @@ class ResidualFilter:
     """A pushed filter expression, ready to be applied to any number of batches from any thread."""
 
     def __init__(self, expression: pc.Expression) -> None:
-        self._tokens: tuple[Token, ...] = tuple(tokens(expression))
+        # literals are views where columns are views in the schema, which are read as strings here
+        self._tokens: tuple[Token, ...] = tuple(map(_without_view, tokens(expression)))
         self._paths = {token.path for token in self._tokens if isinstance(token, FieldReference)}
 
     @property
@@ -84,6 +87,12 @@ class ResidualFilter:
                     arguments[-1].append(plain_scalar(scalar))
         ((result,),) = arguments
         return result
+
+
+def _without_view(token: Token) -> Token:
+    if not isinstance(token, pa.Scalar):
+        return token
+    return without_views(pa.repeat(token, 1))[0] if token.type in _VIEWS else token
 
 
 def _contiguous(array: pa.Array | pa.ChunkedArray) -> pa.Array:
