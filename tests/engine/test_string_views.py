@@ -71,7 +71,7 @@ _QUERIES = [
     "SELECT kind, count(*) FROM t WHERE kind LIKE 't%' AND id < 4000 GROUP BY kind ORDER BY 1",
     "SELECT kind, count(*) FROM t WHERE kind = other GROUP BY kind ORDER BY 1",
     "SELECT kind, other, count(*) FROM t WHERE kind <= other AND kind >= '' GROUP BY 1, 2 ORDER BY 1, 2",
-    "SELECT kind, other, min(id) FROM t WHERE kind = other OR kind IN ('a', NULL) GROUP BY 1, 2 ORDER BY 1, 2",
+    "SELECT kind, other, min(id) i FROM t WHERE kind = other OR kind IN ('a', NULL) GROUP BY 1, 2 ORDER BY i",
     "SELECT kind, count(*) FROM t WHERE kind IN ('a', 'b', 'c', 'twelve bytes', NULL) GROUP BY 1 ORDER BY 1",
     "SELECT kind, count(*) FROM t WHERE id = 17 GROUP BY kind",
     "SELECT kind, count(*) FROM t WHERE id < 0 GROUP BY kind",
