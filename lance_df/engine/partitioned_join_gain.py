@@ -10,7 +10,9 @@ from lance_df.namespace.member_subset import MemberSubset
 from lance_df.table.distinct_looks import expected_distinct
 
 if TYPE_CHECKING:
-    from lance_df.engine.partitioned_join_analysis import Part
+    import numpy.typing as npt
+
+    from lance_df.engine.partitioned_join_analysis import JoinedScan, Part
 
 # Fewer rows take longer by partition, because of the planning; groups gain more than joins do.
 _WORTH_JOINED_ROWS: Final = 4_000_000
@@ -33,17 +35,29 @@ def sooner_as_a_whole(part: Part, num_rows: int) -> str | None:
 def grouped_sooner_as_a_whole(part: Part) -> str | None:
     """Return why a part that groups the rows of one namespace takes less time as a whole; None if not so."""
     [scan] = part.scans
-    members = np.flatnonzero(scan.needed)
-    counted = np.zeros(len(scan.needed), bool)
-    counted[members[:: -(-len(members) // _COUNTED_MEMBERS)]] = True
-    rows = MemberSubset(scan.snapshot, counted).member_rows()
-    why = sooner_as_a_whole(part, int(rows.sum()) * len(members) // int(counted.sum()))
+    rows = _counted_rows(scan)
+    counted = int(np.count_nonzero(rows)) or 1
+    why = sooner_as_a_whole(part, int(rows.sum()) * int(np.count_nonzero(scan.needed)) // counted)
     if why is not None or "WindowAggr" in part.plan.display_indent():
         return why
     if not scan.snapshot.root.is_local:
         return "to look how many groups there are takes as long as it may save"
-    [largest] = scan.snapshot.open_members(np.array([rows.argmax()]))
-    num_groups = len(members) * expected_distinct(largest, part.grouped_by)
-    if num_groups >= _WORTH_GROUPS:
-        return None
-    return f"about {num_groups:,.0f} groups are made sooner as a whole"
+    num_groups = expected_groups(part)
+    return None if num_groups >= _WORTH_GROUPS else f"about {num_groups:,} groups are made sooner as a whole"
+
+
+def expected_groups(part: Part) -> int:
+    """Return about how many groups a part makes of the rows of one namespace, 0 where nothing tells."""
+    scan = part.scans[0]
+    if part.joins or not part.grouped_by or not scan.snapshot.root.is_local:
+        return 0
+    [largest] = scan.snapshot.open_members(np.array([_counted_rows(scan).argmax()]))
+    return round(np.count_nonzero(scan.needed) * expected_distinct(largest, part.grouped_by))
+
+
+def _counted_rows(scan: JoinedScan) -> npt.NDArray[np.int64]:
+    """Return the rows of some members, by their places; 0 for the others."""
+    members = np.flatnonzero(scan.needed)
+    counted = np.zeros(len(scan.needed), bool)
+    counted[members[:: -(-len(members) // _COUNTED_MEMBERS)]] = True
+    return MemberSubset(scan.snapshot, counted).member_rows()

@@ -10,7 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.engine.partitioned_join_analysis import JoinedScan, Part, needed_groups
-from lance_df.engine.partitioned_join_gain import grouped_sooner_as_a_whole, sooner_as_a_whole
+from lance_df.engine.partitioned_join_gain import (
+    expected_groups,
+    grouped_sooner_as_a_whole,
+    sooner_as_a_whole,
+)
 from lance_df.engine.partitioned_join_shares import Share, SharedTableProvider
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.namespace.member_subset import MemberSubset
@@ -27,6 +31,8 @@ _MIN_UNIT_ROWS: Final = 64 * 1024
 # More are planned for longer, and look keys up in arrays of which less is used.
 _UNITS_PER_CORE: Final = 2
 _MAX_UNITS: Final = 64
+# Tables of more groups are looked up for longer: they leave the caches of a processor.
+_UNIT_GROUPS: Final = 256 * 1024
 _MAX_SUCCESSIVE_UNITS: Final = 1024
 # of what a join keeps in memory: tables that fit into a processor's cache are looked up in half the time
 _SUCCESSIVE_UNIT_BYTES: Final = 8 * 1024 * 1024
@@ -164,7 +170,7 @@ def _shared_key(part: Part, side: int) -> str:
 
 
 def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
-    most = min(_MAX_UNITS, max(4, _UNITS_PER_CORE * num_cores()))
+    most = min(_MAX_UNITS, max(4, _UNITS_PER_CORE * num_cores(), expected_groups(part) // _UNIT_GROUPS))
     if options.partitioned_joins == "always":
         return max(1, min(num_groups, most))
     return sooner_as_a_whole(part, num_rows) or max(1, min(num_groups, most, num_rows // _MIN_UNIT_ROWS))
