@@ -167,6 +167,8 @@ class _Aggregate:
         schema = self.provider.schema
         if not keys or not all(are_compared(schema.field(name).type) for name in keys):
             return False
+        if any(_fixes(scoped.expr, keys) for scoped in self.scan.pushed):
+            return False  # few rows are left, which are sooner read than planned for
         table = self.provider.table
         if isinstance(table, Table):
             sample: Table | None = table
@@ -235,3 +237,22 @@ def _asked(plan: Any, scan: LogicalScan) -> list[str] | None:
         plan = plan.inputs()[number]
     projection = variant(plan).projection()
     return None if projection is None else [name for _, name in projection]
+
+
+def _fixes(condition: Any, keys: Collection[str]) -> bool:
+    """Whether a condition wants one of some columns to have a value, or one of a few."""
+    kind = condition.variant_name()
+    if kind == "InList":
+        operands = [condition.to_variant().expr()]
+    elif kind == "BinaryExpr":
+        operands, operator = condition.rex_call_operands(), condition.rex_call_operator()
+        if operator in ("AND", "OR"):
+            fixed = [_fixes(operand, keys) for operand in operands]
+            return any(fixed) if operator == "AND" else all(fixed)
+        if operator != "=":
+            return False
+    else:
+        return False
+    return any(
+        operand.variant_name() == "Column" and operand.to_variant().name() in keys for operand in operands
+    )

@@ -117,6 +117,8 @@ OTHERS = [
     "SELECT count(*) AS n, sum(price) AS p FROM item",
     "SELECT quantity, count(*) AS n FROM item GROUP BY quantity",
     "SELECT day, avg(price) AS n FROM item GROUP BY day",
+    "SELECT day, count(*) AS n FROM item WHERE day = DATE '1970-01-05' GROUP BY day",
+    "SELECT order_id, sum(price) AS n FROM item WHERE order_id IN (33, 300, 17) GROUP BY order_id",
     "SELECT day, sum(quantity + 1) AS n FROM item GROUP BY day",
     "SELECT day, sum(quantity) FILTER (WHERE quantity > 0) AS n FROM item GROUP BY day",
     "SELECT kind, sum(share) AS n FROM orders JOIN item ON id = order_id GROUP BY kind",
