@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # for fewer rows, to plan a statement anew takes longer than runs save
 _WORTH_ROWS: Final = 200_000
+_WORTH_MEMBER_ROWS: Final = 4096
 _WORTH_RUN_ROWS: Final = 1.5
 # a run is all or nothing to what gives something else for each row
 _VOLATILE: Final = ("random(", "uuid(")
@@ -169,14 +170,18 @@ class _Aggregate:
             return False
         if any(_fixes(scoped.expr, keys) for scoped in self.scan.pushed):
             return False  # few rows are left, which are sooner read than planned for
-        table = self.provider.table
-        if isinstance(table, Table):
-            sample: Table | None = table
-        else:
-            sample = table.first_member(self.provider.hint) if is_namespace(table) else None
+        sample = self._sample()
         if sample is None or not all(name in sample.arrow_schema.names for name in keys):
             return False
         return look_at_runs(sample, keys) >= _WORTH_RUN_ROWS
+
+    def _sample(self) -> Table | None:
+        """Return what to look at; None for small tables of a namespace, each of which is scanned on its own."""
+        table = self.provider.table
+        if isinstance(table, Table):
+            return table
+        member = table.first_member(self.provider.hint) if is_namespace(table) else None
+        return member if member is not None and (member.told_rows() or 0) >= _WORTH_MEMBER_ROWS else None
 
     def over_runs(self, schema: pa.Schema, plan: Callable[[], DataFrame]) -> OverRuns | None:
         """Return the statement over runs, whose result has a schema; None if it cannot be made."""
