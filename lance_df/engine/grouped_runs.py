@@ -176,7 +176,7 @@ class _Aggregate:
         return look_at_runs(sample, keys) >= _WORTH_RUN_ROWS
 
     def _sample(self) -> Table | None:
-        """Return what to look at; None for small tables of a namespace, each of which is scanned on its own."""
+        """Return what to look at; None for small members of a namespace: each is scanned on its own."""
         table = self.provider.table
         if isinstance(table, Table):
             return table
