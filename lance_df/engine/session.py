@@ -26,7 +26,7 @@ from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.join_mode import JoinMode
 from lance_df.engine.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.names import names_of
-from lance_df.engine.plan_walk import is_among, scans_and_blocked
+from lance_df.engine.plan_walk import LogicalScan, is_among, scans_and_blocked
 from lance_df.engine.rewriting import rewritten
 from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 Context = TypeVar("Context", bound=PlainSessionContext)
 
 _NO_LIMIT = 2**62
+_ONLY_QUERIES = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
 
 class LanceSession:
@@ -143,8 +144,7 @@ class LanceSession:
         LanceError
             As :meth:`sql`. Statements that change something are refused.
         """
-        only_queries = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
-        frame = self.sql(query, only_queries, param_values)
+        frame = self.sql(query, _ONLY_QUERIES, param_values)
         (statement,) = frame.statements
         with planning_errors(statement):
             frame.execution_plan()
@@ -181,24 +181,18 @@ class LanceSession:
                 anew = None if self._prepared is None else self._prepared.planned_anew(self, query)
                 return frame if anew is None else anew
 
+        # predicates prove nothing where functions of the user's have the names of built-in ones
+        can_prove = not (self._registered and _replaces_functions(self._registered))
+        if (source := _created_from(query)) is not None:  # DataFusion runs it at once
+            with planning(statement):
+                ahead = PlainSessionContext.sql(self, source, _ONLY_QUERIES, param_values, **named_params)
+            self._tell_tables(statement, ahead.optimized_logical_plan(), can_prove)
         frame = plan()
         if not statement.tables:
             return LanceDataFrame(frame.df, (statement,))
         optimized = frame.optimized_logical_plan()
-        scans, blocked = scans_and_blocked(optimized)
-        if blocked:
-            scans = [scan.unpushed() for scan in scans]
-        # predicates prove nothing where functions of the user's have the names of built-in ones
-        can_prove = not (self._registered and _replaces_functions(self._registered))
-        if scans and can_prove:
-            for table, own in statement.scans_of_tables(scans):
-                table.provider.hint = table.provider.hint_of(own)
-        far = [table.provider for table in statement.tables.values() if not table.provider.is_near]
-        if far and "fetch=" not in optimized.display_indent():
-            for provider in far:
-                provider.needs_all = True
-        if blocked:
-            self._stand_in(statement, blocked)
+        scans, is_blocked = self._tell_tables(statement, optimized, can_prove)
+        if is_blocked:
             frame = plan()
         elif can_prove:
             how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
@@ -208,6 +202,24 @@ class LanceSession:
             if len(scans) > 1 and optimized is not None:
                 frame = self._join_mode.apply(self, statement, frame, optimized)
         return LanceDataFrame(frame.df, (statement,))
+
+    def _tell_tables(
+        self, statement: Statement, optimized: Any, can_prove: bool
+    ) -> tuple[list[LogicalScan], bool]:
+        """Tell tables what a plan needs of them; return its scans, and whether it has to be made anew."""
+        scans, blocked = scans_and_blocked(optimized)
+        if blocked:
+            scans = [scan.unpushed() for scan in scans]
+        if scans and can_prove:
+            for table, own in statement.scans_of_tables(scans):
+                table.provider.hint = table.provider.hint_of(own)
+        far = [table.provider for table in statement.tables.values() if not table.provider.is_near]
+        if far and "fetch=" not in optimized.display_indent():
+            for provider in far:
+                provider.needs_all = True
+        if blocked:
+            self._stand_in(statement, blocked)
+        return scans, bool(blocked)
 
     def _stand_in(self, statement: Statement, blocked: list[str]) -> None:
         """Keep DataFusion from pushing filters into tables where that fails, see `LogicalScan.is_blocked`.
@@ -403,6 +415,15 @@ def _create_view(text: str) -> CreateView | None:
     from lance_df.sql.statements import parse_create_view
 
     return parse_create_view(text)
+
+
+def _created_from(text: str) -> str | None:
+    """Return the query of a ``CREATE TABLE … AS``; of other statements None."""
+    if text.lstrip()[:6].lower() != "create":
+        return None
+    from lance_df.sql.statements import parse_create_table_as
+
+    return parse_create_table_as(text)
 
 
 def _name_of(function: Any) -> str:

@@ -111,6 +111,22 @@ def parse_create_view(text: str) -> CreateView | None:
     return CreateView(name, text[reader.position() :])
 
 
+def parse_create_table_as(text: str) -> str | None:
+    """Return the query of a ``CREATE TABLE name AS query`` without a list of columns, else None."""
+    reader = _reader(text)
+    if reader is None or not reader.take("CREATE"):
+        return None
+    reader.take("OR", "REPLACE")
+    if not reader.take("TABLE"):
+        return None
+    reader.take("IF", "NOT", "EXISTS")
+    try:
+        reader.name()
+    except InvalidInputError:
+        return None  # DataFusion says what is wrong with it
+    return text[reader.position() :] if reader.take("AS") else None
+
+
 def parse_preparation(text: str) -> Preparation | None:
     """Return the statement if it prepares one, executes a prepared one, or forgets it, else None."""
     reader = _reader(text)

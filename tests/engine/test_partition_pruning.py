@@ -461,3 +461,24 @@ def test_literals_that_are_no_whole_days(tmp_path, field):
     ):
         query = f"SELECT id FROM t WHERE {condition} ORDER BY id"
         assert ours.sql(query).to_pydict() == memory.sql(query).to_pydict()
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("date_part('month', ts) = 3 AND upper(country) = 'US'", 0),
+        ("NOT (k = NULL) AND id = 1", 0),
+        ("date_part('month', ts) IN (3, 5)", 2),
+    ],
+)
+def test_tables_that_are_created_of_a_query_read_what_it_needs(root, condition, kept):
+    """DataFusion runs such a statement as soon as it is planned."""
+    ours = lance_df.connect(root)
+    for number, create in enumerate(
+        ("CREATE TABLE", "create or replace table", "CREATE TABLE IF NOT EXISTS")
+    ):
+        frame = ours.sql(f"{create} made{number} AS SELECT id FROM months WHERE {condition}")
+        (table,) = frame.statements[0].tables.values()
+        assert table.provider.scans[-1].report.partitions.kept == kept
+        expected = ours.sql(f"SELECT id FROM months WHERE {condition}").sort("id").to_pydict()
+        assert ours.sql(f"SELECT id FROM made{number}").sort("id").to_pydict() == expected

@@ -14,6 +14,7 @@ from lance_df.sql.statements import (
     CreateExternalTable,
     CreateView,
     parse_create_external_table,
+    parse_create_table_as,
     parse_create_view,
     parse_name,
     parse_preparation,
@@ -201,3 +202,20 @@ def test_malformed_expressions(expression):
 def test_prepared_statements_are_told_by_their_first_words(text, expected):
     found = parse_preparation(text)
     assert (found and (found.verb, found.name, found.before, found.after)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CREATE TABLE a.b AS SELECT 1", "SELECT 1"),
+        ('create or replace table "T" as (SELECT 1)', "(SELECT 1)"),
+        ("CREATE TABLE IF NOT EXISTS t AS TABLE u", "TABLE u"),
+        ("CREATE TABLE t (a INT) AS SELECT 1", None),
+        ("CREATE TABLE t (a INT)", None),
+        ("CREATE TABLE 'x", None),
+        ("CREATE TABLE 1 AS SELECT 1", None),
+        ("CREATE VIEW v AS SELECT 1", None),
+    ],
+)
+def test_the_query_that_a_table_is_created_of(text, expected):
+    assert parse_create_table_as(text) == expected
