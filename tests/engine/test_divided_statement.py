@@ -45,6 +45,8 @@ def rows_of(batches):
         "SELECT l.k, v FROM l LEFT ANTI JOIN r ON l.k = r.k",
         "SELECT l.k, count(*) AS n, sum(w) AS s FROM l JOIN r ON l.k = r.k GROUP BY l.k HAVING count(*) > 0",
         "SELECT a.v, b.v AS w FROM l AS a JOIN l AS b ON a.k = b.k",
+        "SELECT k, count(*) AS n, sum(v) AS s FROM l GROUP BY k",
+        "SELECT v, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM l",
         "SELECT v FROM l WHERE EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND w > l.v / 8)",
     ],
 )
@@ -66,6 +68,7 @@ def test_groups_make_up_the_whole(tables, query):
     ("query", "depth"),
     [
         ("SELECT count(*) AS n, sum(v) AS s, avg(w) AS a, max(w) AS most FROM l JOIN r ON l.k = r.k", 1),
+        ("SELECT n, count(*) AS m FROM (SELECT count(*) AS n FROM l GROUP BY k) GROUP BY n", None),
         ("SELECT w % 3 AS third, 2 * sum(v) AS s FROM l FULL JOIN r ON l.k = r.k GROUP BY w % 3", 1),
         (
             "SELECT w / 50 AS x, sum(v) AS s FROM l JOIN r ON l.k = r.k GROUP BY 1 ORDER BY s DESC LIMIT 2",
