@@ -538,6 +538,23 @@ def test_a_member_of_which_only_files_without_a_manifest_are_left(tmp_path):
     assert left.count_rows() == ROWS.num_rows + sum(kind != row["kind"] for kind in ROWS["kind"].to_pylist())
 
 
+def test_what_a_write_left_in_the_folder_of_a_member_that_is_gone_brings_nothing_back(tmp_path):
+    namespace = PartitionedNamespace.create(tmp_path, ROWS.schema, ["kind"])
+    namespace.append(ROWS)
+    row = namespace.partitions().to_pylist()[0]
+    shutil.rmtree(tmp_path / row["location"])
+    with pytest.raises(NotFoundError):
+        PartitionedNamespace.open(tmp_path).append(ROWS)
+    assert (tmp_path / row["location"] / "data").is_dir()
+    (action,) = PartitionedNamespace.repair(tmp_path, forget_missing=True).actions
+    assert action.kind == RepairKind.FORGOTTEN
+    rows = PartitionedNamespace.open(tmp_path).to_table()
+    (left,) = [each for each in lance_df.verify(tmp_path).problems if each.kind == "orphan"]
+    assert "is no table" in left.found
+    assert not PartitionedNamespace.repair(tmp_path).actions
+    assert PartitionedNamespace.open(tmp_path).to_table().equals(rows)
+
+
 def make_old(folder, days):
     for place, _, names in os.walk(folder):
         for name in (*names, "."):

@@ -25,6 +25,7 @@ from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
 from lance_df.table.scan_run import run_tasks
+from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
     from lance_df.namespace.health.survey import Survey
@@ -73,19 +74,23 @@ def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
         needed: frozenset[str] = frozenset()
     else:
         needed = _named_by_any_version(survey.table)
-    problems = [_told(name, is_needed=name in needed) for name in sorted(members)]
+    problems = [
+        _told(name, is_needed=name in needed, is_table=name in needed and _is_table(survey.root / name))
+        for name in sorted(members)
+    ]
     return [*problems, *(_unknown(name) for name in sorted(strange))]
 
 
 def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
-    """Return the folders of members that no row names, but an older version of ``__manifest`` does."""
+    """Return the tables of members that no row names, but an older version of ``__manifest`` does."""
     named = _first_parts(rows)
     found = {
         entry.name
         for entry in scan_folder(survey.root)
         if entry.is_directory and entry.name not in named and _MEMBER_FOLDER.fullmatch(entry.name)
     }
-    return found.intersection(_named_by_any_version(survey.table)) if found else found
+    named = found.intersection(_named_by_any_version(survey.table)) if found else found
+    return {name for name in named if _is_table(survey.root / name)}
 
 
 def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -> list[OrphanFolder]:
@@ -119,6 +124,11 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     for each in () if dry_run else found:
         each.folder.remove_tree()
     return found
+
+
+def _is_table(folder: Location) -> bool:
+    """Whether a folder has versions: a write that failed may have left data files in one that was gone."""
+    return bool((folder / VERSIONS_DIR).names())
 
 
 def _measured(folder: Location) -> OrphanFolder:
@@ -163,7 +173,14 @@ def _first_parts(rows: pa.Table) -> frozenset[str]:
     return frozenset(first.to_pylist())
 
 
-def _told(name: str, *, is_needed: bool) -> Problem:
+def _told(name: str, *, is_needed: bool, is_table: bool) -> Problem:
+    if is_needed and not is_table:
+        found = "is no table, though an older version of __manifest names this folder"
+        advice = (
+            "A write that failed left files where the table was gone. When older versions are cleaned up: "
+            "repair(root, remove_orphans=True)"
+        )
+        return info(ProblemKind.ORPHAN, name, found, "a row, or nothing", advice)
     if is_needed:
         found = "an older version of __manifest names this folder, the newest does not"
         advice = "If the table was not dropped on purpose: run repair, which brings it back"
