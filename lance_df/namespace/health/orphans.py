@@ -89,8 +89,8 @@ def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
         for entry in scan_folder(survey.root)
         if entry.is_directory and entry.name not in named and _MEMBER_FOLDER.fullmatch(entry.name)
     }
-    named = found.intersection(_named_by_any_version(survey.table)) if found else found
-    return {name for name in named if _is_table(survey.root / name)}
+    needed = found.intersection(_named_by_any_version(survey.table)) if found else found
+    return {name for name in needed if _is_table(survey.root / name)}
 
 
 def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -> list[OrphanFolder]:
