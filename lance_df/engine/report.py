@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lance_df.records import dataclass
 from lance_df.table.scan_plan import Count, TableReport
+
+if TYPE_CHECKING:
+    from lance_df.engine.statement import Statement
 
 _TITLES = ("table", "version", "partitions", "fragments", "pages", "bytes", "why")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -60,6 +64,15 @@ class ScanReport:
         titles = "".join(f"<th>{title}</th>" for title in _TITLES)
         joins = "".join(f"<p>{html.escape(f'{join.join}: {join.effect}')}</p>" for join in self.joins)
         return f"<table><tr>{titles}</tr>{''.join(map(_row, self.tables))}</table>{joins}"
+
+
+def scan_reports(statement: Statement) -> Iterator[TableReport]:
+    """Yield what each scan of a statement reads; one that is cut into units is one scan."""
+    for table in statement.tables.values():
+        yield from (plan.report for plan in table.provider.scans)
+        units = [provider.scans for own, provider in statement.units if own is table]
+        for plans in zip(*units, strict=False):
+            yield merged([plan.report for plan in plans])
 
 
 def merged(reports: Sequence[TableReport]) -> TableReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lance_df.compute.compat import (
@@ -19,6 +19,13 @@ from lance_df.compute.compat import (
     default_place,
 )
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_udfs
+from lance_df.engine.created import (
+    created_external_table,
+    created_view,
+    external_source,
+    name_parts,
+    query_of_created_table,
+)
 from lance_df.engine.dataframe import LanceDataFrame
 from lance_df.engine.extremes import EXTREMES
 from lance_df.engine.failures import planning_errors
@@ -36,7 +43,6 @@ from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import VersionRef
-from lance_df.table.scan_plan import TableReport
 
 if TYPE_CHECKING:
     from lance_df.engine.prepared import PreparedStatements
@@ -97,7 +103,7 @@ class LanceSession:
         statement = Statement(query)
         lowered = query.lower()
         with planning_errors(statement):
-            if "external" in lowered and (external := _create_external_table(query)) is not None:
+            if (external := created_external_table(query)) is not None:
                 return self._create_external(external, statement, options)
             if "murmur3" in lowered:
                 query = self._with_typed_calls(query, param_values)
@@ -105,7 +111,7 @@ class LanceSession:
             self._join_mode.forget(lowered)
             if "prepare" in lowered or "deallocate" in lowered:
                 self._note_prepared(query)
-            if "view" in lowered and (view := _create_view(query)) is not None:
+            if (view := created_view(query)) is not None:
                 self._follow_view(view)
             return frame if query == statement.text else _named_as_written(frame)
 
@@ -150,9 +156,9 @@ class LanceSession:
             frame.execution_plan()
             for plan in statement.unit_plans:
                 plan()
-        from lance_df.engine.report import ScanReport
+        from lance_df.engine.report import ScanReport, scan_reports
 
-        return ScanReport(tuple(_scan_reports(statement)), tuple(statement.joins))
+        return ScanReport(tuple(scan_reports(statement)), tuple(statement.joins))
 
     def _set_up(self, storage_options: Mapping[str, Any] | None) -> None:
         self._storage_options = storage_options
@@ -183,7 +189,7 @@ class LanceSession:
 
         # predicates prove nothing where functions of the user's have the names of built-in ones
         can_prove = not (self._registered and _replaces_functions(self._registered))
-        if (source := _created_from(query)) is not None:  # DataFusion runs it at once
+        if (source := query_of_created_table(query)) is not None:  # DataFusion runs it at once
             with planning(statement):
                 ahead = PlainSessionContext.sql(self, source, _ONLY_QUERIES, param_values, **named_params)
             self._tell_tables(statement, ahead.optimized_logical_plan(), can_prove)
@@ -266,7 +272,7 @@ class LanceSession:
         nothing = PlainSessionContext.sql(self, f'DROP VIEW IF EXISTS "{uuid.uuid4()}"', options)
         schema, name = names_of(self).place(self, external.name)
         if not schema.table_exist(name) or external.or_replace:
-            schema.add(name, _external_source(external, self._storage_options))
+            schema.add(name, external_source(external, self._storage_options))
         elif not external.if_not_exists:
             raise AlreadyExistsError(f"table {name!r} exists; CREATE OR REPLACE EXTERNAL TABLE replaces it")
         return LanceDataFrame(nothing.df, (statement,))
@@ -390,40 +396,8 @@ def register(
     """
     found = as_source(source, version=version, storage_options=storage_options)
     found.open()
-    schema, table = names_of(ctx).place(ctx, _name(name))
+    schema, table = names_of(ctx).place(ctx, name_parts(name))
     schema.add(table, found)
-
-
-def _name(text: str) -> tuple[str, ...]:
-    """Return the parts of a table name; the parser is not imported for a plain one."""
-    if not isinstance(text, str):
-        raise InvalidInputError(f"the name of a table is text, not {type(text).__name__}")
-    if text.isascii() and text.isidentifier() and text.islower():
-        return (text,)
-    from lance_df.sql.statements import parse_name
-
-    return parse_name(text)
-
-
-def _create_external_table(text: str) -> CreateExternalTable | None:
-    from lance_df.sql.statements import parse_create_external_table
-
-    return parse_create_external_table(text)
-
-
-def _create_view(text: str) -> CreateView | None:
-    from lance_df.sql.statements import parse_create_view
-
-    return parse_create_view(text)
-
-
-def _created_from(text: str) -> str | None:
-    """Return the query of a ``CREATE TABLE … AS``; of other statements None."""
-    if text.lstrip()[:6].lower() != "create":
-        return None
-    from lance_df.sql.statements import parse_create_table_as
-
-    return parse_create_table_as(text)
 
 
 def _name_of(function: Any) -> str:
@@ -437,17 +411,6 @@ def _replaces_functions(names: set[str]) -> bool:
     return not names.isdisjoint({*EXTREMES, *MERGED_FUNCTIONS}) or evaluator().replaces(names)
 
 
-def _scan_reports(statement: Statement) -> Iterator[TableReport]:
-    """Yield what each scan of a statement reads; one that is cut into units is one scan."""
-    for table in statement.tables.values():
-        yield from (plan.report for plan in table.provider.scans)
-        units = [provider.scans for own, provider in statement.units if own is table]
-        for plans in zip(*units, strict=False):
-            from lance_df.engine.report import merged
-
-            yield merged([plan.report for plan in plans])
-
-
 def _named_as_written(frame: LanceDataFrame) -> LanceDataFrame:
     """Give output columns the names that the functions of the user's text give them."""
     names = frame.schema().names
@@ -456,14 +419,3 @@ def _named_as_written(frame: LanceDataFrame) -> LanceDataFrame:
         return frame
     pairs = zip(names, wanted, strict=True)
     return frame.select(*(col(quote_identifier(name)).alias(new) for name, new in pairs))
-
-
-def _external_source(external: CreateExternalTable, storage_options: Mapping[str, Any] | None) -> TableSource:
-    options = {key.removeprefix("format."): value for key, value in external.options}
-    version = options.pop("version", None)
-    pinned: VersionRef | None = int(version) if version is not None and version.isdecimal() else version
-    source = TableSource(
-        external.location, version=pinned, storage_options={**(storage_options or {}), **options}
-    )
-    source.open()
-    return source
