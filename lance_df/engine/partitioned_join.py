@@ -143,12 +143,13 @@ class _Rewriting:
     def frame(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema, limit: int | None) -> DataFrame:
         paths = [part.path for part, _ in chosen]
         settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
-        if any("Aggr" in part.plan.display_indent() for part, _ in chosen):
+        groups_rows = any("Aggr" in part.plan.display_indent() for part, _ in chosen)
+        if groups_rows:
             settings = (*settings, *_REPARTITIONED)
         if all(units.at_once is None for _, units in chosen):
             limit = None
         kept_rows = sum(units.kept_rows for part, units in chosen if part.joins)
-        changes = dict.fromkeys(settings, "false") | _execution(kept_rows, limit)
+        changes = dict.fromkeys(settings, "false") | _execution(kept_rows, limit, groups_rows)
         if any("WindowAggr" in part.plan.display_indent() for part, _ in chosen):
             # what is sorted is merged from batches, of which larger ones are sorted for longer
             changes.pop(_BATCH_SIZE, None)
@@ -262,8 +263,8 @@ def _numbered(frame: DataFrame, plan: Any) -> DataFrame:
     return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
 
 
-def _execution(kept_rows: int, limit: int | None) -> dict[str, str]:
-    """Return settings for joins that keep so many rows in memory at a time."""
+def _execution(kept_rows: int, limit: int | None, groups_rows: bool) -> dict[str, str]:
+    """Return settings for joins that keep so many rows in memory at a time, and may group what they join."""
     if limit is None:
         changes = {_BATCH_SIZE: str(_BATCH_ROWS)}
         arrays = _KEY_ARRAY_BYTES
@@ -273,7 +274,9 @@ def _execution(kept_rows: int, limit: int | None) -> dict[str, str]:
             # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
             _PARTITIONS: "1",
         }
-        arrays = min(_KEY_ARRAY_BYTES, max(_MIN_KEY_ARRAY_BYTES, limit))
+        arrays = min(_KEY_ARRAY_BYTES, max(_MIN_KEY_ARRAY_BYTES, limit // 2))
+        if groups_rows:  # groups are in memory, too
+            arrays //= 2
     density = max(_MIN_KEY_DENSITY, kept_rows * _KEY_PLACE_BYTES / arrays)
     if density < _DEFAULT_KEY_DENSITY:
         changes |= key_array_settings(density)
