@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from lance_df.table.table import Table
 
-    _Places = npt.NDArray[np.intp]
-
 # Runs that are hardly longer are not worth gathering their rows.
 _MIN_RUN_ROWS: Final = 1.3
 # sums of so many rows with up to 15 digits fit into 64 bits
@@ -84,19 +82,17 @@ class RunAggregates:
 
     def apply(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         """Return the keys, the count and all sums of the runs of a batch."""
-        num_rows = batch.num_rows
         arrays = [batch[name] for name in keys]
         columns = [_summed(batch[each.column], each) for each in self.sums]
         longest = min([_MAX_RUN_ROWS, *(column.max_rows for column in columns)])
-        starts = _starts(arrays, num_rows, longest)
-        if len(starts) * _MIN_RUN_ROWS >= num_rows:
-            counts = pa.repeat(_ONE, num_rows)
+        runs = _runs(arrays, batch.num_rows, longest)
+        if runs is None:
+            counts = pa.repeat(_ONE, batch.num_rows)
             sums = [column.each() for column in columns]
         else:
-            counts = pa.array(np.diff(starts, append=num_rows), pa.int64())
-            places = pa.array(starts)
-            arrays = [array.take(places) for array in arrays]
-            sums = [column.of_runs(starts) for column in columns]
+            arrays = runs.keys
+            counts = pa.array(np.diff(runs.ends, prepend=0), pa.int64())
+            sums = [column.of_runs(runs) for column in columns]
         return pa.RecordBatch.from_arrays([*arrays, counts, *sums], [*keys, *self.names])
 
 
@@ -144,15 +140,15 @@ class _Summed:
         """Return the values as sums of a single row."""
         return self._values.cast(self._type)
 
-    def of_runs(self, starts: _Places) -> pa.Array:
-        """Return the sums of runs, of which there is at least one."""
+    def of_runs(self, runs: _Runs) -> pa.Array:
+        """Return the sums of runs."""
         numbers, step = self._numbers()
         width = 2 if pa.types.is_decimal128(self._type) else 1
-        sums = _sums(numbers, step, starts, width)
-        found = pa.Array.from_buffers(self._type, len(starts), [None, pa.py_buffer(sums)])
+        sums = _sums(numbers, step, runs, width)
+        found = pa.Array.from_buffers(self._type, len(runs.ends), [None, pa.py_buffer(sums)])
         if not self._values.null_count:
             return found
-        has_values = np.logical_or.reduceat(_valid(self._values), starts)
+        has_values = np.logical_or.reduceat(_valid(self._values), runs.starts)
         return pc.if_else(pa.array(has_values), found, pa.scalar(None, self._type))
 
     def _numbers(self) -> tuple[npt.NDArray[Any], int]:
@@ -167,14 +163,13 @@ class _Summed:
         return (np.where(_valid(values), words[::2], 0), 1) if values.null_count else (words, 2)
 
 
-def _sums(numbers: npt.NDArray[Any], step: int, starts: _Places, width: int) -> npt.NDArray[Any]:
-    num_rows = len(numbers) // step
-    if numbers.dtype.kind == "f" or not kernels.are_worth(num_rows):
-        sums = np.add.reduceat(numbers[::step], starts)
+def _sums(numbers: npt.NDArray[Any], step: int, runs: _Runs, width: int) -> npt.NDArray[Any]:
+    if numbers.dtype.kind == "f" or not kernels.are_worth(len(runs.begins)):
+        sums = np.add.reduceat(numbers[::step], runs.starts)
         return sums if width == 1 else np.column_stack((sums, sums >> 63))
-    out = np.empty(len(starts) * width, np.int64)
+    out = _room(len(runs.ends) * width, np.dtype(np.int64))
     words = kernels.frozen(numbers.view(np.int64))
-    kernels.add_up_runs(words, step, num_rows, kernels.frozen(starts), out, width)
+    kernels.add_up_runs(words, step, kernels.frozen(runs.begins), out, width)
     return out
 
 
@@ -183,13 +178,59 @@ def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _starts(keys: Sequence[pa.Array], num_rows: int, longest: int) -> _Places:
-    """Return where runs of equal keys begin, none of which has more rows than ``longest``."""
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Runs of a batch: where they end, their keys, and for each row whether it begins one."""
+
+    ends: npt.NDArray[np.int64]
+    keys: list[pa.Array]
+    begins: npt.NDArray[np.uint8]
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where they begin."""
+        return np.append(0, self.ends[:-1])
+
+
+def _runs(keys: Sequence[pa.Array], num_rows: int, longest: int) -> _Runs | None:
+    """Return the runs of equal keys; None where there are nearly as many as rows.
+
+    Parameters
+    ----------
+    longest
+        How many rows a run may have.
+    """
+    most = int(num_rows / _MIN_RUN_ROWS)
+    if not most:
+        return None
+    longest = 1 << (longest.bit_length() - 1)
+    words = _words(keys[0]) if len(keys) == 1 and not keys[0].null_count else None
+    if words is not None and words.ndim == 1 and words.itemsize >= 4 and kernels.are_worth(num_rows):
+        begins = _room(num_rows, np.dtype(np.uint8))
+        own, ends = _room(num_rows, words.dtype), _room(num_rows, np.dtype(np.int64))
+        count = kernels.find_runs(kernels.frozen(words), longest, begins, own, ends)
+        array = pa.Array.from_buffers(keys[0].type, count, [None, pa.py_buffer(own)])
+        return None if count > most else _Runs(ends[:count], [array], begins)
+    begins = _begins(keys, num_rows, longest)
+    starts = np.flatnonzero(begins)
+    if len(starts) > most:
+        return None
+    places = pa.array(starts)
+    return _Runs(np.append(starts[1:], num_rows), [each.take(places) for each in keys], begins.view(np.uint8))
+
+
+def _room(count: int, data_type: np.dtype[Any]) -> npt.NDArray[Any]:
+    # Arrow keeps what was let go for who asks next; to get it from the system takes longer than to fill it
+    return np.frombuffer(pa.allocate_buffer(count * data_type.itemsize), data_type)
+
+
+def _begins(keys: Sequence[pa.Array], num_rows: int, longest: int) -> npt.NDArray[np.bool_]:
+    """Return for each row whether a run begins there."""
     begins = np.zeros(num_rows, np.bool_)
     begins[::longest] = True
     for values in keys:
         begins[1:] |= _changes(values)
-    return np.flatnonzero(begins)
+    return begins
 
 
 def _changes(values: pa.Array) -> npt.NDArray[np.bool_]:
@@ -251,7 +292,8 @@ def look_at_runs(table: Table, names: Sequence[str]) -> float:
         for start in places:
             found = RowRange(start, min(start + _LOOKED_AT, reader.num_rows))
             rows += len(found)
-            runs += len(_starts(reader.read(fields, found), len(found), _LOOKED_AT))
+            begins = _begins(reader.read(fields, found), len(found), _LOOKED_AT)
+            runs += int(np.count_nonzero(begins))
         return rows / max(1, runs)
 
     try:

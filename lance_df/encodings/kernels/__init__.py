@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _MODULES = {
-    "add_up_runs": "run_sums",
+    **dict.fromkeys(["add_up_runs", "find_runs"], "run_sums"),
     **dict.fromkeys([f"unpack_blocks_{bits}" for bits in (8, 16, 32, 64)], "bitpacking"),
     "expand_runs": "runs",
     "chunk_buffers": "chunks",

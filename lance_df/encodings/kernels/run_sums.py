@@ -1,4 +1,4 @@
-"""Add up numbers of rows that are next to each other."""
+"""Find rows that are equal to the one before, and add up their numbers. Nothing here branches for a row."""
 
 import numpy as np
 
@@ -8,18 +8,45 @@ _SIGN = np.int64(63)
 
 
 @kernel
-def add_up_runs(numbers, step, num_rows, starts, out, width):  # type: ignore[no-untyped-def]
+def find_runs(keys, longest, begins, out_keys, out_ends):  # type: ignore[no-untyped-def]
+    """Write the key of each run of equal keys and where it ends; return how many runs there are.
+
+    ``begins`` gets 1 where a run begins, and 0 elsewhere; one begins at all multiples of ``longest``, a power
+    of two. The caller has checked that there are keys, and that all arrays are as long as these.
+    """
+    place = np.uint64(0)
+    last = keys[0]
+    mask = np.uint64(longest - 1)
+    for i in range(len(keys)):
+        key = keys[i]
+        begin = np.uint8(key != last) | np.uint8(np.uint64(i) & mask == np.uint64(0))
+        last = key
+        begins[i] = begin
+        place += np.uint64(begin)
+        out_keys[place - np.uint64(1)] = key
+        out_ends[place - np.uint64(1)] = i + 1
+    return np.int64(place)
+
+
+@kernel
+def add_up_runs(numbers, step, begins, out, width):  # type: ignore[no-untyped-def]
     """Write the sum of each run of rows, sign-extended to ``width`` words: 1 or 2.
 
-    The number of row ``i`` is at ``i * step``. The caller has checked that ``starts`` ascend and are below
-    ``num_rows``, that there are so many numbers, and that ``out`` has the words of each run.
+    The number of row ``i`` is at ``i * step``. The caller has checked that there are so many numbers, that
+    ``begins`` is 1 where a run begins, first of all at row 0, and 0 elsewhere, and that ``out`` has the words
+    of each run.
     """
-    last = len(starts) - 1
-    for j in range(len(starts)):
-        stop = num_rows if j == last else starts[j + 1]
-        total = np.int64(0)
-        for i in range(starts[j], stop):
-            total += numbers[i * step]
-        out[j * width] = total
+    place = np.uint64(0)
+    words = np.uint64(width)
+    total = np.int64(0)
+    for i in range(len(begins)):
+        place += np.uint64(begins[i])
+        total += numbers[np.uint64(i) * np.uint64(step)]
+        out[(place - np.uint64(1)) * words] = total
+    before = np.int64(0)
+    for run in range(place):
+        total = out[run * words]
+        out[run * words] = total - before
         if width > 1:
-            out[j * width + 1] = total >> _SIGN
+            out[run * words + np.uint64(1)] = (total - before) >> _SIGN
+        before = total
