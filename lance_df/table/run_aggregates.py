@@ -167,7 +167,7 @@ def _sums(numbers: npt.NDArray[Any], step: int, runs: _Runs, width: int) -> npt.
     if numbers.dtype.kind == "f" or not kernels.are_worth(len(runs.begins)):
         sums = np.add.reduceat(numbers[::step], runs.starts)
         return sums if width == 1 else np.column_stack((sums, sums >> 63))
-    out = _room(len(runs.ends) * width, np.dtype(np.int64))
+    out = np.empty(len(runs.ends) * width, np.int64)
     words = kernels.frozen(numbers.view(np.int64))
     kernels.add_up_runs(words, step, kernels.frozen(runs.begins), out, width)
     return out
@@ -206,22 +206,18 @@ def _runs(keys: Sequence[pa.Array], num_rows: int, longest: int) -> _Runs | None
     longest = 1 << (longest.bit_length() - 1)
     words = _words(keys[0]) if len(keys) == 1 and not keys[0].null_count else None
     if words is not None and words.ndim == 1 and words.itemsize >= 4 and kernels.are_worth(num_rows):
-        begins = _room(num_rows, np.dtype(np.uint8))
-        own, ends = _room(num_rows, words.dtype), _room(num_rows, np.dtype(np.int64))
+        # of memory that Arrow hands out each thread would keep some
+        begins, ends = np.empty(num_rows, np.uint8), np.empty(num_rows, np.int64)
+        own = np.empty(num_rows, words.dtype)
         count = kernels.find_runs(kernels.frozen(words), longest, begins, own, ends)
         array = pa.Array.from_buffers(keys[0].type, count, [None, pa.py_buffer(own)])
         return None if count > most else _Runs(ends[:count], [array], begins)
-    begins = _begins(keys, num_rows, longest)
-    starts = np.flatnonzero(begins)
+    marks = _begins(keys, num_rows, longest)
+    starts = np.flatnonzero(marks)
     if len(starts) > most:
         return None
     places = pa.array(starts)
-    return _Runs(np.append(starts[1:], num_rows), [each.take(places) for each in keys], begins.view(np.uint8))
-
-
-def _room(count: int, data_type: np.dtype[Any]) -> npt.NDArray[Any]:
-    # Arrow keeps what was let go for who asks next; to get it from the system takes longer than to fill it
-    return np.frombuffer(pa.allocate_buffer(count * data_type.itemsize), data_type)
+    return _Runs(np.append(starts[1:], num_rows), [each.take(places) for each in keys], marks.view(np.uint8))
 
 
 def _begins(keys: Sequence[pa.Array], num_rows: int, longest: int) -> npt.NDArray[np.bool_]:
