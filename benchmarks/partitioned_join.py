@@ -100,7 +100,7 @@ def report(measured: dict[tuple[str, str], list[dict[str, Any]]]) -> None:
             best = {key: min(run[key] for run in runs) for key in ("elapsed", "processor")}
             peak = max(run["peak"] for run in runs) / 2**20
             above = peak - runs[0]["before"] / 2**20
-            spent = f"{best['elapsed']:.2f} s | {best['processor']:.2f} s"
+            spent = f"{best['elapsed']:.3f} s | {best['processor']:.3f} s"
             print(f"| {way} | {spent} | {peak:.0f} MiB | {above:.0f} MiB |")
 
 

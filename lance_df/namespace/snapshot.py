@@ -75,6 +75,7 @@ class NamespaceSnapshot:
         self._runs: LruCache[list[Run]] = LruCache(_MAX_KNOWN_RUNS)
         self._counts = LruCache[int | None](_MAX_COUNTS) if counts is None else counts
         self._plans: LruCache[ScanPlan] = LruCache(_MAX_KNOWN_PLANS)
+        self._told_rows: dict[bytes, int] = {}
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
@@ -226,11 +227,18 @@ class NamespaceSnapshot:
         places = self.kept(ScanRequest(hint=hint)).places
         if len(places) > _MANY_MEMBERS:
             return None
+        key = places.tobytes()
+        if key in self._told_rows:
+            return self._told_rows[key]
         members = members_at(self.root, self.manifest, places)
         opened = [self._members.find(self._key(member)) for member in members]
         rows = [None if table is None else table.told_rows() for table in opened]
         known = [count for count in rows if count is not None]
-        return sum(known) if len(known) == len(rows) else None
+        if len(known) < len(rows):
+            return None
+        if len(self._told_rows) < _MAX_COUNTS:
+            self._told_rows[key] = sum(known)
+        return sum(known)
 
     def first_member(self, hint: Predicate | None) -> Table | None:
         """Return the table of the first member that may have a row that fulfils a hint; None if none may."""
