@@ -46,6 +46,7 @@ class MemberSubset(NamespaceSnapshot):
         )
         self._moving = snapshot._moving
         self._runs = snapshot._runs
+        self._live_rows = snapshot._live_rows
         self.subset = members
 
     def kept(self, request: ScanRequest) -> KeptMembers:
@@ -67,14 +68,16 @@ class MemberSubset(NamespaceSnapshot):
     def member_rows(self) -> npt.NDArray[np.int64]:
         """Return the number of rows of each member, 0 for those that do not exist."""
         places = np.flatnonzero(self.subset)
-        tables = self.open_members(places)
+        found = np.zeros(len(self.subset), np.int64)
+        known = self._live_rows
+        unknown = [place for place in places.tolist() if place not in known]
         counts = map_reads(
             lambda table: int(live_rows(table, np.arange(len(table.fragments))).sum()),
-            tables,
+            self.open_members(np.array(unknown, np.intp)),
             where=self.root,
         )
-        found = np.zeros(len(self.subset), np.int64)
-        found[places] = counts
+        known.update(zip(unknown, counts, strict=True))
+        found[places] = [known[place] for place in places.tolist()]
         return found
 
     def release_pages(self) -> None:
@@ -103,6 +106,7 @@ class ChosenMembers(MemberSubset):
         exists = np.zeros(len(snapshot.manifest.members), np.bool_)
         exists[places] = True
         super().__init__(snapshot, exists)
+        self._live_rows = {}
         self._refs = refs
 
     def open_members(self, places: npt.NDArray[np.intp]) -> list[Table]:

@@ -75,7 +75,9 @@ class NamespaceSnapshot:
         self._runs: LruCache[list[Run]] = LruCache(_MAX_KNOWN_RUNS)
         self._counts = LruCache[int | None](_MAX_COUNTS) if counts is None else counts
         self._plans: LruCache[ScanPlan] = LruCache(_MAX_KNOWN_PLANS)
-        self._told_rows: dict[bytes, int] = {}
+        # of members by their places, and of all members at some places
+        self._live_rows: dict[int, int] = {}
+        self._known_rows: dict[bytes, int] = {}
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
@@ -228,16 +230,16 @@ class NamespaceSnapshot:
         if len(places) > _MANY_MEMBERS:
             return None
         key = places.tobytes()
-        if key in self._told_rows:
-            return self._told_rows[key]
+        if key in self._known_rows:
+            return self._known_rows[key]
         members = members_at(self.root, self.manifest, places)
         opened = [self._members.find(self._key(member)) for member in members]
         rows = [None if table is None else table.told_rows() for table in opened]
         known = [count for count in rows if count is not None]
         if len(known) < len(rows):
             return None
-        if len(self._told_rows) < _MAX_COUNTS:
-            self._told_rows[key] = sum(known)
+        if len(self._known_rows) < _MAX_COUNTS:
+            self._known_rows[key] = sum(known)
         return sum(known)
 
     def first_member(self, hint: Predicate | None) -> Table | None:
