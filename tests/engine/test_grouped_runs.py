@@ -100,7 +100,7 @@ OVER_RUNS = [
     " WHERE order_id NOT IN (SELECT id FROM orders WHERE kind = 2) GROUP BY day",
     "SELECT k, count(*) AS n, sum(p) AS p FROM (SELECT order_id / 3 AS k, price AS p FROM item) x GROUP BY k",
     "WITH w AS (SELECT day AS d, quantity AS q, id FROM item JOIN orders ON order_id = id WHERE kind > 1),"
-    " v AS (SELECT w.q, w.d + 1 AS d FROM w) SELECT y.d, sum(y.q) AS q, count(*) AS n FROM v y GROUP BY y.d",
+    " v AS (SELECT w.q, w.id + 1 AS d FROM w) SELECT y.d, sum(y.q) AS q, count(*) AS n FROM v y GROUP BY y.d",
     "SELECT day, sum(price) AS p FROM (SELECT * FROM item) GROUP BY day",
     "SELECT z.kind, sum(price) AS p, count(*) AS n FROM (SELECT price, order_id AS o FROM item) a"
     " JOIN (SELECT kind, id AS i FROM orders) z ON z.i = a.o GROUP BY z.kind",
