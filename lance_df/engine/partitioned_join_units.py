@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 _MIN_UNIT_ROWS: Final = 64 * 1024
-# More are planned for longer, and look keys up in arrays of which less is used.
-_UNITS_PER_CORE: Final = 2
+# More than there are cores are planned for longer, and look keys up in arrays of which less is used.
+_MIN_UNITS: Final = 2
+# A unit that has so much more than a core's share of all rows is read by one core more.
+_MORE: Final = 0.15
 _MAX_UNITS: Final = 64
 # Tables of more groups are looked up for longer: they leave the caches of a processor.
 _UNIT_GROUPS: Final = 256 * 1024
@@ -70,7 +73,7 @@ class Unit:
         num_partitions
             By how many partitions so many rows are scanned.
         """
-        share = round(self.num_rows * num_partitions / max(1, num_rows))
+        share = math.ceil(self.num_rows * num_partitions / max(1, num_rows) - _MORE)
         for side, scan in first_scans(part).items():
             subset = MemberSubset(scan.snapshot, self.members[side])
             options: dict[str, Any] = {
@@ -170,7 +173,7 @@ def _shared_key(part: Part, side: int) -> str:
 
 
 def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
-    most = min(_MAX_UNITS, max(4, _UNITS_PER_CORE * num_cores(), expected_groups(part) // _UNIT_GROUPS))
+    most = min(_MAX_UNITS, max(_MIN_UNITS, num_cores(), expected_groups(part) // _UNIT_GROUPS))
     if options.partitioned_joins == "always":
         return max(1, min(num_groups, most))
     return sooner_as_a_whole(part, num_rows) or max(1, min(num_groups, most, num_rows // _MIN_UNIT_ROWS))

@@ -235,7 +235,7 @@ def test_few_rows_and_few_groups_are_made_as_a_whole(root, monkeypatch):
 
 def test_many_groups_are_made_in_more_units(root, monkeypatch):
     ctx = lance_df.connect(root, partitioned_joins="always")
-    monkeypatch.setattr(partitioned_join_units, "_UNITS_PER_CORE", 0)
+    monkeypatch.setattr(partitioned_join_units, "num_cores", lambda: 4)
     query = 'SELECT id, "user", count(*) FROM by_user GROUP BY 1, 2'
     for num_groups, num_units in ((1_000_000, 4), (10, 8)):
         monkeypatch.setattr(partitioned_join_units, "_UNIT_GROUPS", num_groups)
