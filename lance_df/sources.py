@@ -12,7 +12,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.table.prefetch import iterate_ahead
 
 
-def to_batches(data: Any, schema: pa.Schema | None = None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def to_batches(data: Any, schema: pa.Schema | None = None) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return the schema and the batches of a source, cast to ``schema`` if there is one.
 
     Parameters
@@ -24,7 +24,8 @@ def to_batches(data: Any, schema: pa.Schema | None = None) -> tuple[pa.Schema, I
 
     Returns
     -------
-    Batches are taken from the source as they are asked for; the next one of a stream is made meanwhile.
+    Batches are taken from the source as they are asked for; the next one of a stream is made meanwhile. They
+    are a sequence where the source has them in memory, as they are.
 
     Raises
     ------
@@ -40,7 +41,7 @@ def to_batches(data: Any, schema: pa.Schema | None = None) -> tuple[pa.Schema, I
             f"this {type(data).__name__} cannot be turned into Arrow data: {err}"
         ) from err
     if isinstance(source, pa.Table):
-        return _cast(source.schema, iter(source.to_batches()), schema)
+        return _cast(source.schema, source.to_batches(), schema)
     if isinstance(source, pa.RecordBatchReader):
         return _cast(source.schema, iterate_ahead(source), schema)
     if schema is None:
@@ -79,8 +80,8 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
 
 
 def _cast(
-    own: pa.Schema, batches: Iterator[pa.RecordBatch], schema: pa.Schema | None
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    own: pa.Schema, batches: Iterable[pa.RecordBatch], schema: pa.Schema | None
+) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     if schema is None or schema.equals(own, check_metadata=True):
         return own, batches
     return schema, (_cast_batch(batch, schema) for batch in batches)

@@ -49,7 +49,7 @@ _INFERRED: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataTyp
 )
 
 
-def rows_to_store(data: Any, columns: Schema) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def rows_to_store(data: Any, columns: Schema) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return the schema and the batches of rows for columns of a namespace.
 
     Columns and fields of structs are found by name, and get the type of the namespace's where it is one of
@@ -146,7 +146,7 @@ def _is_list(data_type: pa.DataType) -> bool:
     return bool(_types.is_list(data_type) or _types.is_large_list(data_type))
 
 
-def _cast(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _cast(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield pa.record_batch(
             [_cast_column(column, field) for column, field in zip(batch.columns, schema, strict=True)],

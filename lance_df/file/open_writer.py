@@ -49,6 +49,7 @@ def open_writer(
     rows_per_group: int = 1024,
     dictionaries: dict[int, pa.Array] | None = None,
     blob_places: BlobPlaces | None = None,
+    num_encoders: int | None = None,
 ) -> DataFileWriter:
     """Start a data file.
 
@@ -66,7 +67,16 @@ def open_writer(
         Of 0.1 files only, see :class:`lance_df.file.legacy_writer.LegacyFileWriter`.
     blob_places
         Where blobs come from and go to beside the file.
+    num_encoders
+        Of 2.x files only, see :class:`lance_df.file.writer.FileWriter`.
     """
     if version == "0.1":
         return LegacyFileWriter(sink, schema, rows_per_group=rows_per_group, dictionaries=dictionaries)
-    return FileWriter(sink, schema, version=version, page_bytes=page_bytes, blob_places=blob_places)
+    return FileWriter(
+        sink,
+        schema,
+        version=version,
+        page_bytes=page_bytes,
+        blob_places=blob_places,
+        num_encoders=num_encoders,
+    )

@@ -78,6 +78,7 @@ class FileWriter:
         version: str = "2.2",
         page_bytes: int = PAGE_BYTES,
         blob_places: BlobPlaces | None = None,
+        num_encoders: int | None = None,
     ) -> None:
         """Start a file.
 
@@ -93,6 +94,8 @@ class FileWriter:
             Arrow bytes of a column that become one page.
         blob_places
             Where blobs come from and go to beside this file; closed and removed with it.
+        num_encoders
+            Pages to encode at a time, by default as many as there are processors; 1 takes no threads.
         """
         self.num_rows = 0
         self._sink = sink
@@ -104,7 +107,7 @@ class FileWriter:
         self._field_ids = [self._encoders.column_field_ids(field) for field in schema.fields]
         self._pages: list[list[list[PageInfo]]] = [[[] for _ in ids] for ids in self._field_ids]
         self._global_buffers: list[ByteRange] = []
-        self._encoder_pool = _EncoderPool()
+        self._encoder_pool = _EncoderPool(num_encoders or num_threads())
         self._has_blobs = any(has_blobs(field) for field in schema.fields)
         self._blobs = BlobMover(self._write_blob, blob_places)
 
@@ -286,7 +289,8 @@ def num_threads() -> int:
 class _EncoderPool:
     """Encodes a few pages at once, and gives them back in the order in which they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, num_encoders: int) -> None:
+        self._num_encoders = num_encoders
         self._waiting: deque[tuple[_FullPage, Future[EncodedRows] | None]] = deque()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -297,13 +301,13 @@ class _EncoderPool:
     @property
     def is_full(self) -> bool:
         """Whether as many pages wait as can be worked on at once."""
-        return len(self._waiting) > num_threads()
+        return len(self._waiting) > (self._num_encoders if self._num_encoders > 1 else 0)
 
     def add(self, page: _FullPage) -> None:
         future = None
-        if page.num_bytes >= _MIN_THREAD_BYTES:
+        if self._num_encoders > 1 and page.num_bytes >= _MIN_THREAD_BYTES:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(num_threads(), "lance-df-encode")
+                self._threads = ThreadPoolExecutor(self._num_encoders, "lance-df-encode")
             future = self._threads.submit(page.encode)
         self._waiting.append((page, future))
 

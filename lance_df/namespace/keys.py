@@ -12,6 +12,8 @@ from lance_df.hashing import canonical_bytes
 
 _NULL_LENGTH = 2**32 - 1
 _MAX_SHORT = 2**15
+# A table of so many times as many numbers as there are rows is made faster than they are sorted.
+_MANY_TIMES = 8
 
 
 def value_keys(columns: Sequence[pa.Array]) -> pa.Array:
@@ -40,8 +42,7 @@ def group_rows(columns: Sequence[pa.Array]) -> tuple[np.ndarray | None, np.ndarr
     codes = _codes(columns[0])
     for column in columns[1:]:
         further = _codes(column)
-        codes = codes * (int(further.max(initial=0)) + 1) + further
-        _, codes = np.unique(codes, return_inverse=True)
+        codes = _dense(codes * (int(further.max(initial=0)) + 1) + further)
     runs = np.flatnonzero(np.diff(codes, prepend=-1))
     if len(runs) == np.count_nonzero(np.bincount(codes)):
         return None, runs, runs
@@ -57,6 +58,16 @@ def _codes(column: pa.Array) -> np.ndarray:
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     codes: np.ndarray = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
+
+
+def _dense(codes: np.ndarray) -> np.ndarray:
+    """Return as many numbers as there are distinct ones, in their order."""
+    if codes.max(initial=0) >= _MANY_TIMES * len(codes):
+        return np.unique(codes, return_inverse=True)[1]
+    is_there = np.zeros(int(codes.max(initial=0)) + 1, bool)
+    is_there[codes] = True
+    numbers: np.ndarray = (np.cumsum(is_there) - 1)[codes]
+    return numbers
 
 
 def _exact(column: pa.Array) -> pa.Array:

@@ -112,6 +112,7 @@ def fragments_written(
     progress: WriteProgress | None = None,
     unsynced: Unsynced | None = None,
     references: BlobReferences | None = None,
+    num_encoders: int | None = None,
 ) -> Iterator[tuple[Fragment, ...]]:
     """Write batches into data files, and remove these again when what is done with them fails.
 
@@ -133,6 +134,8 @@ def fragments_written(
         Takes note of the files, which then are not durable yet.
     references
         What blobs may refer to; by default to nothing elsewhere.
+    num_encoders
+        Pages of a 2.x file to encode at a time, by default as many as there are processors.
 
     Yields
     ------
@@ -148,6 +151,7 @@ def fragments_written(
         progress,
         unsynced,
         references or BlobReferences(table),
+        num_encoders,
     )
     try:
         for batch in batches:
@@ -174,6 +178,7 @@ class _FragmentWriter:
         progress: WriteProgress | None,
         unsynced: Unsynced | None,
         references: BlobReferences,
+        num_encoders: int | None,
     ) -> None:
         self._targets = targets
         self._schema = schema
@@ -184,6 +189,7 @@ class _FragmentWriter:
         self._progress = progress
         self._unsynced = unsynced
         self._references = references
+        self._num_encoders = num_encoders
         self._has_blobs = any(field.is_blob for field in schema.walk())
         self._max_rows = limits.rows_of_file(version)
         self._open: DataFileWriter | None = None
@@ -241,6 +247,7 @@ class _FragmentWriter:
             rows_per_group=self._limits.rows_per_group,
             dictionaries=self._dictionaries,
             blob_places=self._references.places(file, self._unsynced) if self._has_blobs else None,
+            num_encoders=self._num_encoders,
         )
 
     def _finish_file(self) -> None:

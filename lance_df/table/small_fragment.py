@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from lance_df.file.small_file import encode_small, field_ids, small_file
 from lance_df.file.writer import WrittenFile
 from lance_df.format.file_tail import serialize_descriptor
@@ -15,7 +13,7 @@ from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.fragment_writer import data_file, data_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import pyarrow as pa
 
     from lance_df.format.schema import Schema
     from lance_df.storage import Location
@@ -41,12 +39,12 @@ class SmallFragments:
         self._fields = tuple(field_id for field in schema.fields for field_id in field_ids(field))
         self._descriptor = lru_cache(maxsize=1024)(lambda num_rows: serialize_descriptor(schema, num_rows))
 
-    def write(self, table: Location, batches: Sequence[pa.RecordBatch], unsynced: Unsynced) -> Fragment:
+    def write(self, table: Location, rows: pa.RecordBatch, unsynced: Unsynced) -> Fragment:
         """Write at least one row, and no more than `SMALL_BYTES`, into a new data file of a table.
 
         Parameters
         ----------
-        batches
+        rows
             In the storage types of the schema.
 
         Raises
@@ -56,11 +54,9 @@ class SmallFragments:
         StorageError
             The store failed; nothing is left.
         """
-        num_rows = sum(batch.num_rows for batch in batches)
+        num_rows = rows.num_rows
         pages = []
-        for number, field in enumerate(self._schema.fields):
-            arrays = [batch.column(number) for batch in batches]
-            array = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        for field, array in zip(self._schema.fields, rows.columns, strict=True):
             pages += encode_small(field, array, version=self._version)
         content = small_file(self._descriptor(num_rows), pages, version=self._version)
         name = data_file_name()

@@ -180,10 +180,13 @@ def test_many_partitions_in_little_memory(namespace, monkeypatch):
     """What waits is written, and what is left is copied: the buffers of all rows are not kept."""
     waiting, original = [], routing.PartitionWriter._make_room
 
-    def make_room(self):
-        original(self)
-        waiting.append(self._waiting_bytes)
-        assert self._waiting_rows == sum(each.num_waiting for each in self._partitions.values())
+    def make_room(self, threads):
+        original(self, threads)
+        parts = [part for each in self._partitions.values() for part in each.waiting.parts]
+        batches = {id(batch): batch._rows for batch, _, _ in parts}
+        num_rows = sum(each.waiting.num_rows for each in self._partitions.values())
+        assert sum(rows.num_rows for rows in batches.values()) == num_rows
+        waiting.append(sum(rows.get_total_buffer_size() for rows in batches.values()))
 
     monkeypatch.setattr(routing.PartitionWriter, "_make_room", make_room)
     monkeypatch.setitem(routing.PartitionWriter.__init__.__kwdefaults__, "buffer_bytes", 4000)
@@ -194,7 +197,7 @@ def test_many_partitions_in_little_memory(namespace, monkeypatch):
         batches += rows(*many, *few).to_batches()
     namespace.append(pa.RecordBatchReader.from_batches(batches[0].schema, batches))
     assert len(waiting) >= 5
-    assert max(waiting) <= 3000
+    assert max(waiting) <= 4000
     table = pa.concat_tables([rows(("a", 1), ("b", 2), (None, 3)), pa.Table.from_batches(batches)])
     assert found(namespace) == in_order(table)
     assert namespace.count_rows("p IS NULL") == 41

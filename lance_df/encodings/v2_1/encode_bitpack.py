@@ -5,8 +5,6 @@ Spec: file format, 4.7.3 and 4.7.4. Packing is the mirror image of the decoder's
 
 from __future__ import annotations
 
-import itertools
-import sys
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,10 +21,9 @@ Words: TypeAlias = npt.NDArray[np.unsignedinteger]
 
 BLOCK_VALUES = 1024
 _ROW_GROUPS = (0, 4, 2, 6, 1, 5, 3, 7)
-# Compiled loops take long to load, which a few blocks are not worth.
+# Compiled loops take long to load, which few blocks are not worth; numpy takes so many times as long for one.
 _FEW_BLOCKS = 64
-_FEW_CALLS = 64
-_calls = itertools.count()
+_NUMPY_TIMES = 8
 
 
 def bitpacking_cutter(words: Words) -> ValueCutter:
@@ -108,7 +105,7 @@ def _cut(words: Words, widths: Counts) -> ChunkedValues:
 
 
 def _pack_into(out: Words, words: Words, widths: Counts, starts: Counts) -> None:
-    if len(widths) > _FEW_BLOCKS or (next(_calls) > _FEW_CALLS and "numba" in sys.modules):
+    if len(widths) > _FEW_BLOCKS or kernels.are_worth(_NUMPY_TIMES * words.size):
         pack = getattr(kernels, f"pack_blocks_{8 * words.itemsize}")
         pack(words.reshape(-1), widths, out, starts)
         return

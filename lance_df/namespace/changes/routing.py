@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.file.conform import conform_array
 from lance_df.file.writer import num_threads
+from lance_df.namespace.changes.waiting_rows import RoutedBatch, WaitingRows, gathered, is_view, joined
+from lance_df.namespace.changes.writer_threads import WriterThreads
 from lance_df.namespace.keys import group_rows, value_keys
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.conform import conform, schema_to_write
+from lance_df.table.conform import schema_to_write
 from lance_df.table.fragment_writer import FileLimits, fragments_written, remove_data_file
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE
 from lance_df.table.small_fragment import SMALL_BYTES, SmallFragments
 from lance_df.table.zone_map_writer import ZoneMapBuilder, ZoneMaps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
     from lance_df.format.fragments import Fragment
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
 BUFFER_BYTES: Final = 256 * 1024 * 1024
 # So many bytes are routed at once: the more rows of a partition come together, the less work each costs.
 _ROUTED_BYTES: Final = 64 * 1024 * 1024
+# Batches of fewer rows are brought together before.
+_MIN_ROUTED_ROWS: Final = 16_384
+# Rows of partitions that have few in each batch are taken together, so many bytes at once.
+_GATHERED_BYTES: Final = 64 * 1024 * 1024
 _LIMITS: Final = FileLimits()
 
 
@@ -65,8 +72,7 @@ class WrittenPartition:
     row: int
     place: Place
     fragments: list[Fragment] = field(default_factory=list)
-    waiting: list[pa.RecordBatch] = field(default_factory=list)
-    num_waiting: int = 0
+    waiting: WaitingRows = field(default_factory=WaitingRows)
     zone_maps: ZoneMaps | None = None
     made: tuple[int, int] | None = None
 
@@ -90,7 +96,7 @@ class PartitionWriter:
     unsynced
         Takes note of the files, which are not durable before it is synced.
     buffer_bytes
-        Rows of all partitions that may wait to be written.
+        Rows of all partitions that may wait; half as many may be on their way to files meanwhile.
     limits
         When to start the next data file of a partition.
     statistics
@@ -112,7 +118,6 @@ class PartitionWriter:
         self._spec = spec
         self._schema = schema
         self._columns: Schema = schema_to_write(data_schema, schema.columns)
-        self._arrow = self._columns.to_arrow()
         self._small = SmallFragments(self._columns, version=FILE_VERSION)
         self._has_blobs = any(field.is_blob for field in self._columns.walk())
         self._place = place
@@ -127,10 +132,9 @@ class PartitionWriter:
             if each.transform is not None and each.transform.kind is TransformKind.IDENTITY
             for field_id in each.source_ids
         )
-        self._unrouted: list[pa.RecordBatch] = []
-        self._unrouted_bytes = 0
+        paths = (schema.path(field_id) for each in spec.fields for field_id in each.source_ids)
+        self._sources = frozenset(path[0] for path in paths if path)
         self._waiting_bytes = 0
-        self._waiting_rows = 0
         self._partitions: dict[bytes, WrittenPartition] = {}
         self._keeps = False
 
@@ -148,64 +152,67 @@ class PartitionWriter:
         self._keeps = True
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
-        """Write all rows and return their partitions, in the order in which they first appeared."""
-        for batch in batches:
-            if batch.num_rows:
-                self._unrouted.append(self._conformed(batch))
-                self._unrouted_bytes += batch.nbytes
-            if self._unrouted_bytes >= min(_ROUTED_BYTES, self._buffer_bytes):
-                self._route()
-        self._route()
-        self._flush(self._partitions.values())
+        """Write all rows and return their partitions, in the order in which they first appeared.
+
+        Parameters
+        ----------
+        batches
+            A sequence is in memory anyway: its rows stay there until the files are written that they go to.
+        """
+        with WriterThreads() as threads:
+            if isinstance(batches, Sequence) and _are_large(batches):
+                for batch in batches:
+                    for rows in self._cut(self._conformed(batch, keeps_views=True)):
+                        self._route(rows)
+            else:
+                for rows in self._brought_together(batches):
+                    self._route(rows)
+                    self._waiting_bytes += rows.nbytes
+                    if self._waiting_bytes > self._buffer_bytes:
+                        self._make_room(threads)
+            threads.wait()
+            self._write_all(self._partitions.values(), threads)
+            threads.wait()
         return list(self._partitions.values())
 
-    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = conform(batch, self._columns)
-        if self._has_blobs:
-            # those of rows that are moved tell where they lie: all of one writer do, or none
-            names = [field.name for field in self._columns.fields]
-            self._arrow = pa.schema(zip(names, (array.type for array in arrays), strict=True))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+    def _brought_together(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches that are worth routing."""
+        waiting: list[pa.RecordBatch] = []
+        num_bytes = 0
+        for batch in batches:
+            if batch.num_rows:
+                waiting.append(self._conformed(batch))
+                num_bytes += waiting[-1].nbytes
+            if num_bytes >= min(_ROUTED_BYTES, self._buffer_bytes):
+                for rows in joined(waiting):
+                    yield from self._cut(rows)
+                waiting, num_bytes = [], 0
+        yield from joined(waiting)
 
-    def _route(self) -> None:
-        rows = pa.Table.from_batches(self._unrouted, self._arrow)
-        self._waiting_bytes += self._unrouted_bytes
-        self._waiting_rows += len(rows)
-        self._unrouted, self._unrouted_bytes = [], 0
-        for batch in rows.combine_chunks().to_batches():
-            for partition, part in self._routed(batch):
-                partition.waiting.append(part)
-                partition.num_waiting += part.num_rows
-        if self._waiting_bytes > self._buffer_bytes:
-            self._make_room()
+    def _cut(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        num_bytes = min(_ROUTED_BYTES, self._buffer_bytes)
+        step = max(_MIN_ROUTED_ROWS, num_bytes * rows.num_rows // max(1, rows.nbytes))
+        for start in range(0, rows.num_rows, step):
+            yield rows.slice(start, step)
 
-    def _make_room(self) -> None:
-        """Write the largest partitions, and copy what is left, which keeps the memory of all else."""
-        most = self._waiting_rows * self._buffer_bytes // self._waiting_bytes // 2
-        left = sorted(self._partitions.values(), key=lambda each: each.num_waiting)
-        largest, num_left = [], self._waiting_rows
-        while left and num_left > most:
-            largest.append(left.pop())
-            num_left -= largest[-1].num_waiting
-        self._flush(largest)
-        left = [partition for partition in left if partition.num_waiting]
-        rows = pa.Table.from_batches([part for each in left for part in each.waiting], self._arrow)
-        self._waiting_bytes = rows.nbytes
-        # a chunk is full where a column of texts has all that fits
-        starts = np.cumsum([0, *(partition.num_waiting for partition in left)]).tolist()
-        rows = rows.combine_chunks()
-        for partition, start in zip(left, starts, strict=False):
-            partition.waiting = rows.slice(start, partition.num_waiting).to_batches()
+    def _conformed(self, batch: pa.RecordBatch, *, keeps_views: bool = False) -> pa.RecordBatch:
+        """Bring rows into the types of storage, but for views, which take no memory of their own."""
+        arrays = [
+            column
+            if keeps_views and is_view(column.type) and field.name not in self._sources
+            else conform_array(column, field)
+            for field, column in ((each, batch.column(each.name)) for each in self._columns.fields)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, [field.name for field in self._columns.fields])
 
-    def _routed(self, rows: pa.RecordBatch) -> Iterator[tuple[WrittenPartition, pa.RecordBatch]]:
+    def _route(self, rows: pa.RecordBatch) -> None:
         values = values_of_rows(self._spec, self._schema, rows)
         order, starts, firsts = group_rows(values.columns)
-        distinct = values.take(pa.array(firsts))
-        ordered = rows if order is None else rows.take(pa.array(order))
+        batch = RoutedBatch(rows, order)
         stops = [*starts[1:].tolist(), rows.num_rows]
-        partitions = self._found(distinct)
+        partitions = self._found(values.take(pa.array(firsts)))
         for partition, start, stop in zip(partitions, starts.tolist(), stops, strict=True):
-            yield partition, ordered.slice(start, stop - start)
+            partition.waiting.add(batch, start, stop)
 
     def _found(self, values: pa.RecordBatch) -> list[WrittenPartition]:
         """Return the partitions of distinct values, in their order."""
@@ -216,32 +223,51 @@ class PartitionWriter:
             self._partitions[known[number]] = WrittenPartition(known[number], values, number, place)
         return [self._partitions[key] for key in known]
 
-    def _flush(self, partitions: Iterable[WrittenPartition]) -> None:
-        """Write what waits of some partitions, as many at a time as there are processors."""
-        full = [partition for partition in partitions if partition.waiting]
-        self._waiting_rows -= sum(partition.num_waiting for partition in full)
-        if len(full) == 1:
-            self._write_waiting(full[0])
-            return
-        with ThreadPoolExecutor(num_threads(), "lance-df-write") as pool:
-            # with the context of this thread, which may name files for a job
-            written = [pool.submit(copy_context().run, self._write_waiting, partition) for partition in full]
-            try:
-                for each in written:
-                    each.result()
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+    def _make_room(self, threads: WriterThreads) -> None:
+        """Have the largest partitions written, and copy what is left, which keeps the memory of all else."""
+        threads.wait()  # one partition is written by one thread at a time
+        left = sorted(self._partitions.values(), key=lambda each: each.waiting.num_bytes)
+        largest, num_bytes = [], float(self._waiting_bytes)
+        while left and num_bytes > self._buffer_bytes // 2:
+            largest.append(left.pop())
+            num_bytes -= largest[-1].waiting.num_bytes
+        self._write_all(largest, threads)
+        left = [partition for partition in left if partition.waiting.num_rows]
+        for partition, rows in zip(left, gathered([each.waiting for each in left]), strict=True):
+            partition.waiting = rows
+        self._waiting_bytes = int(sum(partition.waiting.num_bytes for partition in left))
 
-    def _write_waiting(self, partition: WrittenPartition) -> None:
-        is_large = self._least_rows is not None and partition.num_waiting >= self._least_rows
+    def _write_all(self, partitions: Iterable[WrittenPartition], threads: WriterThreads) -> None:
+        """Have written what waits of some partitions, those with the most rows first."""
+        full = [partition for partition in partitions if partition.waiting.num_rows]
+        full.sort(key=lambda each: each.waiting.num_bytes, reverse=True)
+        num_rows = sum(partition.waiting.num_rows for partition in full)
+        num_begun = 0
+        for group in _gathered_at_once(full):
+            waiting = [partition.waiting for partition in group]
+            rows_of_group = waiting
+            if len(group) > 1:
+                # what was gathered before the last time is in files
+                threads.wait(but=num_begun)
+                rows_of_group, num_begun = gathered(waiting), len(group)
+            for partition, rows in zip(group, rows_of_group, strict=True):
+                partition.waiting = WaitingRows()
+                # pages of one file are encoded at once where too little else is left to do meanwhile
+                num_encoders = 1 if rows.num_rows * num_threads() <= num_rows else None
+                threads.run(partial(self._write_rows, partition, rows, num_encoders))
+
+    def _write_rows(self, partition: WrittenPartition, rows: WaitingRows, num_encoders: int | None) -> None:
+        batches: Iterator[pa.RecordBatch] = map(self._conformed, rows.batches())
+        is_large = self._least_rows is not None and rows.num_rows >= self._least_rows
         if is_large and partition.zone_maps is None:
             partition.zone_maps = ZoneMaps(ZoneMapBuilder(self._columns, without=self._constant))
         zone_maps = partition.zone_maps
-        batches, partition.waiting, partition.num_waiting = partition.waiting, [], 0
-        if zone_maps is None and self._is_small(batches):
-            partition.fragments.append(self._small.write(partition.place.folder, batches, self._unsynced))
-            return
+        if zone_maps is None:
+            first = next(batches)
+            if first.num_rows == rows.num_rows and self._is_small(first):
+                partition.fragments.append(self._small.write(partition.place.folder, first, self._unsynced))
+                return
+            batches = itertools.chain([first], batches)
         with fragments_written(
             partition.place.folder,
             self._columns,
@@ -250,18 +276,17 @@ class PartitionWriter:
             limits=self._limits,
             zone_maps=None if zone_maps is None else zone_maps.builder,
             unsynced=self._unsynced,
+            num_encoders=num_encoders,
         ) as fragments:
             partition.fragments += fragments
         if zone_maps is not None:
             zone_maps.fragments.extend(fragments)
 
-    def _is_small(self, batches: Sequence[pa.RecordBatch]) -> bool:
-        num_bytes = sum(batch.nbytes for batch in batches)
-        num_rows = sum(batch.num_rows for batch in batches)
+    def _is_small(self, rows: pa.RecordBatch) -> bool:
         limits = self._limits
         return not self._has_blobs and (
-            num_rows <= limits.max_rows
-            and num_bytes <= min(SMALL_BYTES, limits.max_bytes, limits.page_bytes(len(self._columns.fields)))
+            rows.num_rows <= limits.max_rows
+            and rows.nbytes <= min(SMALL_BYTES, limits.max_bytes, limits.page_bytes(rows.num_columns))
         )
 
     def _remove(self) -> None:
@@ -273,6 +298,28 @@ class PartitionWriter:
                     remove_data_file(folder / DATA_DIR / file.path)
             (folder / DATA_DIR).remove_empty_folder()
             folder.remove_empty_folder()
+
+
+def _are_large(batches: Sequence[pa.RecordBatch]) -> bool:
+    """Whether batches are large enough to be routed one by one."""
+    return sum(batch.num_rows for batch in batches) >= _MIN_ROUTED_ROWS * len(batches)
+
+
+def _gathered_at_once(partitions: Iterable[WrittenPartition]) -> Iterator[list[WrittenPartition]]:
+    """Yield partitions in groups whose rows to gather at once; where there are many in each batch, alone."""
+    group: list[WrittenPartition] = []
+    num_bytes = 0.0
+    for partition in partitions:
+        if not partition.waiting.are_scattered:
+            yield [partition]
+            continue
+        group.append(partition)
+        num_bytes += partition.waiting.num_bytes
+        if num_bytes > _GATHERED_BYTES:
+            yield group
+            group, num_bytes = [], 0.0
+    if group:
+        yield group
 
 
 def values_of_rows(spec: PartitionSpec, schema: NamespaceSchema, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,0 +1,161 @@
+"""Rows of partitions that wait to be written: they stay in the batches that they came in until then."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+# Fewer rows of one partition in a batch are not worth to be taken by themselves.
+_MANY_ROWS: Final = 1024
+# Rows of one partition are handed on in batches of so many bytes: the more rows, the fewer pages and calls.
+_BATCH_BYTES: Final = 64 * 1024 * 1024
+_VIEW_BYTES: Final = 16
+_VIEW_IDS: Final = (pa.string_view().id, pa.binary_view().id)
+_numbers = itertools.count()
+
+
+class RoutedBatch:
+    """Rows of several partitions; those of one are next to each other in an order, or as they are.
+
+    Attributes
+    ----------
+    number
+        Greater than those of batches that were made before.
+    row_bytes
+        What a row takes, on average.
+    """
+
+    __slots__ = ("_order", "_rows", "number", "row_bytes")
+
+    def __init__(self, rows: pa.RecordBatch, order: npt.NDArray[np.integer] | None) -> None:
+        self._rows = rows
+        self._order = order
+        self.number = next(_numbers)
+        self.row_bytes = rows.nbytes / max(1, rows.num_rows)
+
+    def places(self, start: int, stop: int) -> npt.NDArray[np.integer]:
+        """Return where some of the rows are."""
+        return np.arange(start, stop) if self._order is None else self._order[start:stop]
+
+    def take(self, places: npt.NDArray[np.integer]) -> pa.RecordBatch:
+        """Return the rows at some places, in memory of their own."""
+        return take_rows(self._rows, places)
+
+    def slices(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield some of the rows in a few batches."""
+        step = max(1, int(_BATCH_BYTES / max(self.row_bytes, 1)))
+        for first in range(start, stop, step):
+            last = min(stop, first + step)
+            if self._order is None:
+                yield self._rows.slice(first, last - first)
+            else:
+                yield take_rows(self._rows, self._order[first:last])
+
+
+class WaitingRows:
+    """Rows of one partition, in the order in which they came.
+
+    Attributes
+    ----------
+    num_rows, num_bytes
+        How many there are, and what they take, about.
+    """
+
+    def __init__(self) -> None:
+        self.num_rows = 0
+        self.num_bytes = 0.0
+        self.parts: list[tuple[RoutedBatch, int, int]] = []
+
+    def add(self, batch: RoutedBatch, start: int, stop: int) -> None:
+        """Add rows of a batch: those at these places of its order."""
+        self.parts.append((batch, start, stop))
+        self.num_rows += stop - start
+        self.num_bytes += batch.row_bytes * (stop - start)
+
+    @property
+    def are_scattered(self) -> bool:
+        """Whether to take these rows together with others, as few come from each of some batches."""
+        return len(self.parts) > 1 and self.num_rows < _MANY_ROWS * len(self.parts)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in as few batches as take 64 MiB, about."""
+        slices: list[pa.RecordBatch] = []
+        num_bytes = 0.0
+        for batch, start, stop in self.parts:
+            for each in batch.slices(start, stop):
+                slices.append(each)
+                num_bytes += batch.row_bytes * each.num_rows
+                if num_bytes >= _BATCH_BYTES:
+                    yield from joined(slices)
+                    slices, num_bytes = [], 0
+        yield from joined(slices)
+
+
+def gathered(waiting: Sequence[WaitingRows]) -> list[WaitingRows]:
+    """Return the same rows in memory that holds nothing else, each batch that they are in read but once."""
+    parts = [(*part, number) for number, rows in enumerate(waiting) for part in rows.parts]
+    parts.sort(key=lambda part: part[0].number)
+    taken, numbers = [], []
+    for _, group in itertools.groupby(parts, lambda part: part[0].number):
+        of_batch = list(group)
+        batch = of_batch[0][0]
+        places = [batch.places(start, stop) for _, start, stop, _ in of_batch]
+        taken.append(batch.take(np.concatenate(places)))
+        numbers += [(number, stop - start) for _, start, stop, number in of_batch]
+    owners, lengths = np.array(numbers, np.int64).reshape(-1, 2).T
+    owner_of_row = np.repeat(owners, lengths)
+    found = [WaitingRows() for _ in waiting]
+    first = 0
+    for batch in joined(taken):
+        owners = owner_of_row[first : first + batch.num_rows]
+        order = np.argsort(owners, kind="stable")
+        stops = np.cumsum(np.bincount(owners, minlength=len(waiting)))
+        routed = RoutedBatch(batch, order)
+        for rows, start, stop in zip(found, [0, *stops.tolist()], stops.tolist(), strict=False):
+            if start < stop:
+                rows.add(routed, start, stop)
+        first += batch.num_rows
+    return found
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return the rows of some batches in one, or as many as hold them."""
+    batches = list(batches)
+    return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+def take_rows(batch: pa.RecordBatch, places: npt.NDArray[np.integer]) -> pa.RecordBatch:
+    """Return rows of a batch, views of texts among them, which Arrow cannot take: as words of 16 bytes."""
+    indices = pa.array(places)
+    if not any(map(is_view, batch.schema.types)):
+        return batch.take(indices)
+    columns = batch.columns
+    words = [_as_words(column) if is_view(column.type) else column for column in columns]
+    taken = pa.RecordBatch.from_arrays(words, batch.schema.names).take(indices).columns
+    return pa.RecordBatch.from_arrays(
+        [_as_views(new, old) if is_view(old.type) else new for new, old in zip(taken, columns, strict=True)],
+        schema=batch.schema,
+    )
+
+
+def is_view(data_type: pa.DataType) -> bool:
+    """Whether values of a type are views of texts or bytes."""
+    return data_type.id in _VIEW_IDS
+
+
+def _as_words(views: pa.Array) -> pa.Array:
+    bitmap, words, *_ = views.buffers()
+    return pa.Array.from_buffers(pa.binary(_VIEW_BYTES), len(views), [bitmap, words], offset=views.offset)
+
+
+def _as_views(words: pa.Array, like: pa.Array) -> pa.Array:
+    _, _, *texts = like.buffers()
+    return pa.Array.from_buffers(like.type, len(words), [*words.buffers(), *texts], offset=words.offset)

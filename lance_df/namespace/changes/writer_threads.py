@@ -1,0 +1,43 @@
+"""Threads that write files while the thread that has them goes on."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Self
+
+from lance_df.file.writer import num_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+    from types import TracebackType
+
+
+class WriterThreads:
+    """As many threads as there are processors. A context: nothing is under way when it has ended.
+
+    What has not begun is left where it ends with an error.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(num_threads(), "lance-df-write")
+        self._running: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=error is not None)
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do some work when a thread is free, in the context of this one, which may name files for a job."""
+        self._running.append(self._pool.submit(copy_context().run, work))
+
+    def wait(self, *, but: int = 0) -> None:
+        """Wait for all that is under way, but for some of what began last; raises what it raised."""
+        while len(self._running) > but:
+            self._running.popleft().result()

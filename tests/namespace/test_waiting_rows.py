@@ -1,0 +1,176 @@
+"""Rows on their way to partitions: all of them arrive, in the order in which they came, in little memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lance_df
+from lance_df.namespace.changes import routing, waiting_rows
+from lance_df.namespace.changes.waiting_rows import RoutedBatch, WaitingRows, gathered, take_rows
+
+TEXTS = ["", "ä", "short", "a text that is longer than twelve bytes", None, "ß" * 40]
+
+
+def rows(
+    num_rows: int, *, seed: int = 0, views: bool = True, num_keys: int = 5, is_sorted: bool = False
+) -> pa.Table:
+    """Return rows of many types, with nulls; ``row`` counts them."""
+    random = np.random.default_rng(seed)
+    keys = random.integers(0, num_keys, num_rows)
+    if is_sorted:
+        keys.sort()
+    text = pa.array([TEXTS[k] for k in random.integers(0, len(TEXTS), num_rows)], pa.string())
+    data = text.cast(pa.binary())
+    lists = pa.array([None if k == 4 else [TEXTS[k]] * k for k in random.integers(0, 6, num_rows)])
+    return pa.table(
+        {
+            "key": pa.array([None if k == 0 else f"key {k}" for k in keys], pa.string()),
+            "row": pa.array(np.arange(num_rows)),
+            "text": as_views(text, pa.string_view()) if views else text,
+            "data": as_views(data, pa.binary_view()) if views else data,
+            "lists": lists.cast(pa.list_(pa.string())),
+            "pair": pa.StructArray.from_arrays([text, pa.array(random.random(num_rows))], ["text", "x"]),
+            "flag": pa.array(random.random(num_rows) < 0.5, mask=random.random(num_rows) < 0.2),
+        }
+    )
+
+
+def as_views(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values as views of several buffers."""
+    third = -(-len(values) // 3)
+    return pa.concat_arrays([values.slice(start, third).cast(kind) for start in (0, third, 2 * third)])
+
+
+def stored(table: pa.Table) -> pa.Table:
+    """Return rows as they come back: views are texts."""
+    types = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    fields = [field.with_type(types.get(field.type, field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def check(root: Path, expected: pa.Table) -> None:
+    """Check that each partition has its rows, in their order."""
+    namespace = lance_df.PartitionedNamespace.open(root)
+    found = {}
+    for member in namespace.partitions().to_pylist():
+        table = lance_df.dataset(root / member["location"], version=member["read_version"]).to_table()
+        found[table["key"][0].as_py()] = table
+    expected = stored(expected)
+    keys = set(expected["key"].to_pylist())
+    assert found.keys() == keys
+    for key, table in found.items():
+        mask = pa.array([each == key for each in expected["key"].to_pylist()], pa.bool_())
+        assert table.select(expected.schema.names) == expected.filter(mask).combine_chunks(), key
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(1, 500),
+    st.lists(st.integers(1, 200), min_size=1, max_size=12),
+    st.sampled_from(["table", "reader", "list"]),
+    st.sampled_from([1, 64, 100_000]),
+    st.sampled_from([1, 40, 100_000]),
+    st.sampled_from([4000, 20_000, 10**8]),
+    st.integers(1, 20),
+    st.booleans(),
+)
+def test_rows_arrive_in_their_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    num_rows: int,
+    chunks: list[int],
+    source: str,
+    many_rows: int,
+    routed_rows: int,
+    num_bytes: int,
+    num_keys: int,
+    is_sorted: bool,
+) -> None:
+    table = rows(num_rows, seed=num_rows, num_keys=num_keys, is_sorted=is_sorted)
+    # slices that share what views refer to
+    batches, start = [], 0
+    whole = table.combine_chunks().to_batches()[0]
+    while start < num_rows:
+        length = chunks[len(batches) % len(chunks)]
+        batches.append(whole.slice(start, length))
+        start += length
+    root = tmp_path_factory.mktemp("rows")
+    namespace = lance_df.PartitionedNamespace.create(root, table.schema, ["key"])
+    given_as = {
+        "table": lambda: pa.Table.from_batches(batches),
+        "reader": lambda: pa.RecordBatchReader.from_batches(table.schema, batches),
+        "list": lambda: batches,
+    }[source]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting_rows, "_MANY_ROWS", many_rows)
+        patch.setattr(waiting_rows, "_BATCH_BYTES", num_bytes)
+        patch.setattr(routing, "_MIN_ROUTED_ROWS", routed_rows)
+        patch.setattr(routing, "_ROUTED_BYTES", num_bytes)
+        patch.setattr(routing, "_GATHERED_BYTES", num_bytes)
+        patch.setitem(routing.PartitionWriter.__init__.__kwdefaults__, "buffer_bytes", num_bytes)
+        namespace.append(given_as)
+    check(root, table)
+
+
+def test_views_are_taken() -> None:
+    table = rows(100)
+    batch = table.combine_chunks().to_batches()[0].slice(7, 80)
+    places = np.array([79, 0, 5, 5, 33], np.int64)
+    taken = take_rows(batch, places)
+    taken.validate(full=True)
+    assert taken.schema == batch.schema
+    expected = stored(pa.Table.from_batches([batch])).take(pa.array(places))
+    assert stored(pa.Table.from_batches([taken])) == expected
+    assert take_rows(batch, places[:0]).num_rows == 0
+
+
+def test_what_is_gathered_keeps_nothing_else() -> None:
+    whole = rows(40_000, views=False).combine_chunks().to_batches()[0]
+    waiting = [WaitingRows(), WaitingRows()]
+    batches = [RoutedBatch(whole.slice(0, 20_000), np.arange(20_000)[::-1]), RoutedBatch(whole, None)]
+    for number, batch in enumerate(batches):
+        waiting[number].add(batch, 3, 5)
+        waiting[1].add(batch, 10, 12)
+    found = gathered(waiting)
+    assert [each.num_rows for each in found] == [2, 6]
+    for before, after in zip(waiting, found, strict=True):
+        assert pa.Table.from_batches(after.batches()) == pa.Table.from_batches(before.batches())
+    (batch,) = {batch for each in found for batch, _, _ in each.parts}
+    assert batch._rows.get_total_buffer_size() < 4000
+    assert gathered([]) == []
+
+
+@pytest.mark.parametrize("source", ["stream", "partition"])
+def test_nothing_is_left_of_rows_when_a_later_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """Files are under way while the next rows come: these and those that have begun are removed."""
+    table = rows(4000, views=False)
+    namespace = lance_df.PartitionedNamespace.create(tmp_path, table.schema, ["key"])
+    monkeypatch.setattr(routing, "_ROUTED_BYTES", 20_000)
+    monkeypatch.setitem(routing.PartitionWriter.__init__.__kwdefaults__, "buffer_bytes", 40_000)
+    before = sorted(path for path in tmp_path.rglob("*"))
+    written, original = [], routing.PartitionWriter._write_rows
+
+    def write_rows(self: routing.PartitionWriter, *arguments: object) -> None:
+        if source == "partition" and len(written) == 3:
+            raise lance_df.StorageError("the disk is full")
+        written.append(arguments)
+        original(self, *arguments)
+
+    def batches() -> object:
+        yield from table.to_batches(max_chunksize=100)
+        if source == "stream":
+            raise lance_df.StorageError("the disk is full")
+
+    monkeypatch.setattr(routing.PartitionWriter, "_write_rows", write_rows)
+    with pytest.raises(lance_df.StorageError, match="the disk is full"):
+        namespace.append(pa.RecordBatchReader.from_batches(table.schema, batches()))
+    assert len(written) >= 3
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+    assert namespace.count_rows() == 0
