@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import lance_df
 from lance_df.namespace.changes import routing, waiting_rows
-from lance_df.namespace.changes.waiting_rows import RoutedBatch, WaitingRows, gathered, take_rows
+from lance_df.namespace.changes.waiting_rows import RoutedBatch, TakeableRows, WaitingRows, gathered
 
 TEXTS = ["", "ä", "short", "a text that is longer than twelve bytes", None, "ß" * 40]
 
@@ -121,12 +121,12 @@ def test_views_are_taken() -> None:
     table = rows(100)
     batch = table.combine_chunks().to_batches()[0].slice(7, 80)
     places = np.array([79, 0, 5, 5, 33], np.int64)
-    taken = take_rows(batch, places)
+    taken = TakeableRows(batch).take(places)
     taken.validate(full=True)
     assert taken.schema == batch.schema
     expected = stored(pa.Table.from_batches([batch])).take(pa.array(places))
     assert stored(pa.Table.from_batches([taken])) == expected
-    assert take_rows(batch, places[:0]).num_rows == 0
+    assert TakeableRows(batch).take(places[:0]).num_rows == 0
 
 
 def test_what_is_gathered_keeps_nothing_else() -> None:

@@ -63,10 +63,18 @@ class NewRows:
 
     def apply(self, draft: Draft) -> None:
         """Make a version of each member that has the rows."""
-        # versions of members that are there are seen by whoever reads these alone
-        self._unsynced.sync()
-        members = draft.members_for(self._spec, self._written)
-        map_commits(self._commit, zip(self._written, members, strict=True))
+        pairs = list(zip(self._written, draft.members_for(self._spec, self._written), strict=True))
+        new: list[tuple[WrittenPartition, DraftMember]] = []
+        others: list[tuple[WrittenPartition, DraftMember]] = []
+        for pair in pairs:
+            (others if pair[1].version or not pair[1].folder.is_local else new).append(pair)
+        if others:
+            # versions of members that are there are seen by whoever reads these alone
+            self._unsynced.sync()
+            map_commits(self._commit, others)
+        # nothing waits for the disk here: threads would wait for each other only
+        for pair in new:
+            self._commit(pair)
         self._unsynced.sync()
 
     def folders(self) -> list[Location]:

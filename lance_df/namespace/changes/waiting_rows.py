@@ -33,10 +33,11 @@ class RoutedBatch:
         What a row takes, on average.
     """
 
-    __slots__ = ("_order", "_rows", "number", "row_bytes")
+    __slots__ = ("_order", "_rows", "_takeable", "number", "row_bytes")
 
     def __init__(self, rows: pa.RecordBatch, order: npt.NDArray[np.integer] | None) -> None:
         self._rows = rows
+        self._takeable = TakeableRows(rows)
         self._order = order
         self.number = next(_numbers)
         self.row_bytes = rows.nbytes / max(1, rows.num_rows)
@@ -47,7 +48,7 @@ class RoutedBatch:
 
     def take(self, places: npt.NDArray[np.integer]) -> pa.RecordBatch:
         """Return the rows at some places, in memory of their own."""
-        return take_rows(self._rows, places)
+        return self._takeable.take(places)
 
     def slices(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield some of the rows in a few batches."""
@@ -57,7 +58,7 @@ class RoutedBatch:
             if self._order is None:
                 yield self._rows.slice(first, last - first)
             else:
-                yield take_rows(self._rows, self._order[first:last])
+                yield self._takeable.take(self._order[first:last])
 
 
 class WaitingRows:
@@ -132,18 +133,28 @@ def joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
-def take_rows(batch: pa.RecordBatch, places: npt.NDArray[np.integer]) -> pa.RecordBatch:
-    """Return rows of a batch, views of texts among them, which Arrow cannot take: as words of 16 bytes."""
-    indices = pa.array(places)
-    if not any(map(is_view, batch.schema.types)):
-        return batch.take(indices)
-    columns = batch.columns
-    words = [_as_words(column) if is_view(column.type) else column for column in columns]
-    taken = pa.RecordBatch.from_arrays(words, batch.schema.names).take(indices).columns
-    return pa.RecordBatch.from_arrays(
-        [_as_views(new, old) if is_view(old.type) else new for new, old in zip(taken, columns, strict=True)],
-        schema=batch.schema,
-    )
+class TakeableRows:
+    """A batch whose views, which Arrow cannot take, are taken as the words of 16 bytes that they are."""
+
+    __slots__ = ("_batch", "_views", "_words")
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._views = [number for number, kind in enumerate(batch.schema.types) if is_view(kind)]
+        columns = batch.columns
+        for number in self._views:
+            columns[number] = _as_words(columns[number])
+        self._words = pa.RecordBatch.from_arrays(columns, batch.schema.names) if self._views else batch
+
+    def take(self, places: npt.NDArray[np.integer]) -> pa.RecordBatch:
+        """Return the rows at some places; views refer to the same texts."""
+        taken = self._words.take(pa.array(places))
+        if not self._views:
+            return taken
+        columns = taken.columns
+        for number in self._views:
+            columns[number] = _as_views(columns[number], self._batch.column(number))
+        return pa.RecordBatch.from_arrays(columns, schema=self._batch.schema)
 
 
 def is_view(data_type: pa.DataType) -> bool:
