@@ -45,6 +45,7 @@ _MODULES = {
     "rare_positions": "gather",
     "string_views": "views",
     "strings_equal": "compare",
+    "extreme_strings": "string_bounds",
     "sum_lengths": "gather",
     "join_variable": "variable",
     "expand_fsst": "fsst",

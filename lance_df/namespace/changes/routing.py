@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -80,6 +80,14 @@ class WrittenPartition:
     def values(self) -> pa.RecordBatch:
         """One row: the partition values. Made when asked for, as it takes more memory than all else here."""
         return self.of_all.slice(self.row, 1)
+
+
+class _Routed(NamedTuple):
+    """Rows of some partitions, the values of these, and where the rows of each begin."""
+
+    batch: RoutedBatch
+    values: pa.RecordBatch
+    starts: list[int]
 
 
 class PartitionWriter:
@@ -161,12 +169,14 @@ class PartitionWriter:
         """
         with WriterThreads() as threads:
             if isinstance(batches, Sequence) and _are_large(batches):
-                for batch in batches:
-                    for rows in self._cut(self._conformed(batch, keeps_views=True)):
-                        self._route(rows)
+                views = (self._conformed(batch, keeps_views=True) for batch in batches)
+                for routed in threads.map(
+                    self._routed, (rows for batch in views for rows in self._cut(batch))
+                ):
+                    self._add(routed)
             else:
                 for rows in self._brought_together(batches):
-                    self._route(rows)
+                    self._add(self._routed(rows))
                     self._waiting_bytes += rows.nbytes
                     if self._waiting_bytes > self._buffer_bytes:
                         self._make_room(threads)
@@ -205,14 +215,16 @@ class PartitionWriter:
         ]
         return pa.RecordBatch.from_arrays(arrays, [field.name for field in self._columns.fields])
 
-    def _route(self, rows: pa.RecordBatch) -> None:
+    def _routed(self, rows: pa.RecordBatch) -> _Routed:
         values = values_of_rows(self._spec, self._schema, rows)
         order, starts, firsts = group_rows(values.columns)
-        batch = RoutedBatch(rows, order)
-        stops = [*starts[1:].tolist(), rows.num_rows]
-        partitions = self._found(values.take(pa.array(firsts)))
-        for partition, start, stop in zip(partitions, starts.tolist(), stops, strict=True):
-            partition.waiting.add(batch, start, stop)
+        return _Routed(RoutedBatch(rows, order), values.take(pa.array(firsts)), starts.tolist())
+
+    def _add(self, routed: _Routed) -> None:
+        partitions = self._found(routed.values)
+        stops = [*routed.starts[1:], routed.batch.num_rows]
+        for partition, start, stop in zip(partitions, routed.starts, stops, strict=True):
+            partition.waiting.add(routed.batch, start, stop)
 
     def _found(self, values: pa.RecordBatch) -> list[WrittenPartition]:
         """Return the partitions of distinct values, in their order."""

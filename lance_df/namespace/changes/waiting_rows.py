@@ -42,6 +42,10 @@ class RoutedBatch:
         self.number = next(_numbers)
         self.row_bytes = rows.nbytes / max(1, rows.num_rows)
 
+    @property
+    def num_rows(self) -> int:
+        return self._rows.num_rows
+
     def places(self, start: int, stop: int) -> npt.NDArray[np.integer]:
         """Return where some of the rows are."""
         return np.arange(start, stop) if self._order is None else self._order[start:stop]

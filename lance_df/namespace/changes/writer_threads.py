@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from lance_df.file.writer import num_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Future
     from types import TracebackType
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class WriterThreads:
@@ -36,6 +39,16 @@ class WriterThreads:
     def run(self, work: Callable[[], None]) -> None:
         """Do some work when a thread is free, in the context of this one, which may name files for a job."""
         self._running.append(self._pool.submit(copy_context().run, work))
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Yield the results of a function for all items, in their order; a few are worked on at a time."""
+        waiting: deque[Future[R]] = deque()
+        for item in items:
+            waiting.append(self._pool.submit(function, item))
+            if len(waiting) > num_threads():
+                yield waiting.popleft().result()
+        for each in waiting:
+            yield each.result()
 
     def wait(self, *, but: int = 0) -> None:
         """Wait for all that is under way, but for some of what began last; raises what it raised."""

@@ -13,12 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.encodings import kernels
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.format.schema import Field
 
 ROWS_PER_ZONE = 8192
+_OFFSETS: dict[pa.DataType, np.dtype[np.signedinteger]] = {
+    **dict.fromkeys([pa.string(), pa.binary()], np.dtype(np.int32)),
+    **dict.fromkeys([pa.large_string(), pa.large_binary()], np.dtype(np.int64)),
+}
 
 
 class _Zone(NamedTuple):
@@ -168,6 +174,9 @@ def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
     The largest of values with a NaN is NaN. Zeros are widened to both signs, which readers tell apart.
     """
     data_type = values.type
+    if data_type in _OFFSETS and not values.null_count and len(values) and kernels.are_worth(len(values)):
+        smallest, largest = _bounds_of_strings(values.combine_chunks())
+        return smallest, largest, 0
     if not pa.types.is_floating(data_type):
         is_duration = pa.types.is_duration(data_type)
         found = pc.min_max(values.cast(pa.int64()) if is_duration else values)
@@ -187,6 +196,16 @@ def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
     if nan_count:
         largest = floats.dtype.type(np.nan)
     return pa.scalar(smallest, data_type), pa.scalar(largest, data_type), nan_count
+
+
+def _bounds_of_strings(values: pa.Array) -> tuple[pa.Scalar, pa.Scalar]:
+    offset_type = _OFFSETS[values.type]
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, offset_type, len(values) + 1, values.offset * offset_type.itemsize)
+    texts = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    found = np.zeros(2, np.int64)
+    kernels.extreme_strings(kernels.frozen(ends), kernels.frozen(texts), found)
+    return values[int(found[0])], values[int(found[1])]
 
 
 def _size(bound: pa.Scalar) -> int:
