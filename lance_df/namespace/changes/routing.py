@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage.unsynced import Unsynced
 
-# Rows of all partitions that wait to be written; the largest partitions go first when there are more.
-BUFFER_BYTES: Final = 256 * 1024 * 1024
+# Rows of all partitions that wait to be written; the largest partitions go first when there are more. While
+# these are written, what they came with stays in memory.
+BUFFER_BYTES: Final = 160 * 1024 * 1024
 # So many bytes are routed at once: the more rows of a partition come together, the less work each costs.
-_ROUTED_BYTES: Final = 64 * 1024 * 1024
+_ROUTED_BYTES: Final = 32 * 1024 * 1024
 # Batches of fewer rows are brought together before.
 _MIN_ROUTED_ROWS: Final = 16_384
 # Rows of partitions that have few in each batch are taken together, so many bytes at once.
@@ -104,7 +105,7 @@ class PartitionWriter:
     unsynced
         Takes note of the files, which are not durable before it is synced.
     buffer_bytes
-        Rows of all partitions that may wait; half as many may be on their way to files meanwhile.
+        Rows of all partitions that may wait; about as many may be on their way to files meanwhile.
     limits
         When to start the next data file of a partition.
     statistics
