@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import lance_df
 from lance_df.namespace.changes import routing, waiting_rows
-from lance_df.namespace.changes.waiting_rows import RoutedBatch, TakeableRows, WaitingRows, gathered
+from lance_df.namespace.changes.waiting_rows import RoutedBatch, TakeableRows, WaitingRows, bytes_of, gathered
 
 TEXTS = ["", "ä", "short", "a text that is longer than twelve bytes", None, "ß" * 40]
 
@@ -117,6 +117,17 @@ def test_rows_arrive_in_their_order(
     check(root, table)
 
 
+def test_tables_without_rows(tmp_path: Path) -> None:
+    table = rows(10)
+    namespace = lance_df.PartitionedNamespace.create(tmp_path, table.schema, ["key"])
+    namespace.append(table.schema.empty_table())
+    empty = pa.RecordBatch.from_pylist([], table.schema)
+    namespace.append(pa.Table.from_batches([empty]))
+    assert namespace.count_rows() == 0
+    namespace.append(pa.Table.from_batches([empty, *table.to_batches(), empty]))
+    check(tmp_path, table)
+
+
 def test_views_are_taken() -> None:
     table = rows(100)
     batch = table.combine_chunks().to_batches()[0].slice(7, 80)
@@ -127,6 +138,17 @@ def test_views_are_taken() -> None:
     expected = stored(pa.Table.from_batches([batch])).take(pa.array(places))
     assert stored(pa.Table.from_batches([taken])) == expected
     assert TakeableRows(batch).take(places[:0]).num_rows == 0
+
+
+def test_views_count_with_their_own_texts() -> None:
+    table = rows(10_000)
+    batch = table.combine_chunks().to_batches()[0]
+    empty = table.schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+    assert bytes_of(empty[0]) == bytes_of(batch.slice(0, 0)) == 0
+    plain = stored(table).combine_chunks().to_batches()[0]
+    for start, length in ((0, 10_000), (7, 10), (9_000, 1_000)):
+        known = plain.slice(start, length).nbytes
+        assert known <= bytes_of(batch.slice(start, length)) <= known + 2 * 12 * length
 
 
 def test_what_is_gathered_keeps_nothing_else() -> None:

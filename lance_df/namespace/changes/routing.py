@@ -13,7 +13,14 @@ import pyarrow.compute as pc
 
 from lance_df.file.conform import conform_array
 from lance_df.file.writer import num_threads
-from lance_df.namespace.changes.waiting_rows import RoutedBatch, WaitingRows, gathered, is_view, joined
+from lance_df.namespace.changes.waiting_rows import (
+    RoutedBatch,
+    WaitingRows,
+    bytes_of,
+    gathered,
+    is_view,
+    joined,
+)
 from lance_df.namespace.changes.writer_threads import WriterThreads
 from lance_df.namespace.keys import group_rows, value_keys
 from lance_df.namespace.member import FILE_VERSION
@@ -202,7 +209,7 @@ class PartitionWriter:
 
     def _cut(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         num_bytes = min(_ROUTED_BYTES, self._buffer_bytes)
-        step = max(_MIN_ROUTED_ROWS, num_bytes * rows.num_rows // max(1, rows.nbytes))
+        step = max(_MIN_ROUTED_ROWS, num_bytes * rows.num_rows // max(1, bytes_of(rows)))
         for start in range(0, rows.num_rows, step):
             yield rows.slice(start, step)
 

@@ -40,7 +40,7 @@ class RoutedBatch:
         self._takeable = TakeableRows(rows)
         self._order = order
         self.number = next(_numbers)
-        self.row_bytes = rows.nbytes / max(1, rows.num_rows)
+        self.row_bytes = bytes_of(rows) / max(1, rows.num_rows)
 
     @property
     def num_rows(self) -> int:
@@ -164,6 +164,21 @@ class TakeableRows:
 def is_view(data_type: pa.DataType) -> bool:
     """Whether values of a type are views of texts or bytes."""
     return data_type.id in _VIEW_IDS
+
+
+def bytes_of(rows: pa.RecordBatch) -> int:
+    """Return what rows take; unlike ``nbytes`` not all of the texts that views of some of them refer to."""
+    return sum(_bytes_of_views(each) if is_view(each.type) else each.nbytes for each in rows.columns)
+
+
+def _bytes_of_views(views: pa.Array) -> int:
+    if not len(views):
+        return 0
+    # a view begins with the length of its text
+    words = np.frombuffer(views.buffers()[1], np.int32, 4 * len(views), _VIEW_BYTES * views.offset)
+    texts = int(words[::4].sum(dtype=np.int64))
+    # what lies under nulls may be anything
+    return _VIEW_BYTES * len(views) + min(max(texts, 0), views.nbytes)
 
 
 def _as_words(views: pa.Array) -> pa.Array:
