@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,27 @@ def test_rows_arrive_in_their_order(
         patch.setitem(routing.PartitionWriter.__init__.__kwdefaults__, "buffer_bytes", num_bytes)
         namespace.append(given_as)
     check(root, table)
+
+
+def test_batches_come_in_order_though_a_later_one_is_routed_sooner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = rows(300)
+    original, is_second = routing.PartitionWriter._routed, threading.Event()
+
+    def routed(self: routing.PartitionWriter, batch: pa.RecordBatch) -> object:
+        if batch["row"][0].as_py() == 0:
+            assert is_second.wait(10)
+        found = original(self, batch)
+        is_second.set()
+        return found
+
+    monkeypatch.setattr(routing.PartitionWriter, "_routed", routed)
+    monkeypatch.setattr(routing, "_MIN_ROUTED_ROWS", 100)
+    monkeypatch.setattr("lance_df.namespace.changes.writer_threads.num_threads", lambda: 2)
+    namespace = lance_df.PartitionedNamespace.create(tmp_path, table.schema, ["key"])
+    namespace.append(pa.Table.from_batches(table.to_batches(max_chunksize=100)))
+    check(tmp_path, table)
 
 
 def test_tables_without_rows(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class RoutedBatch:
     Attributes
     ----------
     number
-        Greater than those of batches that were made before.
+        Greater than those of batches whose rows were added before; -1 as long as none were.
     row_bytes
         What a row takes, on average.
     """
@@ -39,7 +39,7 @@ class RoutedBatch:
         self._rows = rows
         self._takeable = TakeableRows(rows)
         self._order = order
-        self.number = next(_numbers)
+        self.number = -1
         self.row_bytes = bytes_of(rows) / max(1, rows.num_rows)
 
     @property
@@ -81,6 +81,8 @@ class WaitingRows:
 
     def add(self, batch: RoutedBatch, start: int, stop: int) -> None:
         """Add rows of a batch: those at these places of its order."""
+        if batch.number < 0:
+            batch.number = next(_numbers)
         self.parts.append((batch, start, stop))
         self.num_rows += stop - start
         self.num_bytes += batch.row_bytes * (stop - start)
