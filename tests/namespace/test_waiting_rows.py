@@ -70,13 +70,14 @@ def check(root: Path, expected: pa.Table) -> None:
         assert table.select(expected.schema.names) == expected.filter(mask).combine_chunks(), key
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 500),
     st.lists(st.integers(1, 200), min_size=1, max_size=12),
     st.sampled_from(["table", "reader", "list"]),
     st.sampled_from([1, 64, 100_000]),
     st.sampled_from([1, 40, 100_000]),
+    st.sampled_from([0, 15, 1000]),
     st.sampled_from([4000, 20_000, 10**8]),
     st.integers(1, 20),
     st.booleans(),
@@ -88,6 +89,7 @@ def test_rows_arrive_in_their_order(
     source: str,
     many_rows: int,
     routed_rows: int,
+    few_parts: int,
     num_bytes: int,
     num_keys: int,
     is_sorted: bool,
@@ -111,6 +113,7 @@ def test_rows_arrive_in_their_order(
         patch.setattr(waiting_rows, "_MANY_ROWS", many_rows)
         patch.setattr(waiting_rows, "_BATCH_BYTES", num_bytes)
         patch.setattr(routing, "_MIN_ROUTED_ROWS", routed_rows)
+        patch.setattr(routing, "_FEW_PARTS", few_parts)
         patch.setattr(routing, "_ROUTED_BYTES", num_bytes)
         patch.setattr(routing, "_GATHERED_BYTES", num_bytes)
         patch.setitem(routing.PartitionWriter.__init__.__kwdefaults__, "buffer_bytes", num_bytes)

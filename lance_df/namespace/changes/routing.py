@@ -51,6 +51,9 @@ BUFFER_BYTES: Final = 160 * 1024 * 1024
 _ROUTED_BYTES: Final = 32 * 1024 * 1024
 # Batches of fewer rows are brought together before.
 _MIN_ROUTED_ROWS: Final = 16_384
+# Fewer rows of each partition in a batch, of more partitions, are copied out of a table in memory.
+_FEW_ROWS: Final = 64
+_FEW_PARTS: Final = 1000
 # Rows of partitions that have few in each batch are taken together, so many bytes at once.
 _GATHERED_BYTES: Final = 64 * 1024 * 1024
 _LIMITS: Final = FileLimits()
@@ -177,21 +180,38 @@ class PartitionWriter:
         """
         with WriterThreads() as threads:
             if isinstance(batches, Sequence) and _are_large(batches):
-                views = (self._conformed(batch, keeps_views=True) for batch in batches)
-                for routed in threads.map(
-                    self._routed, (rows for batch in views for rows in self._cut(batch))
-                ):
-                    self._add(routed)
-            else:
-                for rows in self._brought_together(batches):
-                    self._add(self._routed(rows))
-                    self._waiting_bytes += rows.nbytes
-                    if self._waiting_bytes > self._buffer_bytes:
-                        self._make_room(threads)
+                pieces = [piece for batch in batches for piece in self._cut(batch)]
+                batches = pieces[self._add_in_place(pieces, threads) :]
+                if batches:
+                    self._write_all(self._partitions.values(), threads)
+                    threads.wait()
+            for rows in self._brought_together(batches):
+                self._add(self._routed(rows))
+                self._waiting_bytes += rows.nbytes
+                if self._waiting_bytes > self._buffer_bytes:
+                    self._make_room(threads)
             threads.wait()
             self._write_all(self._partitions.values(), threads)
             threads.wait()
         return list(self._partitions.values())
+
+    def _add_in_place(self, pieces: Sequence[pa.RecordBatch], threads: WriterThreads) -> int:
+        """Add rows that stay in memory anyway, and return how many of the pieces were added.
+
+        It ends where so few of a partition are together that to know where they are takes as much as they do.
+        """
+        num_rows = num_parts = 0
+
+        def routed(piece: pa.RecordBatch) -> _Routed:
+            return self._routed(self._conformed(piece, keeps_views=True))
+
+        for number, each in enumerate(threads.map(routed, pieces)):
+            num_rows += each.batch.num_rows
+            num_parts += len(each.starts)
+            if num_rows < _FEW_ROWS * num_parts and num_parts > _FEW_PARTS:
+                return number
+            self._add(each)
+        return len(pieces)
 
     def _brought_together(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches that are worth routing."""
