@@ -142,6 +142,34 @@ def test_batches_come_in_order_though_a_later_one_is_routed_sooner(
     check(tmp_path, table)
 
 
+@pytest.mark.parametrize("source", ["table", "reader"])
+def test_dictionaries_that_have_no_union(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setattr(routing, "_MIN_ROUTED_ROWS", 1)
+    kind = pa.dictionary(pa.int8(), pa.string())
+    batches = []
+    for number in range(4):
+        codes = pa.array(np.arange(200, dtype=np.int8) % 100)
+        words = pa.DictionaryArray.from_arrays(codes, [f"{number} {k}" for k in range(100)]).cast(kind)
+        keys = pa.array([f"key {k % 3}" for k in range(200)])
+        batches.append(pa.record_batch({"key": keys, "word": words}))
+    table = pa.Table.from_batches(batches)
+    namespace = lance_df.PartitionedNamespace.create(tmp_path, table.schema, ["key"])
+    if source == "reader":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(routing, "_ROUTED_BYTES", 1)
+            namespace.append(table.to_reader())
+    else:
+        namespace.append(table)
+    found = []
+    for member in namespace.partitions().to_pylist():
+        rows_of = lance_df.dataset(tmp_path / member["location"], version=member["read_version"])
+        for row in range(rows_of.count_rows()):  # as a table they would have a dictionary that is too large
+            found += rows_of.take([row]).to_pylist()
+    assert sorted(map(repr, found)) == sorted(map(repr, table.to_pylist()))
+
+
 def test_tables_without_rows(tmp_path: Path) -> None:
     table = rows(10)
     namespace = lance_df.PartitionedNamespace.create(tmp_path, table.schema, ["key"])

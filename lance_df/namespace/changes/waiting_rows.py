@@ -74,6 +74,8 @@ class WaitingRows:
         How many there are, and what they take, about.
     """
 
+    __slots__ = ("num_bytes", "num_rows", "parts")
+
     def __init__(self) -> None:
         self.num_rows = 0
         self.num_bytes = 0.0
@@ -136,7 +138,12 @@ def gathered(waiting: Sequence[WaitingRows]) -> list[WaitingRows]:
 def joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Return the rows of some batches in one, or as many as hold them."""
     batches = list(batches)
-    return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
+    if len(batches) < 2:
+        return batches
+    try:
+        return pa.Table.from_batches(batches).combine_chunks().to_batches()
+    except pa.ArrowInvalid:  # dictionaries whose union is too large for the index type
+        return batches
 
 
 class TakeableRows:
