@@ -13,7 +13,7 @@ import pytest
 
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.namespace.changes import partition_index, publish, routing
+from lance_df.namespace.changes import partition_files, partition_index, publish, routing
 from lance_df.namespace.manifest_rows import ManifestRows, take_rows
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.names import partition_names
@@ -365,8 +365,8 @@ def test_small_and_large_partitions_are_the_same_files(tmp_path, monkeypatch):
         }
     )
     contents = []
-    for most in (routing.SMALL_BYTES, 0):
-        monkeypatch.setattr(routing, "SMALL_BYTES", most)
+    for most in (partition_files.SMALL_BYTES, 0):
+        monkeypatch.setattr(partition_files, "SMALL_BYTES", most)
         root = tmp_path / str(most)
         made = lance_df.PartitionedNamespace.create(root, data.schema, ["p"])
         made.append(data.slice(0, 300))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import lance_df
 from lance_df.namespace.changes import routing, waiting_rows
+from lance_df.namespace.changes.partition_files import PartitionFiles
 from lance_df.namespace.changes.waiting_rows import RoutedBatch, TakeableRows, WaitingRows, bytes_of, gathered
 
 TEXTS = ["", "ä", "short", "a text that is longer than twelve bytes", None, "ß" * 40]
@@ -230,20 +231,20 @@ def test_nothing_is_left_of_rows_when_a_later_one_fails(
     monkeypatch.setattr(routing, "_ROUTED_BYTES", 20_000)
     monkeypatch.setitem(routing.PartitionWriter.__init__.__kwdefaults__, "buffer_bytes", 40_000)
     before = sorted(path for path in tmp_path.rglob("*"))
-    written, original = [], routing.PartitionWriter._write_rows
+    written, original = [], PartitionFiles.write
 
-    def write_rows(self: routing.PartitionWriter, *arguments: object) -> None:
+    def write(self: PartitionFiles, *arguments: object, **options: object) -> None:
         if source == "partition" and len(written) == 3:
             raise lance_df.StorageError("the disk is full")
         written.append(arguments)
-        original(self, *arguments)
+        original(self, *arguments, **options)
 
     def batches() -> object:
         yield from table.to_batches(max_chunksize=100)
         if source == "stream":
             raise lance_df.StorageError("the disk is full")
 
-    monkeypatch.setattr(routing.PartitionWriter, "_write_rows", write_rows)
+    monkeypatch.setattr(PartitionFiles, "write", write)
     with pytest.raises(lance_df.StorageError, match="the disk is full"):
         namespace.append(pa.RecordBatchReader.from_batches(table.schema, batches()))
     assert len(written) >= 3

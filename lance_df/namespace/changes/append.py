@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lance_df.format.schema import Schema
     from lance_df.namespace.changes.draft import Draft, DraftMember
-    from lance_df.namespace.changes.routing import WrittenPartition
+    from lance_df.namespace.changes.partition_files import WrittenPartition
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
-    from lance_df.namespace.changes.routing import WrittenPartition
+    from lance_df.namespace.changes.partition_files import WrittenPartition
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location

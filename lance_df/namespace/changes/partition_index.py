@@ -22,7 +22,7 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_df.namespace.changes.routing import WrittenPartition
+    from lance_df.namespace.changes.partition_files import WrittenPartition
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.names import Names
     from lance_df.namespace.spec.partition_spec import PartitionSpec

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from lance_df.namespace.changes.delete import Matching
     from lance_df.namespace.changes.draft import Draft
     from lance_df.namespace.changes.keyed_rows import Duplicates
+    from lance_df.namespace.changes.partition_files import WrittenPartition
     from lance_df.namespace.changes.publish import NamespaceChange
-    from lance_df.namespace.changes.routing import WrittenPartition
     from lance_df.namespace.changes.update import NewValues
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -13,6 +11,7 @@ import pyarrow.compute as pc
 
 from lance_df.file.conform import conform_array
 from lance_df.file.writer import num_threads
+from lance_df.namespace.changes.partition_files import PartitionFiles, WrittenPartition, remove_files
 from lance_df.namespace.changes.waiting_rows import (
     RoutedBatch,
     WaitingRows,
@@ -23,21 +22,14 @@ from lance_df.namespace.changes.waiting_rows import (
 )
 from lance_df.namespace.changes.writer_threads import WriterThreads
 from lance_df.namespace.keys import group_rows, value_keys
-from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.spec.partition_values import partition_values
-from lance_df.namespace.spec.transforms import TransformKind
-from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.conform import schema_to_write
-from lance_df.table.fragment_writer import FileLimits, fragments_written, remove_data_file
-from lance_df.table.maintenance.zones import ROWS_PER_ZONE
-from lance_df.table.small_fragment import SMALL_BYTES, SmallFragments
-from lance_df.table.zone_map_writer import ZoneMapBuilder, ZoneMaps
+from lance_df.table.fragment_writer import FileLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
-    from lance_df.format.fragments import Fragment
     from lance_df.format.schema import Schema
     from lance_df.namespace.changes.partition_index import Place
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -57,40 +49,6 @@ _FEW_PARTS: Final = 1000
 # Rows of partitions that have few in each batch are taken together, so many bytes at once.
 _GATHERED_BYTES: Final = 64 * 1024 * 1024
 _LIMITS: Final = FileLimits()
-
-
-@dataclass(slots=True)
-class WrittenPartition:
-    """The new rows of one partition.
-
-    Attributes
-    ----------
-    key
-        Of its values; see `lance_df.namespace.keys`.
-    of_all, row
-        Partition values of several partitions, by name of the column in ``__manifest``, and which of these
-        rows has those of this one.
-    place
-        Where its table is, or will be.
-    zone_maps
-        Of the fragments from the first one on that is large enough.
-    made
-        The published version that a version with these rows stands on (0 for a new table), and that version.
-    """
-
-    key: bytes
-    of_all: pa.RecordBatch
-    row: int
-    place: Place
-    fragments: list[Fragment] = field(default_factory=list)
-    waiting: WaitingRows = field(default_factory=WaitingRows)
-    zone_maps: ZoneMaps | None = None
-    made: tuple[int, int] | None = None
-
-    @property
-    def values(self) -> pa.RecordBatch:
-        """One row: the partition values. Made when asked for, as it takes more memory than all else here."""
-        return self.of_all.slice(self.row, 1)
 
 
 class _Routed(NamedTuple):
@@ -137,20 +95,9 @@ class PartitionWriter:
         self._spec = spec
         self._schema = schema
         self._columns: Schema = schema_to_write(data_schema, schema.columns)
-        self._small = SmallFragments(self._columns, version=FILE_VERSION)
-        self._has_blobs = any(field.is_blob for field in self._columns.walk())
+        self._files = PartitionFiles(spec, self._columns, unsynced, limits=limits, statistics=statistics)
         self._place = place
-        self._unsynced = unsynced
         self._buffer_bytes = buffer_bytes
-        self._limits = limits
-        # a zone map of one zone tells no more than it takes to read the rows
-        self._least_rows = {None: ROWS_PER_ZONE + 1, True: 1, False: None}[statistics]
-        self._constant = frozenset(
-            field_id
-            for each in spec.fields
-            if each.transform is not None and each.transform.kind is TransformKind.IDENTITY
-            for field_id in each.source_ids
-        )
         paths = (schema.path(field_id) for each in spec.fields for field_id in each.source_ids)
         self._sources = frozenset(path[0] for path in paths if path)
         self._waiting_bytes = 0
@@ -164,7 +111,8 @@ class PartitionWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and not self._keeps:
-            self._remove()
+            for partition in self._partitions.values():
+                remove_files(partition)
 
     def keep(self) -> None:
         """Leave the files where they are, whatever happens from now on."""
@@ -294,50 +242,15 @@ class PartitionWriter:
                 partition.waiting = WaitingRows()
                 # pages of one file are encoded at once where too little else is left to do meanwhile
                 num_encoders = 1 if rows.num_rows * num_threads() <= num_rows else None
-                threads.run(partial(self._write_rows, partition, rows, num_encoders))
-
-    def _write_rows(self, partition: WrittenPartition, rows: WaitingRows, num_encoders: int | None) -> None:
-        batches: Iterator[pa.RecordBatch] = map(self._conformed, rows.batches())
-        is_large = self._least_rows is not None and rows.num_rows >= self._least_rows
-        if is_large and partition.zone_maps is None:
-            partition.zone_maps = ZoneMaps(ZoneMapBuilder(self._columns, without=self._constant))
-        zone_maps = partition.zone_maps
-        if zone_maps is None:
-            first = next(batches)
-            if first.num_rows == rows.num_rows and self._is_small(first):
-                partition.fragments.append(self._small.write(partition.place.folder, first, self._unsynced))
-                return
-            batches = itertools.chain([first], batches)
-        with fragments_written(
-            partition.place.folder,
-            self._columns,
-            batches,
-            version=FILE_VERSION,
-            limits=self._limits,
-            zone_maps=None if zone_maps is None else zone_maps.builder,
-            unsynced=self._unsynced,
-            num_encoders=num_encoders,
-        ) as fragments:
-            partition.fragments += fragments
-        if zone_maps is not None:
-            zone_maps.fragments.extend(fragments)
-
-    def _is_small(self, rows: pa.RecordBatch) -> bool:
-        limits = self._limits
-        return not self._has_blobs and (
-            rows.num_rows <= limits.max_rows
-            and rows.nbytes <= min(SMALL_BYTES, limits.max_bytes, limits.page_bytes(rows.num_columns))
-        )
-
-    def _remove(self) -> None:
-        """Remove all files, and the folders that were made for them, as far as the store lets us."""
-        for partition in self._partitions.values():
-            folder = partition.place.folder
-            for fragment in partition.fragments:
-                for file in fragment.files:
-                    remove_data_file(folder / DATA_DIR / file.path)
-            (folder / DATA_DIR).remove_empty_folder()
-            folder.remove_empty_folder()
+                threads.run(
+                    partial(
+                        self._files.write,
+                        partition,
+                        map(self._conformed, rows.batches()),
+                        num_rows=rows.num_rows,
+                        num_encoders=num_encoders,
+                    )
+                )
 
 
 def _are_large(batches: Sequence[pa.RecordBatch]) -> bool:

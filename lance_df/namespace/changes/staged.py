@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.errors import LanceError
+from lance_df.namespace.changes.partition_files import WrittenPartition
 from lance_df.namespace.changes.partition_index import PartitionIndex, Place
 from lance_df.namespace.changes.pending import PendingChanges
-from lance_df.namespace.changes.routing import BUFFER_BYTES, PartitionWriter, WrittenPartition
+from lance_df.namespace.changes.routing import BUFFER_BYTES, PartitionWriter
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import JobNames
 from lance_df.records import dataclass

@@ -1,0 +1,157 @@
+"""Write the rows of partitions into data files of their tables."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lance_df.namespace.changes.waiting_rows import WaitingRows
+from lance_df.namespace.member import FILE_VERSION
+from lance_df.namespace.spec.transforms import TransformKind
+from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.fragment_writer import fragments_written, remove_data_file
+from lance_df.table.maintenance.zones import ROWS_PER_ZONE
+from lance_df.table.small_fragment import SMALL_BYTES, SmallFragments
+from lance_df.table.zone_map_writer import ZoneMapBuilder, ZoneMaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from lance_df.format.fragments import Fragment
+    from lance_df.format.schema import Schema
+    from lance_df.namespace.changes.partition_index import Place
+    from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage.unsynced import Unsynced
+    from lance_df.table.fragment_writer import FileLimits
+
+
+@dataclass(slots=True)
+class WrittenPartition:
+    """The new rows of one partition.
+
+    Attributes
+    ----------
+    key
+        Of its values; see `lance_df.namespace.keys`.
+    of_all, row
+        Partition values of several partitions, by name of the column in ``__manifest``, and which of these
+        rows has those of this one.
+    place
+        Where its table is, or will be.
+    zone_maps
+        Of the fragments from the first one on that is large enough.
+    made
+        The published version that a version with these rows stands on (0 for a new table), and that version.
+    """
+
+    key: bytes
+    of_all: pa.RecordBatch
+    row: int
+    place: Place
+    fragments: list[Fragment] = field(default_factory=list)
+    waiting: WaitingRows = field(default_factory=WaitingRows)
+    zone_maps: ZoneMaps | None = None
+    made: tuple[int, int] | None = None
+
+    @property
+    def values(self) -> pa.RecordBatch:
+        """One row: the partition values. Made when asked for, as it takes more memory than all else here."""
+        return self.of_all.slice(self.row, 1)
+
+
+class PartitionFiles:
+    """Writes data files of partitions of one spec: several partitions at once, but each by one thread.
+
+    Parameters
+    ----------
+    columns
+        Those that the rows bring.
+    statistics
+        Whether to collect zone maps; by default of partitions whose rows make more than one zone.
+    """
+
+    def __init__(
+        self,
+        spec: PartitionSpec,
+        columns: Schema,
+        unsynced: Unsynced,
+        *,
+        limits: FileLimits,
+        statistics: bool | None,
+    ) -> None:
+        self._columns = columns
+        self._unsynced = unsynced
+        self._limits = limits
+        self._small = SmallFragments(columns, version=FILE_VERSION)
+        self._has_blobs = any(field.is_blob for field in columns.walk())
+        # a zone map of one zone tells no more than it takes to read the rows
+        self._least_rows = {None: ROWS_PER_ZONE + 1, True: 1, False: None}[statistics]
+        self._constant = frozenset(
+            field_id
+            for each in spec.fields
+            if each.transform is not None and each.transform.kind is TransformKind.IDENTITY
+            for field_id in each.source_ids
+        )
+
+    def write(
+        self,
+        partition: WrittenPartition,
+        batches: Iterator[pa.RecordBatch],
+        *,
+        num_rows: int,
+        num_encoders: int | None,
+    ) -> None:
+        """Write rows of a partition.
+
+        Parameters
+        ----------
+        batches
+            In the types of storage.
+        num_rows
+            How many they have together, at least one.
+        num_encoders
+            See :func:`lance_df.table.fragment_writer.fragments_written`.
+        """
+        is_large = self._least_rows is not None and num_rows >= self._least_rows
+        if is_large and partition.zone_maps is None:
+            partition.zone_maps = ZoneMaps(ZoneMapBuilder(self._columns, without=self._constant))
+        zone_maps = partition.zone_maps
+        if zone_maps is None:
+            first = next(batches)
+            if first.num_rows == num_rows and self._is_small(first):
+                partition.fragments.append(self._small.write(partition.place.folder, first, self._unsynced))
+                return
+            batches = itertools.chain([first], batches)
+        with fragments_written(
+            partition.place.folder,
+            self._columns,
+            batches,
+            version=FILE_VERSION,
+            limits=self._limits,
+            zone_maps=None if zone_maps is None else zone_maps.builder,
+            unsynced=self._unsynced,
+            num_encoders=num_encoders,
+        ) as fragments:
+            partition.fragments += fragments
+        if zone_maps is not None:
+            zone_maps.fragments.extend(fragments)
+
+    def _is_small(self, rows: pa.RecordBatch) -> bool:
+        limits = self._limits
+        return not self._has_blobs and (
+            rows.num_rows <= limits.max_rows
+            and rows.nbytes <= min(SMALL_BYTES, limits.max_bytes, limits.page_bytes(rows.num_columns))
+        )
+
+
+def remove_files(partition: WrittenPartition) -> None:
+    """Remove what was written, and the folders that were made for it, as far as the store lets us."""
+    folder = partition.place.folder
+    for fragment in partition.fragments:
+        for file in fragment.files:
+            remove_data_file(folder / DATA_DIR / file.path)
+    (folder / DATA_DIR).remove_empty_folder()
+    folder.remove_empty_folder()
