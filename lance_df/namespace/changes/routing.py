@@ -226,7 +226,7 @@ class PartitionWriter:
         self._waiting_bytes = int(sum(partition.waiting.num_bytes for partition in left))
 
     def _write_all(self, partitions: Iterable[WrittenPartition], threads: WriterThreads) -> None:
-        """Have written what waits of some partitions, those with the most rows first."""
+        """Have what waits of some partitions written, the largest first."""
         full = [partition for partition in partitions if partition.waiting.num_rows]
         full.sort(key=lambda each: each.waiting.num_bytes, reverse=True)
         num_rows = sum(partition.waiting.num_rows for partition in full)

@@ -174,8 +174,10 @@ def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
     The largest of values with a NaN is NaN. Zeros are widened to both signs, which readers tell apart.
     """
     data_type = values.type
-    if data_type in _OFFSETS and not values.null_count and len(values) and kernels.are_worth(len(values)):
-        smallest, largest = _bounds_of_strings(values.combine_chunks())
+    # several chunks may be more than one array of texts can hold
+    is_one_array = values.num_chunks == 1 and len(values) and not values.null_count
+    if data_type in _OFFSETS and is_one_array and kernels.are_worth(len(values)):
+        smallest, largest = _bounds_of_strings(values.chunk(0))
         return smallest, largest, 0
     if not pa.types.is_floating(data_type):
         is_duration = pa.types.is_duration(data_type)
