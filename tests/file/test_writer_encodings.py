@@ -77,9 +77,17 @@ def _assert_same_bits(found: pa.Array, expected: pa.Array) -> None:
         assert found.equals(expected)
 
 
+def read_by_pylance(path: Path, num_rows: int) -> pa.Array:
+    # it cuts requests of more bytes anywhere, and then refuses offsets of 8 bytes that are not aligned
+    at_once = num_rows if path.stat().st_size < 16 << 20 else 1000
+    reader = LanceFileReader(str(path))
+    starts = range(0, num_rows, at_once) if num_rows else [0]
+    parts = [reader.read_range(start, min(at_once, num_rows - start)).to_table() for start in starts]
+    return pa.concat_tables(parts)["c"].combine_chunks()
+
+
 def check(path: Path, column: pa.Array) -> None:
-    found = LanceFileReader(str(path)).read_all().to_table()["c"].combine_chunks()
-    assert_same(found, column)
+    assert_same(read_by_pylance(path, len(column)), column)
     rows = sorted({0, len(column) // 3, len(column) - 1})
     taken = LanceFileReader(str(path)).take_rows(rows).to_table()["c"].combine_chunks()
     assert_same(taken, column.take(pa.array(rows)))
