@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from lance_df.encodings.plan import together
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from lance_df.encodings.plan import IoPlan
     from lance_df.storage import ByteSource
@@ -51,14 +50,19 @@ def named(place: str, plan: IoPlan[T]) -> IoPlan[T]:
         return (yield from plan)
 
 
-@contextmanager
-def named_errors(place: str) -> Iterator[None]:
+class named_errors:  # noqa: N801 - reads as a statement where it is used
     """Put ``place`` in front of what is raised inside; what Arrow says becomes a `CorruptDataError`."""
-    try:
-        yield
-    except (CorruptDataError, InvalidInputError, UnsupportedFeatureError) as err:
-        raise type(err)(f"{place}: {err}") from err
-    except pa.ArrowException as err:
-        raise CorruptDataError(f"{place}: the values are no valid array ({err})") from err
-    except MemoryError as err:
-        raise InvalidInputError(f"{place}: the rows do not fit into memory: read fewer") from err
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CorruptDataError | InvalidInputError | UnsupportedFeatureError):
+            raise type(error)(f"{self._place}: {error}") from error
+        if isinstance(error, pa.ArrowException):
+            raise CorruptDataError(f"{self._place}: the values are no valid array ({error})") from error
+        if isinstance(error, MemoryError):
+            raise InvalidInputError(f"{self._place}: the rows do not fit into memory: read fewer") from error

@@ -68,7 +68,10 @@ class JoinedContainer:
         The files are of different versions, or have different numbers of columns.
     """
 
-    __slots__ = ("_columns", "_metadata", "_spans", "footer", "num_rows", "path", "schema", "source")
+    __slots__ = (
+        *("_columns", "_metadata", "_spans", "_whole"),
+        *("footer", "num_rows", "path", "schema", "source"),
+    )
 
     def __init__(self, path: str, files: Sequence[bytes], num_rows: Sequence[int]) -> None:
         self.path = path
@@ -79,6 +82,7 @@ class JoinedContainer:
         starts = np.cumsum(padded) - padded
         padding = [bytes(number) for number in (padded - sizes).tolist()]
         whole = b"".join(part for pair in zip(files, padding, strict=True) for part in pair)
+        self._whole = whole
         self.source = BytesSource(path, whole)
         self.footer = Footer.parse(files[0][-Footer.NUM_BYTES :], file_size=int(sizes[0]), source=path)
         self.num_rows = sum(num_rows)
@@ -125,8 +129,7 @@ class JoinedContainer:
                 continue
             if not 0 <= index < self.num_columns:
                 raise CorruptDataError(f"{self.path}: column {index} is referred to")
-            ranges = [ByteRange(start, stop) for start, stop in self._metadata[:, index].tolist()]
-            messages = self.source.read_ranges(ranges)
+            messages = [self._whole[start:stop] for start, stop in self._metadata[:, index].tolist()]
             info = join_columns(messages, self._spans, source=self.path, column=index)
             if self.version != "2.0" and any(
                 buffer.start % ALIGNMENT_BYTES for page in info.pages for buffer in page.buffers

@@ -13,6 +13,8 @@ from lance_df.encodings.rows import as_positions, rows_of_spans
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy.typing as npt
+
 # What larger pages take is work rather than calls.
 SMALL_BYTES = 16 * 1024
 # Fewer pages are not worth the search for what they have in common.
@@ -40,7 +42,7 @@ def grouped(parts: Sequence[Part], kind_of: Callable[[int], object | None] | Non
     return list(groups.values())
 
 
-def rows_of_run(parts: Sequence[Part], num_rows: Sequence[int]) -> Rows:
+def rows_of_run(parts: Sequence[Part], num_rows: Sequence[int] | npt.NDArray[np.int64]) -> Rows:
     """Return the rows of several pages, counted from the first row of the first of them."""
     counts = np.array(num_rows, np.int64)
     starts = np.cumsum(counts) - counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +12,13 @@ from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import item_rows, split_rows
 from lance_df.encodings.v2_1.nested import empty_path_array, path_array
 from lance_df.encodings.v2_1.page import open_page
-from lance_df.encodings.v2_1.page_run import CommonLayout, StoredPage, common_layout, decode_run
+from lance_df.encodings.v2_1.page_run import CommonLayout, PageRun, common_layout, decode_run
 from lance_df.errors import CorruptDataError
 from lance_df.file.io import named_errors, run_plan
 from lance_df.file.page_groups import MANY_PAGES, SMALL_BYTES, grouped, in_order, rows_of_run
 from lance_df.file.read_ahead import pages_ahead
 from lance_df.file.resident_column import ResidentColumn
-from lance_df.format.page_layout_messages import parse_page_layout
+from lance_df.format.page_layout_messages import parse_page_layout, split_page_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from lance_df.file.page_groups import Part
     from lance_df.format.encodings_v2_1 import PageLayout
     from lance_df.storage import ByteRange
+
+_KnownLayouts: TypeAlias = dict[tuple[bytes, int, int], CommonLayout | None]
 
 # to load kernels takes longer than to read fewer rows without
 _WORTH_LOADING: Final = 4096
@@ -60,8 +62,8 @@ class Column:
         self._source = container.source
         self._mapped = container.source.is_memory_mapped
         self._pages: dict[int, PageDecoder] = {}
-        self._common: dict[tuple[bytes, int, int], CommonLayout | None] = {}
-        self._run: tuple[PageLayout, list[StoredPage]] | None = None
+        self._common: _KnownLayouts = {}
+        self._run: PageRun | None = None
         self._is_run: bool | None = None
         counts = [0, *(page.num_rows for page in self._info.pages)]
         expected = container.num_rows * leaf.page_rows_per_row
@@ -83,7 +85,7 @@ class Column:
     def read(self, leaf: Leaf, rows: Rows) -> IoPlan[pa.Array]:
         """Plan the values of ``rows``, with all that lies above them."""
         if self._is_whole(rows) and leaf.page_rows_per_row == 1 and (run := self._all_pages()) is not None:
-            return (yield from self._plan_run(leaf, *run, rows, f"{self._place}, all pages"))
+            return (yield from self._plan_run(leaf, run, rows, f"{self._place}, all pages"))
         parts = list(split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts))
         if not parts:
             return empty_path_array(leaf.stored_type, leaf.ancestors)
@@ -94,38 +96,34 @@ class Column:
             return in_order(values, parts, groups)
 
     def _kind(self, number: int) -> PageLayout | None:
-        common = self._common_layout(number)
+        common = self._common_layout(number, self._common)
         return None if common is None else common.layout
 
-    def _common_layout(self, number: int) -> CommonLayout | None:
+    def _common_layout(self, number: int, known: _KnownLayouts) -> CommonLayout | None:
         """Return what a small page has in common with others; None if it is to be decoded by itself."""
         if self.page_bytes[number] > SMALL_BYTES:
             return None
         page = self._info.pages[number]
         key = (page.encoding, len(page.buffers), page.num_rows)
-        if key not in self._common:
+        if key not in known:
             with named_errors(f"{self._place}, page {number}"):
-                layout = parse_page_layout(page.encoding_url, page.encoding, source="its encoding")
-            self._common[key] = common_layout(layout, len(page.buffers), page.num_rows)
-        return self._common[key]
+                layout, value = split_page_layout(page.encoding_url, page.encoding, source="its encoding")
+            known[key] = common_layout(layout, value, len(page.buffers), page.num_rows)
+        return known[key]
 
     def _plan(self, parts: Sequence[Part], leaf: Leaf) -> IoPlan[pa.Array]:
         (number, rows), *others = parts
-        common = self._common_layout(number) if others else None
-        if common is None:
+        run = self._page_run([number for number, _ in parts], self._common) if others else None
+        if run is None:
             with named_errors(f"{self._place}, page {number}"):
                 slots = yield from self._open(number).decode(rows)
                 return path_array(slots, leaf.ancestors)
-        pages = [self._stored_page(number) for number, _ in parts]
-        within = rows_of_run(parts, [page.num_rows for page in pages])
         place = f"{self._place}, pages {number} to {others[-1][0]}"
-        return (yield from self._plan_run(leaf, common.layout, pages, within, place))
+        return (yield from self._plan_run(leaf, run, rows_of_run(parts, run.num_rows), place))
 
-    def _plan_run(
-        self, leaf: Leaf, layout: PageLayout, pages: Sequence[StoredPage], rows: Rows, place: str
-    ) -> IoPlan[pa.Array]:
+    def _plan_run(self, leaf: Leaf, run: PageRun, rows: Rows, place: str) -> IoPlan[pa.Array]:
         with named_errors(place):
-            slots = yield from decode_run(layout, pages, rows, self._stored_type)
+            slots = yield from decode_run(run, rows, self._stored_type)
             return path_array(slots, leaf.ancestors)
 
     def ahead(self, leaf: Leaf, rows: Rows) -> Iterator[ByteRange]:
@@ -136,20 +134,35 @@ class Column:
     def _is_whole(self, rows: Rows) -> bool:
         return isinstance(rows, RowRange) and (rows.start, rows.stop) == (0, int(self.row_starts[-1]))
 
-    def _all_pages(self) -> tuple[PageLayout, list[StoredPage]] | None:
-        """Return all pages, if they are many and one run, and what they have in common."""
+    def _all_pages(self) -> PageRun | None:
+        """Return all pages, if they are many and one run."""
         if self._is_run is None:
+            # the values of many constant pages would be kept twice
+            known: _KnownLayouts = {}
             numbers = range(len(self._info.pages))
-            kinds = {self._kind(number) for number in numbers} if len(numbers) >= MANY_PAGES else {None}
-            kind = kinds.pop()
-            if kind is not None and not kinds:
-                self._run = kind, [self._stored_page(number) for number in numbers]
+            self._run = self._page_run(numbers, known) if len(numbers) >= MANY_PAGES else None
             self._is_run = self._run is not None
         return self._run
 
-    def _stored_page(self, number: int) -> StoredPage:
-        info, common = self._info.pages[number], self._common_layout(number)
-        return StoredPage(info.buffers, info.num_rows, None if common is None else common.value)
+    def _page_run(self, numbers: Sequence[int], known: _KnownLayouts) -> PageRun | None:
+        """Return pages that have one layout; None if they have not."""
+        layout = None
+        buffers, values = [], []
+        for number in numbers:
+            common = self._common_layout(number, known)
+            if common is None:
+                return None
+            if layout is None:
+                layout = common.layout
+            # most are the same object
+            if common.layout is not layout and common.layout != layout:
+                return None
+            buffers.append(self._info.pages[number].buffers)
+            values.append(common.value)
+        if layout is None:
+            return None
+        places = np.array(numbers)
+        return PageRun(layout, buffers, self.row_starts[places + 1] - self.row_starts[places], values)
 
     def _open_resident(self, number: int) -> ResidentPage | None:
         from lance_df.encodings.v2_1.resident import open_resident

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lance_df._pb import table_pb2
-from lance_df.format.fragment_list import FragmentList
 from lance_df.format.messages import parse_message
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.format.manifest import Manifest
+    from lance_df.format.moved_fragments import FragmentMessages
 
 # what tells versions and tables apart that are alike for who reads rows
 _OWN: tuple[Any, ...] = (
@@ -35,16 +35,16 @@ class AlikeManifests:
             self._common.CopyFrom(manifest.origin)
         _clear(self._common)
 
-    def fragments(self, data: pa.Buffer, *, source: str) -> FragmentList | None:
+    def fragments(self, data: pa.Buffer, *, source: str) -> FragmentMessages | None:
         """Return the fragments of a manifest block, or None if it is of another kind.
 
         Raises
         ------
         CorruptDataError
-            It is not a manifest, or contradicts itself.
+            It is not a manifest.
         """
         message = parse_message(table_pb2.Manifest, data, source=source, what="the manifest")
-        fragments = FragmentList(message.fragments, source=source)
+        fragments = list(message.fragments)
         _clear(message)
         return fragments if message == self._common else None
 

@@ -38,6 +38,10 @@ _COMMON_BYTES = 256
 _MAX_ENCODINGS = 1024
 _encodings: dict[bytes, tuple[str, bytes]] = {}
 
+_MAX_FILE_BYTES = 2**63 - 1
+# of a column of many small files
+_MAX_KNOWN_COLUMNS = 4096
+
 # files of a table have the same schema
 _COMMON_SCHEMA_BYTES = 4096
 _MAX_SCHEMAS = 256
@@ -232,7 +236,7 @@ class ColumnInfo:
 
 
 def join_columns(
-    messages: Iterable[bytes | pa.Buffer], spans: Iterable[tuple[int, int]], *, source: str, column: int
+    messages: Iterable[bytes], spans: Iterable[tuple[int, int]], *, source: str, column: int
 ) -> ColumnInfo:
     """Return a column of several files as if their pages were those of one.
 
@@ -255,13 +259,20 @@ def join_columns(
     """
     place = f"{source}: column {column}"
     encodings: set[bytes] = set()
+    # files with as many rows mostly say the same
+    known: dict[bytes, tuple[PageInfo, ...]] = {}
     pages: list[PageInfo] = []
     for data, (start, stop) in zip(messages, spans, strict=True):
-        message = parse_message(file_pb2.ColumnMetadata, data, source=place, what="the metadata")
-        encodings.add(message.encoding.SerializeToString())
-        if message.buffer_offsets or message.buffer_sizes or len(encodings) > 1:
-            raise UnsupportedFeatureError(f"{place}: not to be joined with that of other files")
-        pages += [_page(page, place, stop, start) for page in message.pages]
+        within = known.get(data)
+        if within is None:
+            message = parse_message(file_pb2.ColumnMetadata, data, source=place, what="the metadata")
+            encodings.add(message.encoding.SerializeToString())
+            if message.buffer_offsets or message.buffer_sizes or len(encodings) > 1:
+                raise UnsupportedFeatureError(f"{place}: not to be joined with that of other files")
+            within = tuple([_page(page, place, _MAX_FILE_BYTES) for page in message.pages])
+            if len(known) < _MAX_KNOWN_COLUMNS:
+                known[data] = within
+        pages.extend([_shifted(page, start, stop, place) if page.buffers else page for page in within])
     encoding_url, encoding = "", b""
     for data in encodings:
         wrapped = file_pb2.Encoding.FromString(data)
@@ -293,10 +304,10 @@ def _common_schema(data: bytes) -> Schema:
     return _schema_of(file_pb2.Schema.FromString(data), "")
 
 
-def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int, start: int = 0) -> PageInfo:
+def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int) -> PageInfo:
     url, encoding = _direct_encoding(message.encoding, place, required=True)
     return PageInfo(
-        buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place, start),
+        buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place),
         num_rows=message.length,
         priority=message.priority,
         encoding_url=url,
@@ -305,20 +316,34 @@ def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int, sta
 
 
 def _buffers(
-    offsets: Sequence[int], sizes: Sequence[int], stop: int, place: str, start: int = 0
+    offsets: Sequence[int], sizes: Sequence[int], file_size: int, place: str
 ) -> tuple[ByteRange, ...]:
-    """Return the buffers of a file that lies between ``start`` and ``stop`` (exclusive)."""
     if len(offsets) != len(sizes):
         raise CorruptDataError(f"{place}: {len(offsets)} buffer offsets, but {len(sizes)} buffer sizes")
     buffers: list[ByteRange] = []
-    for offset, size in zip(offsets, sizes, strict=True):
-        if (end := start + offset + size) > stop:
-            raise CorruptDataError(
-                f"{place}: buffer {len(buffers)} takes bytes {offset} to {offset + size}, "
-                f"but the file has {stop - start} bytes"
-            )
-        buffers.append(ByteRange(start + offset, end))
+    for number in range(len(offsets)):
+        offset = offsets[number]
+        if (end := offset + sizes[number]) > file_size:
+            raise _beyond_file(place, ByteRange(offset, end), number, file_size)
+        buffers.append(ByteRange(offset, end))
     return tuple(buffers)
+
+
+def _shifted(page: PageInfo, start: int, stop: int, place: str) -> PageInfo:
+    """Return a page of a file that lies between ``start`` and ``stop`` (exclusive)."""
+    buffers = []
+    for number, within in enumerate(page.buffers):
+        if within.stop > stop - start:
+            raise _beyond_file(place, within, number, stop - start)
+        buffers.append(ByteRange(start + within.start, start + within.stop))
+    return PageInfo(tuple(buffers), page.num_rows, page.priority, page.encoding_url, page.encoding)
+
+
+def _beyond_file(place: str, buffer: ByteRange, number: int, file_size: int) -> CorruptDataError:
+    return CorruptDataError(
+        f"{place}: buffer {number} takes bytes {buffer.start} to {buffer.stop}, "
+        f"but the file has {file_size} bytes"
+    )
 
 
 def _direct_encoding(message: file_pb2.Encoding, place: str, *, required: bool) -> tuple[str, bytes]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from lance_df._pb import table_pb2
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.format.fragments import MAX_FRAGMENT_ID, MAX_ROWS, Fragment
+from lance_df.format.fragments import MAX_FRAGMENT_ID, MAX_ROWS, DataFile, Fragment
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -99,19 +99,9 @@ class FragmentList(Sequence[Fragment]):
         """Make a list of fragments that were built in memory."""
         return cls([fragment.to_proto() for fragment in fragments], source=source)
 
-    def moved(self, folder: str, base_id: int) -> tuple[bytes, ...]:
-        """Return the data files of each fragment as they are stored of another table; see :meth:`joined`.
-
-        Parameters
-        ----------
-        folder
-            In which the files are, below a base path of that table.
-        """
-        return tuple(_moved(message, folder, base_id) for message in self._messages)
-
     @classmethod
     def joined(cls, moved: Iterable[bytes]) -> Self:
-        """Make a list of fragments of other tables, which :meth:`moved` has returned."""
+        """Make a list of fragments of other tables, which :func:`.moved_if_small` has returned."""
         messages = []
         for number, data in enumerate(moved):
             message = table_pb2.DataFragment.FromString(data)
@@ -310,6 +300,10 @@ class FragmentList(Sequence[Fragment]):
             moved.append(copy)
         return FragmentList(moved, source=self._source)
 
+    def files_at(self, place: int) -> tuple[DataFile, ...]:
+        """Return the data files alone of a fragment, by its index."""
+        return tuple([DataFile.from_proto(file) for file in self._messages[place].files])
+
     def to_proto(self) -> Sequence[table_pb2.DataFragment]:
         """Return the messages, which belong to this list: copy before changing one."""
         return self._messages
@@ -387,13 +381,3 @@ def _spliced(
     )
     joined = b"".join(data[start:stop] for start, stop in runs)
     return joined, (stops - starts).tolist()
-
-
-def _moved(message: table_pb2.DataFragment, folder: str, base_id: int) -> bytes:
-    fragment = table_pb2.DataFragment(physical_rows=message.physical_rows)
-    for stored in message.files:
-        file = fragment.files.add()
-        file.CopyFrom(stored)
-        file.path = f"{folder}/{stored.path}"
-        file.base_id = base_id
-    return fragment.SerializeToString()

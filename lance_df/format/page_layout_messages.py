@@ -58,13 +58,36 @@ def parse_page_layout(url: str, data: bytes, *, source: str) -> PageLayout:
     UnsupportedFeatureError
         A layout, encoding or layer that this release does not know.
     """
-    if url != PAGE_LAYOUT_URL:
-        raise UnsupportedFeatureError(f"{source}: a page of kind {url!r}, expected {PAGE_LAYOUT_URL!r}")
+    _check_url(url, source)
     return (_parse_short if len(data) <= _SHORT_BYTES else _parse)(data, source)
 
 
+def split_page_layout(url: str, data: bytes, *, source: str) -> tuple[PageLayout, bytes | None]:
+    """Return a description, and the value that it holds where all values of the page are equal.
+
+    An empty value stands in its place, so that descriptions of pages that differ in nothing else are equal.
+    Raises as :func:`parse_page_layout`.
+    """
+    _check_url(url, source)
+    message = _message(data, source)
+    if not message.constant_layout.HasField("inline_value"):
+        return parse_page_layout(url, data, source=source), None
+    value = message.constant_layout.inline_value
+    message.constant_layout.inline_value = b""
+    return parse_page_layout(url, message.SerializeToString(), source=source), value
+
+
+def _check_url(url: str, source: str) -> None:
+    if url != PAGE_LAYOUT_URL:
+        raise UnsupportedFeatureError(f"{source}: a page of kind {url!r}, expected {PAGE_LAYOUT_URL!r}")
+
+
+def _message(data: bytes, source: str) -> pb.PageLayout:
+    return parse_message(pb.PageLayout, data, source=source, what="the page layout")
+
+
 def _parse(data: bytes, source: str) -> PageLayout:
-    return layout_from_proto(parse_message(pb.PageLayout, data, source=source, what="the page layout"))
+    return layout_from_proto(_message(data, source))
 
 
 # small files of a table have the same few

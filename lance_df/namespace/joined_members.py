@@ -9,6 +9,7 @@ from lance_df.format.alike_manifests import AlikeManifests
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.manifest import BasePath
+from lance_df.format.moved_fragments import moved_if_small
 from lance_df.namespace.published import manifest_sources
 from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR
@@ -21,6 +22,7 @@ from lance_df.table.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lance_df.format.moved_fragments import FragmentMessages
     from lance_df.format.schema import Schema
     from lance_df.namespace.published import Member
     from lance_df.storage import ByteSource, Location
@@ -150,7 +152,7 @@ class JoinedMembers:
             or manifest.schema.fields != self._schema.fields
         ):
             return ()
-        own = _moved(member.folder, manifest.fragments)
+        own = _moved(member.folder, manifest.fragments.to_proto())
         if own and self._pattern is None and manifest.data_format not in (None, "0.1"):
             self._pattern, self._alike = file, AlikeManifests(manifest)
         return own
@@ -168,11 +170,8 @@ class JoinedMembers:
         return Table(file, location=self._root, branch=None, shared=self._shared)
 
 
-def _moved(folder: Location, fragments: FragmentList) -> tuple[bytes, ...]:
+def _moved(folder: Location, fragments: FragmentMessages) -> tuple[bytes, ...]:
     """Return fragments with files named from the root, if they are few, small and whole."""
-    if not 0 < len(fragments) <= _MAX_FRAGMENTS or fragments.has_any_deletions:
-        return ()
-    rows = fragments.physical_rows.tolist()
-    if not min(rows) or sum(rows) > _MAX_ROWS:
-        return ()
-    return fragments.moved(f"{folder.name}/{DATA_DIR}", _ROOT)
+    return moved_if_small(
+        fragments, f"{folder.name}/{DATA_DIR}", _ROOT, max_fragments=_MAX_FRAGMENTS, max_rows=_MAX_ROWS
+    )

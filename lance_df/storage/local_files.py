@@ -14,6 +14,8 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 _AT_FDCWD = -100
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _RENAME_NOREPLACE = 1
+# room for more is asked of the system at every read, which takes longer than to read a small file
+_READ_AT_ONCE = 64 * 1024
 
 
 def create_if_absent(path: str, data: bytes) -> bool:
@@ -58,6 +60,24 @@ def replace(path: str, data: bytes, *, durable: bool = True) -> None:
         raise
     if durable:
         sync_folder(os.path.dirname(path))
+
+
+def read_start(path: str, num_bytes: int) -> bytes:
+    """Return the first ``num_bytes`` of a file, or all of a shorter one.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        data = part = os.read(descriptor, min(num_bytes, _READ_AT_ONCE))
+        while part and len(data) < num_bytes:
+            data += (part := os.read(descriptor, min(num_bytes - len(data), _READ_AT_ONCE)))
+    finally:
+        os.close(descriptor)
+    return data
 
 
 def create(path: str) -> int:

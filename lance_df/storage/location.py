@@ -22,7 +22,7 @@ from lance_df.errors import (
 )
 from lance_df.records import dataclass
 from lance_df.storage.local import LocalFiles
-from lance_df.storage.local_files import entries_of, replace
+from lance_df.storage.local_files import entries_of, read_start, replace
 from lance_df.storage.options import filesystem_options
 from lance_df.storage.source import (
     SMALL_FILE_BYTES,
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.\-]*(://|::)")
+# relative for sure, and within the folder
+_PLAIN_NAMES = re.compile(r"[\w$\-]+(?:/[\w$\-]+)*(?:\.\w+)?", re.ASCII)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
 _LOCAL = LocalFiles()
 _OBJECT_STORES = frozenset({*_EXTRAS, "memory"})
@@ -108,6 +110,8 @@ class Location:
         CorruptDataError
             The path is empty, absolute, or climbs out of this folder, in plain or percent-encoded form.
         """
+        if _PLAIN_NAMES.fullmatch(relative):
+            return self / relative
         for text in (relative, unquote(relative)):
             parts = text.replace("\\", "/").split("/")
             if not text or text.startswith(("/", "\\")) or ".." in parts or "" in parts:
@@ -215,8 +219,7 @@ class Location:
         """Return the first ``num_bytes`` of a file, or all of a shorter one, in one request."""
         with translate_errors(self.uri):
             if self.is_local:
-                with open(self.path, "rb") as file:
-                    return file.read(num_bytes)
+                return read_start(self.path, num_bytes)
             data: bytes = self.fs.cat_file(self.path, start=0, end=num_bytes)
         return data
 

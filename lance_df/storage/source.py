@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
+from lance_df.storage.local_files import read_start
 from lance_df.storage.mapped_pages import note_mapped
 from lance_df.storage.ranges import ByteRange, coalesce
 from lance_df.storage.translate import translate_errors
@@ -53,15 +54,14 @@ class ByteSource(ABC):
         """
         for wanted in ranges:
             if not 0 <= wanted.start <= wanted.stop <= self.size:
-                raise CorruptDataError(
-                    f"{self.path}: bytes {wanted.start} to {wanted.stop} are referred to, "
-                    f"but the file has {self.size} bytes"
-                )
+                raise self._outside(wanted.start, wanted.stop)
         return self._read_ranges(ranges)
 
     def read_range(self, start: int, stop: int) -> pa.Buffer:
         """Return the bytes from ``start`` (inclusive) to ``stop`` (exclusive)."""
-        return self.read_ranges([ByteRange(start, stop)])[0]
+        if not 0 <= start <= stop <= self.size:
+            raise self._outside(start, stop)
+        return self._read_range(start, stop)
 
     def read_tail(self, num_bytes: int) -> pa.Buffer:
         """Return the last ``num_bytes`` bytes, or the whole file when it is shorter."""
@@ -75,8 +75,32 @@ class ByteSource(ABC):
     @abstractmethod
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]: ...
 
+    def _read_range(self, start: int, stop: int) -> pa.Buffer:
+        return self._read_ranges([ByteRange(start, stop)])[0]
 
-class MappedSource(ByteSource):
+    def _outside(self, start: int, stop: int) -> CorruptDataError:
+        return CorruptDataError(
+            f"{self.path}: bytes {start} to {stop} are referred to, but the file has {self.size} bytes"
+        )
+
+
+class _InMemory(ByteSource):
+    """All bytes of a file, in memory or mapped there."""
+
+    _buffer: pa.Buffer
+
+    @property
+    def is_memory_mapped(self) -> bool:
+        return True
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        return [self._buffer.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+
+    def _read_range(self, start: int, stop: int) -> pa.Buffer:
+        return self._buffer.slice(start, stop - start)
+
+
+class MappedSource(_InMemory):
     """A local file, memory-mapped: buffers are views of the page cache."""
 
     def __init__(self, path: str) -> None:
@@ -91,13 +115,6 @@ class MappedSource(ByteSource):
             raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
         self.size = self._buffer.size
         note_mapped(self)
-
-    @property
-    def is_memory_mapped(self) -> bool:
-        return True
-
-    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        return [self._buffer.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
 
 def _mapped(path: str) -> pa.Buffer:
@@ -119,34 +136,21 @@ def read_whole(path: str) -> ByteSource:
         It cannot be read.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        try:
-            data = part = os.read(descriptor, _MAX_READ_BYTES)
-            while part and len(data) < _MAX_READ_BYTES:
-                data += (part := os.read(descriptor, _MAX_READ_BYTES))
-        finally:
-            os.close(descriptor)
+        data = read_start(path, _MAX_READ_BYTES)
     except (FileNotFoundError, NotADirectoryError) as err:
         raise NotFoundError(f"{path}: no such file") from err
     except OSError as err:
         raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
-    return MappedSource(path) if part else BytesSource(path, data)
+    return BytesSource(path, data) if len(data) < _MAX_READ_BYTES else MappedSource(path)
 
 
-class BytesSource(ByteSource):
+class BytesSource(_InMemory):
     """A file that was read whole."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.size = len(data)
         self._buffer = pa.py_buffer(data)
-
-    @property
-    def is_memory_mapped(self) -> bool:
-        return True
-
-    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        return [self._buffer.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
 
 class RemoteSource(ByteSource):

@@ -137,7 +137,7 @@ class ScanTask(Protocol):
     num_rows
         An upper bound for the rows it returns; exact when neither columns nor a predicate were asked for.
     num_bytes
-        Stored bytes it may read; for balancing.
+        Stored bytes it may read, as far as threads can share the work that this is.
     """
 
     @property

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.reader import FileReader
-    from lance_df.format.fragments import DataFile, Fragment
+    from lance_df.format.fragments import DataFile
     from lance_df.table.scan_task import Scan
     from lance_df.table.table import Table
 
 # A store answers a request for so many bytes about as fast as one for a few of them.
 MAX_FILE_BYTES = 256 * 1024
+# To read so many bytes takes less than the calls for a file, which one thread makes as fast as several.
+_CALLS_BYTES = 4 * 1024
 _VERSIONS = ("2.0", "2.1", "2.2")
 # What is known about a column of a small file takes about so much memory.
 _COLUMN_BYTES = 1024
@@ -51,11 +53,13 @@ class SmallFragmentsTask:
 
     @property
     def num_rows(self) -> int:
-        return sum(task.num_rows for task in self._tasks())
+        return int(self.scan.table.fragments.physical_rows[np.array(self.places)].sum())
 
     @property
     def num_bytes(self) -> int:
-        return sum(task.num_bytes for task in self._tasks())
+        num_bytes = int(self.scan.table.fragments.file_bytes[np.array(self.places)].sum())
+        is_calls = self.scan.table.location.is_local and num_bytes < len(self.places) * _CALLS_BYTES
+        return 0 if is_calls else num_bytes
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of the scan's schema, in row order. See `ScanTask`."""
@@ -78,7 +82,7 @@ class SmallFragmentsTask:
         scan = self.scan
         fragments = scan.table.fragments
         places = np.array(self.places)
-        num_rows = int(fragments.physical_rows[places].sum())
+        num_rows = self.num_rows
         width = sum(bytes_in_memory(each) for each in scan.fields())
         if width * num_rows > MAX_WINDOW_BYTES or any(
             scan.pruning.rows_by_index(fragment_id) is not None
@@ -114,14 +118,14 @@ def joined_files(table: Table, places: tuple[int, ...]) -> JoinedFiles | None:
     fragments = table.fragments
 
     def opened() -> JoinedFiles | None:
-        chosen = [fragments[place] for place in places]
-        if not _are_alike(chosen):
+        files_of = [fragments.files_at(place) for place in places]
+        files = [of_one[0] for of_one in files_of if len(of_one) == 1]
+        counts = fragments.physical_rows[np.array(places)]
+        if len(files) < len(places) or not counts.all() or not _are_alike(files):
             return None
-        files = [fragment.files[0] for fragment in chosen]
         from lance_df.file.joined import open_joined
 
         contents = _contents(table, files)
-        counts = np.fromiter((fragment.physical_rows for fragment in chosen), np.int64, len(chosen))
         name = _name(table, places)
         reader = open_joined(name, contents, counts.tolist(), files[0].column_of())
         return JoinedFiles(reader, np.append(0, np.cumsum(counts)))
@@ -196,13 +200,8 @@ class _JoinedReader(FragmentReader):
         return not np.isin(as_positions(rows)[nulls], self._all_deleted).all()
 
 
-def _are_alike(fragments: Sequence[Fragment]) -> bool:
-    kinds = set()
-    for fragment in fragments:
-        if len(fragment.files) != 1 or not fragment.physical_rows:
-            return False
-        (file,) = fragment.files
-        if not 0 < file.size_bytes <= MAX_FILE_BYTES:
-            return False
-        kinds.add((file.fields, file.column_indices, file.version))
+def _are_alike(files: Sequence[DataFile]) -> bool:
+    if not all(0 < file.size_bytes <= MAX_FILE_BYTES for file in files):
+        return False
+    kinds = {(file.fields, file.column_indices, file.version) for file in files}
     return len(kinds) == 1 and kinds.pop()[2] in _VERSIONS

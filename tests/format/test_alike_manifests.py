@@ -31,7 +31,7 @@ def _message(**changes: Any) -> pb.Manifest:
 def _fragments(message: pb.Manifest) -> list[int] | None:
     alike = AlikeManifests(Manifest.parse(_message().SerializeToString(), source="first"))
     found = alike.fragments(pa.py_buffer(message.SerializeToString()), source="second")
-    return None if found is None else found.physical_rows.tolist()
+    return None if found is None else [fragment.physical_rows for fragment in found]
 
 
 def test_what_versions_differ_in() -> None:

@@ -114,16 +114,3 @@ def test_numbers_that_are_stored_twice_are_noticed():
     odd = odd.replace(b"\x12\x04\x08\x06\x20\x01", b"\x12\x02\x20\x01", 1)
     with pytest.raises(CorruptDataError, match="fragment 99"):
         list(Manifest.parse(odd, source="test").fragments)
-
-
-def test_fragments_of_several_tables_in_one_list() -> None:
-    file = DataFile(path="a.lance", fields=(0, 2), column_indices=(0, 1), major_version=2, minor_version=1)
-    first = FragmentList.of([Fragment(id=7, files=(file, file), physical_rows=3), Fragment(id=9, files=())])
-    second = FragmentList.of([Fragment(id=7, files=(file,), physical_rows=4)])
-    joined = FragmentList.joined([*first.moved("one/data", 1), *second.moved("two/data", 1)])
-    assert joined.ids.tolist() == [0, 1, 2]
-    assert joined.physical_rows.tolist() == [3, 0, 4]
-    named = [[(each.path, each.base_id, each.fields) for each in fragment.files] for fragment in joined]
-    one, two = ("one/data/a.lance", 1, (0, 2)), ("two/data/a.lance", 1, (0, 2))
-    assert named == [[one, one], [], [two]]
-    assert first[0].files[0].path == "a.lance"

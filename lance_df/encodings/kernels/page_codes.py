@@ -80,13 +80,13 @@ def _expand(at, stop, symbol, to, marks):  # type: ignore[no-untyped-def]
 
 def _code_reader(width: int, offset_type: Callable[[Any], Any]) -> Callable[..., Any]:
     @kernel
-    def read_codes(page, start, stop, longest, as_views, placed, out, state):  # type: ignore[no-untyped-def]
+    def read_codes(page, start, stop, places, as_views, placed, out, state):  # type: ignore[no-untyped-def]
         """Expand strings by the table of the page: 256 symbols of 8 bytes, then their lengths.
 
         Parameters
         ----------
-        longest
-            No chunk has more bytes, at most 2**27.
+        places
+            Room to work in, one more than the bytes of the longest chunk, of which there are at most 2**27.
         as_views, placed
             Whether views are written to this address, not the ends of values in ``out``.
         out
@@ -98,7 +98,6 @@ def _code_reader(width: int, offset_type: Callable[[Any], Any]) -> Callable[...,
         source, positions, items = _U(entry(page, DATA)), _U(entry(page, POSITIONS)), _U(entry(page, ITEMS))
         levels, wide, symbol = entry(page, LEVELS), entry(page, WIDE), _U(entry(page, TABLE))
         like = offset_type(0)
-        places = np.empty(longest + 1, np.int32)
         first_row = start
         start = state[0]
         chunk = _U(chunk_of(items, entry(page, NUM_CHUNKS), start))

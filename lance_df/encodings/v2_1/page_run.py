@@ -31,12 +31,16 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteRange
 
 
-class StoredPage(NamedTuple):
-    """A page of a run. ``value`` is that of a constant page, if the layout holds it."""
+class PageRun(NamedTuple):
+    """Pages of a run: what they have in common, and the buffers, the rows and the value of each.
 
-    buffers: Sequence[ByteRange]
-    num_rows: int
-    value: bytes | None = None
+    The value is that of a constant page, if its layout holds it.
+    """
+
+    layout: PageLayout
+    buffers: Sequence[Sequence[ByteRange]]
+    num_rows: Counts
+    values: Sequence[bytes | None]
 
 
 class CommonLayout(NamedTuple):
@@ -46,14 +50,25 @@ class CommonLayout(NamedTuple):
     value: bytes | None = None
 
 
-def common_layout(layout: PageLayout, num_buffers: int, num_rows: int) -> CommonLayout | None:
-    """Return what a page has in common with others of its run; None for a page that cannot be part of one."""
+def common_layout(
+    layout: PageLayout, value: bytes | None, num_buffers: int, num_rows: int
+) -> CommonLayout | None:
+    """Return what a page has in common with others of its run; None for a page that cannot be part of one.
+
+    Parameters
+    ----------
+    layout, value
+        See `split_page_layout`.
+    """
     match layout:
-        case ConstantLayout(inline_value=None) if not num_buffers:
+        case ConstantLayout() if value is None and not num_buffers:
             return CommonLayout(layout)
-        case ConstantLayout(inline_value=value):
+        case ConstantLayout():
             is_alone = num_buffers == (value is None) and not any(layer.is_list for layer in layout.layers)
-            return CommonLayout(replace(layout, inline_value=b""), value) if is_alone else None
+            if not is_alone:
+                return None
+            # its value may lie in a buffer, too
+            return CommonLayout(layout if value is not None else replace(layout, inline_value=b""), value)
         case MiniBlockLayout(dictionary=None, repetition=None, repetition_index_depth=0):
             is_plain = num_buffers == 2 and layout.num_items == num_rows
             return CommonLayout(replace(layout, num_items=0)) if is_plain else None
@@ -65,15 +80,13 @@ def common_layout(layout: PageLayout, num_buffers: int, num_rows: int) -> Common
     return None
 
 
-def decode_run(
-    layout: PageLayout, pages: Sequence[StoredPage], rows: Rows, data_type: pa.DataType
-) -> IoPlan[Slots]:
+def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType) -> IoPlan[Slots]:
     """Plan the slots of rows of pages, which are read whole.
 
     Parameters
     ----------
-    layout
-        That of :func:`common_layout` for each of them.
+    run
+        Its layout is that of :func:`common_layout` for each page.
     rows
         Counted from the first row of the first page.
 
@@ -82,24 +95,24 @@ def decode_run(
     CorruptDataError
         While it runs: a page is damaged.
     """
-    num_rows = np.fromiter((page.num_rows for page in pages), np.int64, len(pages))
+    layout, num_rows = run.layout, run.num_rows
     match layout:
         case ConstantLayout(inline_value=None):
             return (yield from ConstantPage(layout, (), int(num_rows.sum()), data_type).decode(rows))
         case ConstantLayout():
-            stored = iter((yield [page.buffers[0] for page in pages if page.value is None]))
+            of_each = zip(run.buffers, run.values, strict=True)
+            stored = iter((yield [buffers[0] for buffers, value in of_each if value is None]))
             values = [
-                scalar(as_bytes(next(stored)), data_type) if page.value is None else page.value
-                for page in pages
+                scalar(as_bytes(next(stored)), data_type) if value is None else value for value in run.values
             ]
             array = repeated(values, _rows_of_each(rows, num_rows), data_type)
             return Slots(LevelScheme.of(layout.layers), None, None, array)
         case FullZipLayout():
-            buffers = yield [page.buffers[0] for page in pages]
+            buffers = yield [first for first, *_ in run.buffers]
             return _records(layout, buffers, num_rows, data_type).select(rows, None)
         case MiniBlockLayout():
-            decoder = MiniBlockPage(layout, pages[0].buffers, 0, data_type, mapped=True)
-            buffers = yield [buffer for page in pages for buffer in page.buffers]
+            decoder = MiniBlockPage(layout, run.buffers[0], 0, data_type, mapped=True)
+            buffers = yield [buffer for buffers in run.buffers for buffer in buffers]
             chunks, counts = _chunks(layout, buffers, num_rows)
             slots, _ = decoder.decode_chunks(chunks, counts)
             return decoder.finish(slots.select(rows, None))

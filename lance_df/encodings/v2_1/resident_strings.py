@@ -139,11 +139,10 @@ class CodedStrings:
         reserve = _MAX_SYMBOL_BYTES * self._longest + _SLACK_BYTES
         data = pa.allocate_buffer(int(count * self._bytes_per_row * 1.05) + reserve, resizable=True)
         state = np.array([start, 0, data.size, 0], np.int64)
+        places = np.empty(self._longest + 1, np.int32)
         kernel, address = getattr(kernels, f"read_codes_{8 * width}"), page.ctypes.data
         while True:
-            broken = kernel(
-                address, start, stop, self._longest, as_views, placed.address, data.address, state
-            )
+            broken = kernel(address, start, stop, places, as_views, placed.address, data.address, state)
             if broken >= 0:
                 raise CorruptDataError(
                     f"offsets of chunk {broken} do not ascend, lie outside of it or within an escape"
