@@ -132,7 +132,7 @@ class JoinedContainer:
             messages = [self._whole[start:stop] for start, stop in self._metadata[:, index].tolist()]
             info = join_columns(messages, self._spans, source=self.path, column=index)
             if self.version != "2.0" and any(
-                buffer.start % ALIGNMENT_BYTES for page in info.pages for buffer in page.buffers
+                buffer.start % ALIGNMENT_BYTES for page in info.distinct for buffer in page.buffers
             ):
                 raise CorruptDataError(f"{self.path}: column {index}: a buffer is not aligned")
             self._columns[index] = info

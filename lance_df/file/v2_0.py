@@ -103,8 +103,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
 
     def column_bytes(self, column: int) -> int:
         """Return the stored bytes of a column. See `FileReader`."""
-        pages = self._container.column(column).pages
-        return sum(buffer.num_bytes for page in pages for buffer in page.buffers)
+        return sum(self._container.column(column).page_bytes())
 
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of each page. See `FileReader`."""

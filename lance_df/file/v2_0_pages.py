@@ -43,7 +43,7 @@ class ColumnPages:
         self.source = container.source
         self._info = container.column(index)
         self._encodings: dict[tuple[str, bytes], Encoding] = {}
-        total = sum(page.num_rows for page in self._info.pages)
+        total = sum(self._info.page_rows())
         if total > _MAX_ROWS:
             raise CorruptDataError(f"{self.place}: the pages claim to have {total} rows")
 
@@ -53,8 +53,7 @@ class ColumnPages:
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
         """The first row of each page, and the number of all rows."""
-        counts = (page.num_rows for page in self._info.pages)
-        return np.fromiter(accumulate(counts, initial=0), np.int64, len(self) + 1)
+        return np.fromiter(accumulate(self._info.page_rows(), initial=0), np.int64, len(self) + 1)
 
     @property
     def num_rows(self) -> int:
@@ -97,5 +96,4 @@ class ColumnPages:
 
     def stored_bytes(self) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of each page."""
-        sizes = (sum(buffer.num_bytes for buffer in page.buffers) for page in self._info.pages)
-        return list(zip(self.starts.tolist(), sizes, strict=False))
+        return list(zip(self.starts.tolist(), self._info.page_bytes(), strict=False))

@@ -65,7 +65,7 @@ class Column:
         self._common: _KnownLayouts = {}
         self._run: PageRun | None = None
         self._is_run: bool | None = None
-        counts = [0, *(page.num_rows for page in self._info.pages)]
+        counts = [0, *self._info.page_rows()]
         expected = container.num_rows * leaf.page_rows_per_row
         if sum(counts) != expected and not leaf.is_empty_struct:
             raise CorruptDataError(f"{self._place}: {sum(counts)} rows, the file has {expected}")
@@ -80,7 +80,7 @@ class Column:
             if self._mapped and not leaf.ancestors and leaf.kept_children is None
             else None
         )
-        self.page_bytes = [sum(buffer.num_bytes for buffer in page.buffers) for page in self._info.pages]
+        self.page_bytes = self._info.page_bytes()
 
     def read(self, leaf: Leaf, rows: Rows) -> IoPlan[pa.Array]:
         """Plan the values of ``rows``, with all that lies above them."""
@@ -89,13 +89,13 @@ class Column:
         parts = list(split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts))
         if not parts:
             return empty_path_array(leaf.stored_type, leaf.ancestors)
-        groups = grouped(parts, self._kind if leaf.page_rows_per_row == 1 else None)
+        groups = grouped(parts, self._layout if leaf.page_rows_per_row == 1 else None)
         found = yield from together([self._plan([parts[part] for part in group], leaf) for group in groups])
         with named_errors(self._place):
             values = concat_arrays(found, found[0].type)
             return in_order(values, parts, groups)
 
-    def _kind(self, number: int) -> PageLayout | None:
+    def _layout(self, number: int) -> PageLayout | None:
         common = self._common_layout(number, self._common)
         return None if common is None else common.layout
 
@@ -103,7 +103,7 @@ class Column:
         """Return what a small page has in common with others; None if it is to be decoded by itself."""
         if self.page_bytes[number] > SMALL_BYTES:
             return None
-        page = self._info.pages[number]
+        page = self._info.distinct[self._info.kinds[number]]
         key = (page.encoding, len(page.buffers), page.num_rows)
         if key not in known:
             with named_errors(f"{self._place}, page {number}"):
@@ -123,7 +123,7 @@ class Column:
 
     def _plan_run(self, leaf: Leaf, run: PageRun, rows: Rows, place: str) -> IoPlan[pa.Array]:
         with named_errors(place):
-            slots = yield from decode_run(run, rows, self._stored_type)
+            slots = yield from decode_run(run, rows, self._stored_type, mapped=self._mapped)
             return path_array(slots, leaf.ancestors)
 
     def ahead(self, leaf: Leaf, rows: Rows) -> Iterator[ByteRange]:
@@ -146,9 +146,12 @@ class Column:
 
     def _page_run(self, numbers: Sequence[int], known: _KnownLayouts) -> PageRun | None:
         """Return pages that have one layout; None if they have not."""
+        kinds = [self._info.kinds[number] for number in numbers]
+        found: dict[int, CommonLayout] = {}
         layout = None
-        buffers, values = [], []
-        for number in numbers:
+        for number, kind in zip(numbers, kinds, strict=True):
+            if kind in found:
+                continue
             common = self._common_layout(number, known)
             if common is None:
                 return None
@@ -157,12 +160,16 @@ class Column:
             # most are the same object
             if common.layout is not layout and common.layout != layout:
                 return None
-            buffers.append(self._info.pages[number].buffers)
-            values.append(common.value)
+            found[kind] = common
         if layout is None:
             return None
         places = np.array(numbers)
-        return PageRun(layout, buffers, self.row_starts[places + 1] - self.row_starts[places], values)
+        return PageRun(
+            layout,
+            self._info.spans(numbers),
+            self.row_starts[places + 1] - self.row_starts[places],
+            [found[kind].value for kind in kinds],
+        )
 
     def _open_resident(self, number: int) -> ResidentPage | None:
         from lance_df.encodings.v2_1.resident import open_resident

@@ -7,10 +7,12 @@ Spec: file format 2.x, container. The footer of a 2.0 file says 0.3; `DataFile` 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
+import numpy as np
 from google.protobuf.any_pb2 import Any
 
 from lance_df._pb import file_pb2
@@ -21,9 +23,10 @@ from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from typing import Self
 
+    import numpy.typing as npt
     import pyarrow as pa
 
 MAGIC = b"LANC"
@@ -37,10 +40,6 @@ PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
 _COMMON_BYTES = 256
 _MAX_ENCODINGS = 1024
 _encodings: dict[bytes, tuple[str, bytes]] = {}
-
-_MAX_FILE_BYTES = 2**63 - 1
-# of a column of many small files
-_MAX_KNOWN_COLUMNS = 4096
 
 # files of a table have the same schema
 _COMMON_SCHEMA_BYTES = 4096
@@ -192,14 +191,78 @@ class PageInfo:
     encoding: bytes
 
 
+class JoinedPages(Sequence[PageInfo]):
+    """The pages of a column of several files; what files have in common is there once.
+
+    Parameters
+    ----------
+    distinct
+        Pages whose buffers count from the start of a file.
+    kinds
+        Which of them each page is like.
+    shifts
+        Where the file of each page starts in what holds all files.
+    """
+
+    def __init__(self, distinct: Sequence[PageInfo], kinds: Sequence[int], shifts: Sequence[int]) -> None:
+        self.distinct = distinct
+        self.kinds = kinds
+        self.shifts = shifts
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @overload
+    def __getitem__(self, index: int) -> PageInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[PageInfo, ...]: ...
+    def __getitem__(self, index: int | slice) -> PageInfo | tuple[PageInfo, ...]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(len(self))[index])
+        page, shift = self.distinct[self.kinds[index]], self.shifts[index]
+        buffers = tuple([ByteRange(shift + each.start, shift + each.stop) for each in page.buffers])
+        return PageInfo(buffers, page.num_rows, page.priority, page.encoding_url, page.encoding)
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnInfo:
     """The pages of one column in row order, the column's own encoding and buffers."""
 
-    pages: tuple[PageInfo, ...]
+    pages: tuple[PageInfo, ...] | JoinedPages
     encoding_url: str
     encoding: bytes
     buffers: tuple[ByteRange, ...]
+
+    @property
+    def distinct(self) -> Sequence[PageInfo]:
+        """Pages, of which those that differ in nothing but their place may be one."""
+        return self.pages.distinct if isinstance(self.pages, JoinedPages) else self.pages
+
+    @property
+    def kinds(self) -> Sequence[int]:
+        """Which of the distinct pages each page is like."""
+        return self.pages.kinds if isinstance(self.pages, JoinedPages) else range(len(self.pages))
+
+    def page_rows(self) -> list[int]:
+        """Return how many rows each page has."""
+        rows = [page.num_rows for page in self.distinct]
+        return [rows[kind] for kind in self.kinds] if isinstance(self.pages, JoinedPages) else rows
+
+    def page_bytes(self) -> list[int]:
+        """Return how many bytes are stored of each page."""
+        sizes = [sum(buffer.num_bytes for buffer in page.buffers) for page in self.distinct]
+        return [sizes[kind] for kind in self.kinds] if isinstance(self.pages, JoinedPages) else sizes
+
+    def spans(self, numbers: Iterable[int]) -> npt.NDArray[np.int64]:
+        """Return (start, stop) of all buffers of some pages, one page after the other."""
+        pages, kinds, distinct = self.pages, self.kinds, self.distinct
+        shifts = pages.shifts if isinstance(pages, JoinedPages) else None
+        found: list[tuple[int, int]] = []
+        for number in numbers:
+            shift = 0 if shifts is None else shifts[number]
+            buffers = distinct[kinds[number]].buffers
+            found += [(shift + buffer.start, shift + buffer.stop) for buffer in buffers]
+        return np.array(found, np.int64).reshape(-1, 2)
 
     @classmethod
     def from_proto(cls, data: bytes | pa.Buffer, *, file_size: int, source: str, column: int) -> Self:
@@ -259,25 +322,32 @@ def join_columns(
     """
     place = f"{source}: column {column}"
     encodings: set[bytes] = set()
-    # files with as many rows mostly say the same
-    known: dict[bytes, tuple[PageInfo, ...]] = {}
-    pages: list[PageInfo] = []
+    # files with as many rows mostly say the same: which pages they have, and where these end
+    known: dict[bytes, tuple[Sequence[int], int]] = {}
+    distinct: list[PageInfo] = []
+    kinds: list[int] = []
+    shifts: list[int] = []
     for data, (start, stop) in zip(messages, spans, strict=True):
-        within = known.get(data)
-        if within is None:
+        said = known.get(data)
+        if said is None:
             message = parse_message(file_pb2.ColumnMetadata, data, source=place, what="the metadata")
             encodings.add(message.encoding.SerializeToString())
             if message.buffer_offsets or message.buffer_sizes or len(encodings) > 1:
                 raise UnsupportedFeatureError(f"{place}: not to be joined with that of other files")
-            within = tuple([_page(page, place, _MAX_FILE_BYTES) for page in message.pages])
-            if len(known) < _MAX_KNOWN_COLUMNS:
-                known[data] = within
-        pages.extend([_shifted(page, start, stop, place) if page.buffers else page for page in within])
+            first = len(distinct)
+            distinct += [_page(page, place, stop - start) for page in message.pages]
+            ends = [buffer.stop for page in distinct[first:] for buffer in page.buffers]
+            said = known[data] = range(first, len(distinct)), max(ends, default=0)
+        numbers, end = said
+        if end > stop - start:
+            raise CorruptDataError(f"{place}: a buffer ends at byte {end} of a file of {stop - start} bytes")
+        kinds += numbers
+        shifts += [start] * len(numbers)
     encoding_url, encoding = "", b""
     for data in encodings:
         wrapped = file_pb2.Encoding.FromString(data)
         encoding_url, encoding = _direct_encoding(wrapped, place, required=False)
-    return ColumnInfo(tuple(pages), encoding_url, encoding, ())
+    return ColumnInfo(JoinedPages(distinct, kinds, shifts), encoding_url, encoding, ())
 
 
 def parse_descriptor(data: bytes | pa.Buffer, *, source: str) -> tuple[Schema, int]:
@@ -324,26 +394,11 @@ def _buffers(
     for number in range(len(offsets)):
         offset = offsets[number]
         if (end := offset + sizes[number]) > file_size:
-            raise _beyond_file(place, ByteRange(offset, end), number, file_size)
+            raise CorruptDataError(
+                f"{place}: buffer {number} takes bytes {offset} to {end}, but the file has {file_size} bytes"
+            )
         buffers.append(ByteRange(offset, end))
     return tuple(buffers)
-
-
-def _shifted(page: PageInfo, start: int, stop: int, place: str) -> PageInfo:
-    """Return a page of a file that lies between ``start`` and ``stop`` (exclusive)."""
-    buffers = []
-    for number, within in enumerate(page.buffers):
-        if within.stop > stop - start:
-            raise _beyond_file(place, within, number, stop - start)
-        buffers.append(ByteRange(start + within.start, start + within.stop))
-    return PageInfo(tuple(buffers), page.num_rows, page.priority, page.encoding_url, page.encoding)
-
-
-def _beyond_file(place: str, buffer: ByteRange, number: int, file_size: int) -> CorruptDataError:
-    return CorruptDataError(
-        f"{place}: buffer {number} takes bytes {buffer.start} to {buffer.stop}, "
-        f"but the file has {file_size} bytes"
-    )
 
 
 def _direct_encoding(message: file_pb2.Encoding, place: str, *, required: bool) -> tuple[str, bytes]:

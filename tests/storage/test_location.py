@@ -2,8 +2,11 @@ import logging
 import os
 import stat
 import traceback
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lance_df.errors import (
     CorruptDataError,
@@ -94,9 +97,25 @@ def test_paths_that_leave_the_folder_are_refused(folder, path):
         folder.child(path)
 
 
-@pytest.mark.parametrize("path", ["a", "a/b.lance", "..a/b..", "ü b/100%.lance", "a.b/...c"])
+@pytest.mark.parametrize(
+    "path",
+    ["a", "a/b.lance", "..a/b..", "ü b/100%.lance", "a.b/...c", "x0$v1$4ax/data/0a-1_b.lance", "a\n"],
+)
 def test_paths_that_stay_inside_are_joined(folder, path):
     assert folder.child(path).path == f"{folder.path}/{path}"
+
+
+@given(st.text("ab./\\:%2Ef$-_é\n\0", max_size=8))
+def test_no_path_leaves_the_folder(text):
+    folder = open_location("/some/folder")
+    try:
+        path = folder.child(text).path
+    except CorruptDataError:
+        return
+    assert path == f"/some/folder/{text}"
+    for read in (path, unquote(path)):
+        assert f"{os.path.normpath(read)}/".startswith("/some/folder/")
+        assert not {"", ".."} & set(read.replace("\\", "/").split("/")[3:])
 
 
 @pytest.mark.parametrize("uri", ["", "a\0b", "nosuchscheme://x/y"])

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
 from lance_df.storage import ByteRange, MappedSource, RemoteSource
-from lance_df.storage.source import MAX_GAP_BYTES
+from lance_df.storage.local_files import read_start
+from lance_df.storage.source import MAX_GAP_BYTES, read_whole
 
 CONTENT = np.random.default_rng(1).bytes(3_000_000)
 
@@ -108,6 +109,24 @@ def test_missing_and_unreadable_files(tmp_path):
         MappedSource(str(tmp_path / "nowhere"))
     with pytest.raises(StorageError, match="directory"):
         MappedSource(str(tmp_path))
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_071, 131_072, 131_073, 300_000])
+def test_files_that_are_read_whole(tmp_path, size):
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT[:size])
+    source = read_whole(str(path))
+    assert (source.size, source.is_memory_mapped) == (size, True)
+    assert source.read_tail(size).to_pybytes() == CONTENT[:size]
+    for num_bytes in (0, 1, size // 2, size, size + 1):
+        assert read_start(str(path), num_bytes) == CONTENT[: min(num_bytes, size)]
+
+
+def test_files_that_cannot_be_read_whole(tmp_path):
+    with pytest.raises(NotFoundError, match="nowhere"):
+        read_whole(str(tmp_path / "nowhere"))
+    with pytest.raises(StorageError, match="directory"):
+        read_whole(str(tmp_path))
 
 
 def test_a_store_that_returns_too_little_is_an_error(counting):

@@ -8,7 +8,7 @@ that are nothing but values of fixed width; and for constant pages without level
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,26 +21,44 @@ from lance_df.encodings.v2_1.mini_block import MiniBlockPage
 from lance_df.encodings.v2_1.per_value import decode_fixed_records
 from lance_df.errors import CorruptDataError
 from lance_df.format.encodings_v2_1 import ConstantLayout, FullZipLayout, MiniBlockLayout
+from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.encodings.v2_1.buffers import Bytes, Counts
     from lance_df.format.encodings_v2_1 import PageLayout
-    from lance_df.storage import ByteRange
 
 
 class PageRun(NamedTuple):
-    """Pages of a run: what they have in common, and the buffers, the rows and the value of each.
+    """Pages of a run: what they have in common, and what they have not.
 
-    The value is that of a constant page, if its layout holds it.
+    Attributes
+    ----------
+    spans
+        (start, stop) of the buffers, one page after the other.
+    num_rows
+        Of each page.
+    values
+        That of each constant page, where its layout holds it.
     """
 
     layout: PageLayout
-    buffers: Sequence[Sequence[ByteRange]]
+    spans: npt.NDArray[np.int64]
     num_rows: Counts
     values: Sequence[bytes | None]
+
+    def read(self, *, mapped: bool) -> IoPlan[Sequence[Any]]:
+        """Plan the bytes of each span; ``mapped`` says that ranges cost nothing."""
+        if not mapped or not len(self.spans):
+            return (yield [ByteRange(start, stop) for start, stop in self.spans.tolist()])
+        start = int(self.spans.min())
+        (data,) = yield [ByteRange(start, int(self.spans.max()))]
+        view = memoryview(data)
+        return [view[low:high] for low, high in (self.spans - start).tolist()]
 
 
 class CommonLayout(NamedTuple):
@@ -80,7 +98,7 @@ def common_layout(
     return None
 
 
-def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType) -> IoPlan[Slots]:
+def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType, *, mapped: bool) -> IoPlan[Slots]:
     """Plan the slots of rows of pages, which are read whole.
 
     Parameters
@@ -100,19 +118,20 @@ def decode_run(run: PageRun, rows: Rows, data_type: pa.DataType) -> IoPlan[Slots
         case ConstantLayout(inline_value=None):
             return (yield from ConstantPage(layout, (), int(num_rows.sum()), data_type).decode(rows))
         case ConstantLayout():
-            of_each = zip(run.buffers, run.values, strict=True)
-            stored = iter((yield [buffers[0] for buffers, value in of_each if value is None]))
+            stored = iter((yield from run.read(mapped=mapped)))
             values = [
-                scalar(as_bytes(next(stored)), data_type) if value is None else value for value in run.values
+                scalar(as_bytes(pa.py_buffer(next(stored))), data_type) if value is None else value
+                for value in run.values
             ]
             array = repeated(values, _rows_of_each(rows, num_rows), data_type)
             return Slots(LevelScheme.of(layout.layers), None, None, array)
         case FullZipLayout():
-            buffers = yield [first for first, *_ in run.buffers]
+            buffers = yield from run.read(mapped=mapped)
             return _records(layout, buffers, num_rows, data_type).select(rows, None)
         case MiniBlockLayout():
-            decoder = MiniBlockPage(layout, run.buffers[0], 0, data_type, mapped=True)
-            buffers = yield [buffer for buffers in run.buffers for buffer in buffers]
+            first = [ByteRange(start, stop) for start, stop in run.spans[:2].tolist()]
+            decoder = MiniBlockPage(layout, first, 0, data_type, mapped=True)
+            buffers = yield from run.read(mapped=mapped)
             chunks, counts = _chunks(layout, buffers, num_rows)
             slots, _ = decoder.decode_chunks(chunks, counts)
             return decoder.finish(slots.select(rows, None))
@@ -128,12 +147,12 @@ def _rows_of_each(rows: Rows, num_rows: Counts) -> Counts:
 
 
 def _records(
-    layout: FullZipLayout, buffers: Sequence[pa.Buffer], num_rows: Counts, data_type: pa.DataType
+    layout: FullZipLayout, buffers: Sequence[Any], num_rows: Counts, data_type: pa.DataType
 ) -> Slots:
     """Return the values of all pages."""
     value_bytes = (layout.bits_per_value or 0) // 8
     used = num_rows * value_bytes
-    available = np.fromiter((buffer.size for buffer in buffers), np.int64, len(num_rows))
+    available = np.fromiter(map(len, buffers), np.int64, len(num_rows))
     if (num_rows > available // value_bytes).any():
         raise CorruptDataError(f"records of {value_bytes} bytes do not fit into the buffer of their page")
     data = _joined(buffers, used)
@@ -142,12 +161,10 @@ def _records(
     return Slots(LevelScheme.of(layout.layers), None, None, values).checked()
 
 
-def _chunks(
-    layout: MiniBlockLayout, buffers: Sequence[pa.Buffer], num_rows: Counts
-) -> tuple[Chunked, Counts]:
+def _chunks(layout: MiniBlockLayout, buffers: Sequence[Any], num_rows: Counts) -> tuple[Chunked, Counts]:
     """Return the chunks of all pages, and how many items each holds."""
     width = 4 if layout.has_large_chunk else 2
-    num_bytes = np.fromiter((words.size for words in buffers[::2]), np.int64, len(num_rows))
+    num_bytes = np.fromiter(map(len, buffers[::2]), np.int64, len(num_rows))
     if (num_bytes % width).any() or not num_bytes.all():
         raise CorruptDataError(f"chunk metadata that is no positive multiple of {width} bytes")
     words = np.frombuffer(b"".join(buffers[::2]), f"<u{width}").astype(np.int64)
@@ -158,13 +175,13 @@ def _chunks(
     counts[stops - 1] = num_rows - np.add.reduceat(counts, starts)
     sizes = ((words >> 4) + 1) * 8
     used = np.add.reduceat(sizes, starts)
-    available = np.fromiter((chunks.size for chunks in buffers[1::2]), np.int64, len(num_rows))
+    available = np.fromiter(map(len, buffers[1::2]), np.int64, len(num_rows))
     if (counts < 0).any() or (used > available).any():
         raise CorruptDataError("the chunks of a page do not hold its rows")
     return Chunked(_joined(buffers[1::2], used), np.cumsum(sizes) - sizes, sizes), counts
 
 
-def _joined(buffers: Sequence[pa.Buffer], sizes: Counts) -> Bytes:
+def _joined(buffers: Sequence[Any], sizes: Counts) -> Bytes:
     """Return the first ``sizes[i]`` bytes of every buffer."""
     parts = [buffer[:size] for buffer, size in zip(buffers, sizes.tolist(), strict=True)]
     return as_bytes(pa.py_buffer(b"".join(parts)))
