@@ -12,8 +12,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import fsspec.asyn
-
 from lance_df.errors import (
     CommitStateUnknownError,
     MissingDependencyError,
@@ -128,6 +126,8 @@ def _put_in_memory(fs: AbstractFileSystem, path: str, data: bytes) -> None:
 
 def _put_s3(fs: Any, path: str, data: bytes) -> None:
     """Send one conditional request, past the retries of s3fs, which hide that an answer was lost."""
+    from fsspec.asyn import sync
+
     bucket, key, _ = fs.split_path(path)
 
     async def put() -> None:
@@ -140,7 +140,7 @@ def _put_s3(fs: Any, path: str, data: bytes) -> None:
         )
         await client.put_object(**arguments)
 
-    fsspec.asyn.sync(fs.loop, put)
+    sync(fs.loop, put)
     fs.invalidate_cache(path)
 
 
