@@ -47,6 +47,8 @@ _MODULES = {
     "strings_equal": "compare",
     "extreme_strings": "string_bounds",
     "sum_lengths": "gather",
+    **dict.fromkeys([f"gather_scattered_{bits}" for bits in (8, 16, 32, 64, 128)], "scattered"),
+    "gather_scattered_views": "scattered",
     "join_variable": "variable",
     "expand_fsst": "fsst",
     "encode_fsst": "fsst_encode",

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from lance_df.file.conform import conform_array
 from lance_df.file.writer import num_threads
 from lance_df.namespace.changes.partition_files import PartitionFiles, WrittenPartition, remove_files
+from lance_df.namespace.changes.scattered_rows import is_view
 from lance_df.namespace.changes.waiting_rows import (
     RoutedBatch,
     WaitingRows,
     bytes_of,
     gathered,
-    is_view,
     joined,
 )
 from lance_df.namespace.changes.writer_threads import WriterThreads

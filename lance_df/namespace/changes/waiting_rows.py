@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+
+from lance_df.encodings import kernels
+from lance_df.namespace.changes.scattered_rows import ColumnAddresses, ScatteredRows, is_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +21,9 @@ _MANY_ROWS: Final = 1024
 # Rows of one partition are handed on in batches of so many bytes: the more rows, the fewer pages and calls.
 _BATCH_BYTES: Final = 64 * 1024 * 1024
 _VIEW_BYTES: Final = 16
-_VIEW_IDS: Final = (pa.string_view().id, pa.binary_view().id)
 _numbers = itertools.count()
+
+_Part: TypeAlias = "tuple[RoutedBatch, int, int]"
 
 
 class RoutedBatch:
@@ -33,14 +37,31 @@ class RoutedBatch:
         What a row takes, on average.
     """
 
-    __slots__ = ("_order", "_rows", "_takeable", "number", "row_bytes")
+    __slots__ = ("_addresses", "_order", "_rows", "_takeable", "number", "row_bytes")
 
     def __init__(self, rows: pa.RecordBatch, order: npt.NDArray[np.integer] | None) -> None:
         self._rows = rows
-        self._takeable = TakeableRows(rows)
+        self._takeable: dict[tuple[int, ...], TakeableRows] = {}
+        self._addresses: ColumnAddresses | None = None
         self._order = order
         self.number = -1
         self.row_bytes = bytes_of(rows) / max(1, rows.num_rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._rows.schema
+
+    @property
+    def is_together(self) -> bool:
+        """Whether rows of each partition are next to each other as they are."""
+        return self._order is None
+
+    @property
+    def addresses(self) -> ColumnAddresses:
+        """Where the columns are."""
+        if self._addresses is None:
+            self._addresses = ColumnAddresses(self._rows)
+        return self._addresses
 
     @property
     def num_rows(self) -> int:
@@ -50,19 +71,19 @@ class RoutedBatch:
         """Return where some of the rows are."""
         return np.arange(start, stop) if self._order is None else self._order[start:stop]
 
-    def take(self, places: npt.NDArray[np.integer]) -> pa.RecordBatch:
-        """Return the rows at some places, in memory of their own."""
-        return self._takeable.take(places)
+    def take(self, places: npt.NDArray[np.integer], columns: tuple[int, ...] | None = None) -> pa.RecordBatch:
+        """Return the rows at some places, of all columns or of some of them, in memory of their own."""
+        key = tuple(range(self._rows.num_columns)) if columns is None else columns
+        takeable = self._takeable.get(key)
+        if takeable is None:
+            takeable = self._takeable[key] = TakeableRows(self._rows.select(key))
+        return takeable.take(places)
 
-    def slices(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """Yield some of the rows in a few batches."""
-        step = max(1, int(_BATCH_BYTES / max(self.row_bytes, 1)))
-        for first in range(start, stop, step):
-            last = min(stop, first + step)
-            if self._order is None:
-                yield self._rows.slice(first, last - first)
-            else:
-                yield self._takeable.take(self._order[first:last])
+    def slice(self, start: int, stop: int) -> pa.RecordBatch:
+        """Return some of the rows."""
+        if self._order is None:
+            return self._rows.slice(start, stop - start)
+        return self.take(self._order[start:stop])
 
 
 class WaitingRows:
@@ -79,7 +100,7 @@ class WaitingRows:
     def __init__(self) -> None:
         self.num_rows = 0
         self.num_bytes = 0.0
-        self.parts: list[tuple[RoutedBatch, int, int]] = []
+        self.parts: list[_Part] = []
 
     def add(self, batch: RoutedBatch, start: int, stop: int) -> None:
         """Add rows of a batch: those at these places of its order."""
@@ -96,16 +117,47 @@ class WaitingRows:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in as few batches as take 64 MiB, about."""
-        slices: list[pa.RecordBatch] = []
+        for parts in self._portions():
+            scattered = _scattered(parts)
+            if scattered is not None:
+                yield scattered
+            else:
+                yield from joined(batch.slice(start, stop) for batch, start, stop in parts)
+
+    def _portions(self) -> Iterator[list[_Part]]:
+        """Yield the parts cut such that each list takes 64 MiB, about."""
+        portion: list[_Part] = []
         num_bytes = 0.0
         for batch, start, stop in self.parts:
-            for each in batch.slices(start, stop):
-                slices.append(each)
-                num_bytes += batch.row_bytes * each.num_rows
+            step = max(1, int(_BATCH_BYTES / max(batch.row_bytes, 1)))
+            for first in range(start, stop, step):
+                last = min(stop, first + step)
+                portion.append((batch, first, last))
+                num_bytes += batch.row_bytes * (last - first)
                 if num_bytes >= _BATCH_BYTES:
-                    yield from joined(slices)
-                    slices, num_bytes = [], 0
-        yield from joined(slices)
+                    yield portion
+                    portion, num_bytes = [], 0.0
+        if portion:
+            yield portion
+
+
+def _scattered(parts: Sequence[_Part]) -> pa.RecordBatch | None:
+    """Return rows of several batches in one; None where that is better left to Arrow."""
+    schema = parts[0][0].schema
+    if len(parts) < 2 or any(batch.is_together or batch.schema != schema for batch, _, _ in parts):
+        return None
+    if not kernels.are_worth(len(schema) * sum(stop - start for _, start, stop in parts)):
+        return None
+    orders = [batch.places(start, stop) for batch, start, stop in parts]
+    columns = ScatteredRows(schema, [batch.addresses for batch, _, _ in parts], orders).columns()
+    others = tuple(number for number in range(len(schema)) if number not in columns)
+    if others:
+        taken = [batch.take(order, others) for (batch, _, _), order in zip(parts, orders, strict=True)]
+        rest = joined(taken)
+        if len(rest) > 1:
+            return None
+        columns.update(zip(others, rest[0].columns, strict=True))
+    return pa.RecordBatch.from_arrays([columns[number] for number in range(len(schema))], schema=schema)
 
 
 def gathered(waiting: Sequence[WaitingRows]) -> list[WaitingRows]:
@@ -168,11 +220,6 @@ class TakeableRows:
         for number in self._views:
             columns[number] = _as_views(columns[number], self._batch.column(number))
         return pa.RecordBatch.from_arrays(columns, schema=self._batch.schema)
-
-
-def is_view(data_type: pa.DataType) -> bool:
-    """Whether values of a type are views of texts or bytes."""
-    return data_type.id in _VIEW_IDS
 
 
 def bytes_of(rows: pa.RecordBatch) -> int:
