@@ -78,8 +78,8 @@ def _assert_same_bits(found: pa.Array, expected: pa.Array) -> None:
 
 
 def read_by_pylance(path: Path, num_rows: int) -> pa.Array:
-    # it cuts requests of more bytes anywhere, and then refuses offsets of 8 bytes that are not aligned
-    at_once = num_rows if path.stat().st_size < 16 << 20 else 1000
+    # it cuts requests of more than 16 MiB anywhere, and then refuses offsets of 8 bytes that are not aligned
+    at_once = max(1, min(num_rows, num_rows * (4 << 20) // path.stat().st_size))
     reader = LanceFileReader(str(path))
     starts = range(0, num_rows, at_once) if num_rows else [0]
     parts = [reader.read_range(start, min(at_once, num_rows - start)).to_table() for start in starts]
