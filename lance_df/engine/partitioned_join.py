@@ -223,8 +223,9 @@ class _Rewriting:
         """Yield what each unit reads, by the keys of tables."""
         keys = {id(table): key for key, table in self._statement.tables.items()}
         num_partitions = 1 if units.at_once is not None else num_cores()
+        num_threads = 1 if units.at_once is None else _threads_each(units.at_once)
         for unit in units.units:
-            found = list(unit.providers(part, units.num_rows, num_partitions))
+            found = list(unit.providers(part, units.num_rows, num_partitions, num_threads=num_threads))
             self._statement.units += found
             yield {keys[id(table)]: provider for table, provider in found}
 
@@ -240,9 +241,14 @@ class _Rewriting:
         return plan
 
 
+def _threads_each(at_once: int) -> int:
+    """Return how many threads compute a unit."""
+    return max(1, num_cores() // at_once)
+
+
 def _width(ctx: PlainSessionContext, at_once: int) -> Width | None:
     """Return how units are computed if there are more cores than units at a time."""
-    num_threads = num_cores() // at_once
+    num_threads = _threads_each(at_once)
     if num_threads < 2:
         return None
     # one partition more than threads, as in `join_mode`

@@ -48,6 +48,8 @@ _VARIABLE_BYTES: Final = 32
 # Each window costs calls, so narrow rows are read in larger ones than usual: each unit has one in memory.
 _WINDOW_ROWS: Final = 256 * 1024
 _WINDOW_BYTES: Final = 8 * 1024 * 1024
+_WINDOWS_EACH: Final = 3
+_MIN_WINDOW_ROWS: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Unit:
     share: Share | None = None
 
     def providers(
-        self, part: Part, num_rows: int, num_partitions: int
+        self, part: Part, num_rows: int, num_partitions: int, *, num_threads: int = 1
     ) -> Iterator[tuple[ResolvedTable, LanceTableProvider]]:
         """Yield what stands for each namespace of a part; a large unit of few is read by several cores.
 
@@ -72,14 +74,20 @@ class Unit:
             Of all units that are computed at the same time.
         num_partitions
             By how many partitions so many rows are scanned.
+        num_threads
+            How many compute a unit in any case.
         """
         share = math.ceil(self.num_rows * num_partitions / max(1, num_rows) - _MORE)
+        num_partitions = min(num_partitions, max(1, share))
+        num_threads = max(num_threads, num_partitions)
+        # what several threads read is cut into windows that keep all of them busy
+        most_rows = _WINDOW_ROWS if num_threads == 1 else self.num_rows // (_WINDOWS_EACH * num_threads)
         for side, scan in first_scans(part).items():
             subset = MemberSubset(scan.snapshot, self.members[side])
             options: dict[str, Any] = {
-                "num_partitions": min(num_partitions, max(1, share)),
+                "num_partitions": num_partitions,
                 "in_turn": scan.snapshot.root.is_local,
-                "window_rows": _window_rows(scan),
+                "window_rows": _window_rows(scan, most_rows),
                 "schema": scan.table.provider.stored_schema,
             }
             if self.share is None:
@@ -197,9 +205,11 @@ def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:
     return rows, kept, kept_bytes
 
 
-def _window_rows(scan: JoinedScan) -> int | None:
+def _window_rows(scan: JoinedScan, most_rows: int) -> int | None:
     """Return how many rows to read at once, None for as many as scans do otherwise."""
-    return _WINDOW_ROWS if _WINDOW_ROWS * _row_bytes(scan) <= _WINDOW_BYTES else None
+    if _WINDOW_ROWS * _row_bytes(scan) > _WINDOW_BYTES or most_rows < _MIN_WINDOW_ROWS:
+        return None
+    return min(_WINDOW_ROWS, most_rows)
 
 
 def _row_bytes(scan: JoinedScan) -> int:

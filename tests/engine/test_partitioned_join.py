@@ -10,7 +10,7 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.engine import partitioned_join_gain, partitioned_join_units
+from lance_df.engine import partitioned_join, partitioned_join_gain, partitioned_join_units
 from lance_df.engine.partitioned_join_shares import Share
 from lance_df.errors import InvalidInputError
 from lance_df.hashing.arrays import murmur3
@@ -617,6 +617,24 @@ def test_units_within_a_large_limit_stay_small():
     numbers, at_once = partitioned_join_units._bounded(sizes, 1)
     assert at_once == 1
     assert np.bincount(numbers).tolist() == [1] * 64
+
+
+@pytest.mark.parametrize("num_threads", [1, 4])
+def test_all_threads_read_a_group_that_is_one_file(tmp_path, monkeypatch, num_threads):
+    monkeypatch.setattr(partitioned_join, "num_cores", lambda: num_threads)
+    monkeypatch.setattr(partitioned_join_units, "_MIN_WINDOW_ROWS", 1)
+    keys = np.arange(300_000)
+    for name in ("a", "b"):
+        rows = pa.table({"k": keys, name: keys})
+        by = [partition.bucket("k", 2)]
+        lance_df.PartitionedNamespace.create(tmp_path / name, rows.schema, by).append(rows)
+    context = lance_df.connect(tmp_path, partitioned_joins="always", join_memory_limit=1)
+    found = context.sql("SELECT sum(a) AS s FROM a JOIN b ON a.k = b.k AND a + b > 9")
+    assert found.to_pylist() == [{"s": sum(range(5, 300_000))}]
+    [statement] = found.statements
+    tasks = [len(provider.scans[-1].tasks) for _, provider in statement.units]
+    assert len(tasks) == 4
+    assert set(tasks) == ({1} if num_threads == 1 else {6})
 
 
 @pytest.mark.parametrize("limit", [None, 100_000])
