@@ -11,7 +11,8 @@ import numpy as np
 
 from lance_df.errors import CorruptDataError
 from lance_df.file.tail import with_tail
-from lance_df.format.file_metadata import ALIGNMENT_BYTES, ColumnInfo, Footer, parse_descriptor
+from lance_df.format.column_metadata import ColumnInfo
+from lance_df.format.file_metadata import ALIGNMENT_BYTES, Footer, parse_descriptor
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:

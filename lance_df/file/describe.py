@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lance_df.file.reader import FileReader
-    from lance_df.format.file_metadata import PageInfo
+    from lance_df.format.column_metadata import PageInfo
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import ByteSource
 

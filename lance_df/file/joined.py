@@ -13,7 +13,8 @@ import numpy as np
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.v2_0 import V2_0FileReader
 from lance_df.file.v2_1 import V2_1FileReader
-from lance_df.format.file_metadata import ALIGNMENT_BYTES, Footer, join_columns, parse_descriptor
+from lance_df.format.column_metadata import join_columns
+from lance_df.format.file_metadata import ALIGNMENT_BYTES, Footer, parse_descriptor
 from lance_df.storage import ByteRange
 from lance_df.storage.source import BytesSource
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.file.reader import FileReader
-    from lance_df.format.file_metadata import ColumnInfo
+    from lance_df.format.column_metadata import ColumnInfo
     from lance_df.format.schema import Schema
 
     Offsets = npt.NDArray[np.int64]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.file.container import Container
-    from lance_df.format.file_metadata import PageInfo
+    from lance_df.format.column_metadata import PageInfo
     from lance_df.format.schema import Schema
     from lance_df.storage.sink import ByteSink
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.file.page_groups import Part
-    from lance_df.format.file_metadata import PageInfo
+    from lance_df.format.column_metadata import PageInfo
     from lance_df.storage import ByteRange
 
 # A store answers a request for so many bytes about as fast as one for a few of them.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from lance_df.encodings.v2_0 import encode as encode_v2_0
 from lance_df.encodings.v2_1 import encode as encode_v2_1
-from lance_df.format.file_metadata import ALIGNMENT_BYTES, PageInfo
+from lance_df.format.column_metadata import PageInfo
+from lance_df.format.file_metadata import ALIGNMENT_BYTES
 from lance_df.format.file_tail import serialize_column, serialize_tables_and_footer
 from lance_df.storage import ByteRange
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from lance_df.file.container import Container
     from lance_df.file.joined import JoinedContainer
+    from lance_df.format.column_metadata import PageInfo
     from lance_df.format.encodings_v2_0 import ColumnEncoding, Encoding
-    from lance_df.format.file_metadata import PageInfo
 
 _MAX_ROWS = 2**62
 

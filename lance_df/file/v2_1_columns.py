@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _KnownLayouts: TypeAlias = dict[tuple[bytes, int, int], CommonLayout | None]
 
+_MAX_ROWS: Final = 2**62
 # to load kernels takes longer than to read fewer rows without
 _WORTH_LOADING: Final = 4096
 
@@ -67,7 +68,7 @@ class Column:
         self._is_run: bool | None = None
         counts = [0, *self._info.page_rows()]
         expected = container.num_rows * leaf.page_rows_per_row
-        if sum(counts) != expected and not leaf.is_empty_struct:
+        if (sum(counts) != expected and not leaf.is_empty_struct) or sum(counts) > _MAX_ROWS:
             raise CorruptDataError(f"{self._place}: {sum(counts)} rows, the file has {expected}")
         self.row_starts: npt.NDArray[np.int64] = np.cumsum(np.array(counts, np.int64))
         self.resident = (

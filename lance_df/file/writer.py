@@ -18,7 +18,8 @@ from lance_df.errors import InvalidInputError
 from lance_df.file.blob_columns import has_blobs
 from lance_df.file.blob_writer import BlobMover
 from lance_df.format.blobs import blob_description
-from lance_df.format.file_metadata import ALIGNMENT_BYTES, PageInfo
+from lance_df.format.column_metadata import PageInfo
+from lance_df.format.file_metadata import ALIGNMENT_BYTES
 from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
 from lance_df.records import dataclass
 from lance_df.storage import ByteRange

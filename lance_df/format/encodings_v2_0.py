@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lance_df._pb import encodings_v2_0_pb2 as pb
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.format.file_metadata import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
+from lance_df.format.column_metadata import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
 from lance_df.format.messages import parse_message
 from lance_df.records import dataclass
 

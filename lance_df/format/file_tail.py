@@ -12,12 +12,13 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.empty_pb2 import Empty
 
 from lance_df._pb import encodings_v2_0_pb2, file_pb2
-from lance_df.format.file_metadata import COLUMN_ENCODING_URL, MAGIC
+from lance_df.format.column_metadata import COLUMN_ENCODING_URL
+from lance_df.format.file_metadata import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_df.format.file_metadata import PageInfo
+    from lance_df.format.column_metadata import PageInfo
     from lance_df.format.schema import Schema
     from lance_df.storage import ByteRange
 

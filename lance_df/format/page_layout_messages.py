@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lance_df._pb import encodings_v2_1_pb2 as pb
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.format.column_metadata import PAGE_LAYOUT_URL
 from lance_df.format.encodings_v2_1 import (
     BlobLayout,
     ByteStreamSplit,
@@ -34,7 +35,6 @@ from lance_df.format.encodings_v2_1 import (
     Variable,
     VariablePackedStruct,
 )
-from lance_df.format.file_metadata import PAGE_LAYOUT_URL
 from lance_df.format.messages import parse_message
 
 if TYPE_CHECKING:

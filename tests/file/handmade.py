@@ -11,7 +11,7 @@ from google.protobuf.any_pb2 import Any
 
 from lance_df._pb import encodings_v2_0_pb2 as pb
 from lance_df._pb import file_pb2
-from lance_df.format.file_metadata import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
+from lance_df.format.column_metadata import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
 from lance_df.format.schema import schema_from_arrow
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from lance_df._pb import encodings_v2_0_pb2 as pb
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format import encodings_v2_0 as enc
-from lance_df.format.file_metadata import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
+from lance_df.format.column_metadata import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
 
 FLAT = pb.ArrayEncoding(flat=pb.Flat(bits_per_value=8, buffer=pb.Buffer(buffer_index=2)))
 PARSED_FLAT = enc.Flat(8, enc.BufferRef(2))

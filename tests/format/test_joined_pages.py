@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lance_df._pb import file_pb2 as pb
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.format.file_metadata import ColumnInfo, JoinedPages, join_columns
+from lance_df.format.column_metadata import ColumnInfo, JoinedPages, join_columns
 from lance_df.storage import ByteRange
 
 _SIZE = 1000

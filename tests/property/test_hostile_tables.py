@@ -433,6 +433,26 @@ def test_a_constant_page_of_endless_rows(table: Path):
         LanceFileReader(str(other), columns=["id"]).take_rows([3]).to_table()
 
 
+@pytest.mark.parametrize("length", [2**62 + 1, 2**63, 2**64 - 1])
+def test_pages_of_structs_without_fields_that_claim_impossible_rows(tmp_path: Path, length: int) -> None:
+    table = pa.table({"e": pa.StructArray.from_buffers(pa.struct([]), 50, [None])})
+    lance.write_dataset(table, str(tmp_path / "t"), data_storage_version="2.1")
+    (file,) = (tmp_path / "t" / "data").iterdir()
+
+    def lengthen(number: int, message: Any) -> None:
+        for page in message.pages:
+            page.length = length
+
+    content = mutate_columns(file.read_bytes(), lengthen)
+
+    def claim(descriptor: Any) -> None:
+        descriptor.length = length
+
+    file.write_bytes(mutate_descriptor(content, claim))
+    with pytest.raises(LanceError, match=f"{file.stem}.*column 'e'"):
+        LanceFileReader(str(file)).read_all().to_table()
+
+
 _PAGES: dict[str, tuple[str, Edit]] = {
     "items": ("id", lambda layout: setattr(layout.mini_block_layout, "num_items", 2**60)),
     "buffers": ("id", lambda layout: setattr(layout.mini_block_layout, "num_buffers", 2**40)),

@@ -16,8 +16,8 @@ from lance_df.encodings.v2_0.encode_blobs import encode_blobs
 from lance_df.encodings.v2_0.encode_leaf import encode_ends, encode_leaf, encode_packed, flat
 from lance_df.errors import InvalidInputError
 from lance_df.format.array_encoding_messages import serialize_array_encoding
+from lance_df.format.column_metadata import ARRAY_ENCODING_URL
 from lance_df.format.encodings_v2_0 import Encoding, ListOffsets, NoNulls, StructHeader
-from lance_df.format.file_metadata import ARRAY_ENCODING_URL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

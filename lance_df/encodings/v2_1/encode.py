@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lance_df.encodings.encoded_page import EncodedPage
 from lance_df.encodings.v2_1.encode_levels import leaf_columns
 from lance_df.encodings.v2_1.encode_page import encode_page
-from lance_df.format.file_metadata import PAGE_LAYOUT_URL
+from lance_df.format.column_metadata import PAGE_LAYOUT_URL
 from lance_df.format.page_layout_messages import layout_to_proto
 
 if TYPE_CHECKING:

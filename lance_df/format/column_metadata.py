@@ -1,0 +1,268 @@
+"""What a 2.x file says of its columns and their pages, and files with the same columns say together.
+
+Spec: file format 2.x, `ColumnMetadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+from google.protobuf.any_pb2 import Any
+
+from lance_df._pb import file_pb2
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.format.messages import parse_message
+from lance_df.records import dataclass
+from lance_df.storage import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
+ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"
+PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
+
+# Pages of one column mostly have the same short encoding, and so have the columns of many small files.
+_COMMON_BYTES = 256
+_MAX_ENCODINGS = 1024
+_encodings: dict[bytes, tuple[str, bytes]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PageInfo:
+    """Where one page lies and how it is encoded.
+
+    Attributes
+    ----------
+    buffers
+        Exact, unpadded ranges; they may be empty.
+    num_rows
+        2.1 and later: top-level rows. 2.0: values of this column, such as list items.
+    priority
+        Number of the first row, as far as writers fill it in (2.0 writers leave it 0).
+    encoding_url
+        The type URL of ``encoding``.
+    encoding
+        A serialized `ArrayEncoding` (2.0) or `PageLayout` (2.1 and later).
+    """
+
+    buffers: tuple[ByteRange, ...]
+    num_rows: int
+    priority: int
+    encoding_url: str
+    encoding: bytes
+
+
+class JoinedPages(Sequence[PageInfo]):
+    """The pages of a column of several files; what files have in common is there once.
+
+    Parameters
+    ----------
+    distinct
+        Pages whose buffers count from the start of a file.
+    kinds
+        Which of them each page is like.
+    shifts
+        Where the file of each page starts in what holds all files.
+    """
+
+    def __init__(self, distinct: Sequence[PageInfo], kinds: Sequence[int], shifts: Sequence[int]) -> None:
+        self.distinct = distinct
+        self.kinds = kinds
+        self.shifts = shifts
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @overload
+    def __getitem__(self, index: int) -> PageInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[PageInfo, ...]: ...
+    def __getitem__(self, index: int | slice) -> PageInfo | tuple[PageInfo, ...]:
+        if isinstance(index, slice):
+            return tuple(self[number] for number in range(len(self))[index])
+        page, shift = self.distinct[self.kinds[index]], self.shifts[index]
+        buffers = tuple([ByteRange(shift + each.start, shift + each.stop) for each in page.buffers])
+        return PageInfo(buffers, page.num_rows, page.priority, page.encoding_url, page.encoding)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnInfo:
+    """The pages of one column in row order, the column's own encoding and buffers."""
+
+    pages: tuple[PageInfo, ...] | JoinedPages
+    encoding_url: str
+    encoding: bytes
+    buffers: tuple[ByteRange, ...]
+
+    @property
+    def distinct(self) -> Sequence[PageInfo]:
+        """Pages, of which those that differ in nothing but their place may be one."""
+        return self.pages.distinct if isinstance(self.pages, JoinedPages) else self.pages
+
+    @property
+    def kinds(self) -> Sequence[int]:
+        """Which of the distinct pages each page is like."""
+        return self.pages.kinds if isinstance(self.pages, JoinedPages) else range(len(self.pages))
+
+    def page_rows(self) -> list[int]:
+        """Return how many rows each page has."""
+        rows = [page.num_rows for page in self.distinct]
+        return [rows[kind] for kind in self.kinds] if isinstance(self.pages, JoinedPages) else rows
+
+    def page_bytes(self) -> list[int]:
+        """Return how many bytes are stored of each page."""
+        sizes = [sum(buffer.num_bytes for buffer in page.buffers) for page in self.distinct]
+        return [sizes[kind] for kind in self.kinds] if isinstance(self.pages, JoinedPages) else sizes
+
+    def spans(self, numbers: Iterable[int]) -> npt.NDArray[np.int64]:
+        """Return (start, stop) of all buffers of some pages, one page after the other."""
+        pages, kinds, distinct = self.pages, self.kinds, self.distinct
+        shifts = pages.shifts if isinstance(pages, JoinedPages) else None
+        found: list[tuple[int, int]] = []
+        for number in numbers:
+            shift = 0 if shifts is None else shifts[number]
+            buffers = distinct[kinds[number]].buffers
+            found += [(shift + buffer.start, shift + buffer.stop) for buffer in buffers]
+        return np.array(found, np.int64).reshape(-1, 2)
+
+    @classmethod
+    def from_proto(cls, data: bytes | pa.Buffer, *, file_size: int, source: str, column: int) -> Self:
+        """Parse a serialized `ColumnMetadata`.
+
+        Parameters
+        ----------
+        data
+            The message's bytes.
+        file_size
+            Buffers must lie within.
+        source, column
+            The file and the number of the column, for error messages.
+
+        Raises
+        ------
+        CorruptDataError
+            The bytes are no such message, or buffers lie outside the file.
+        UnsupportedFeatureError
+            An encoding is stored apart from the metadata, which no writer does.
+        """
+        what = f"the metadata of column {column}"
+        message = parse_message(file_pb2.ColumnMetadata, data, source=source, what=what)
+        place = f"{source}: column {column}"
+        encoding_url, encoding = _direct_encoding(message.encoding, place, required=False)
+        return cls(
+            pages=tuple(
+                _page(page, f"{place}, page {number}", file_size) for number, page in enumerate(message.pages)
+            ),
+            encoding_url=encoding_url,
+            encoding=encoding,
+            buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place),
+        )
+
+
+def join_columns(
+    messages: Iterable[bytes], spans: Iterable[tuple[int, int]], *, source: str, column: int
+) -> ColumnInfo:
+    """Return a column of several files as if their pages were those of one.
+
+    Parameters
+    ----------
+    messages
+        The serialized `ColumnMetadata` of each file.
+    spans
+        Where each file starts and stops in what holds them all. Offsets of buffers count from the start of
+        their own file; those of the result from that of the whole.
+    source, column
+        What the files are called together, and the number of the column, for error messages.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedFeatureError
+        As :meth:`ColumnInfo.from_proto`.
+    UnsupportedFeatureError
+        The column itself has buffers, or is encoded in different ways.
+    """
+    place = f"{source}: column {column}"
+    encodings: set[bytes] = set()
+    # files with as many rows mostly say the same: which pages they have, and where these end
+    known: dict[bytes, tuple[Sequence[int], int]] = {}
+    distinct: list[PageInfo] = []
+    kinds: list[int] = []
+    shifts: list[int] = []
+    for data, (start, stop) in zip(messages, spans, strict=True):
+        said = known.get(data)
+        if said is None:
+            message = parse_message(file_pb2.ColumnMetadata, data, source=place, what="the metadata")
+            encodings.add(message.encoding.SerializeToString())
+            if message.buffer_offsets or message.buffer_sizes or len(encodings) > 1:
+                raise UnsupportedFeatureError(f"{place}: not to be joined with that of other files")
+            first = len(distinct)
+            distinct += [_page(page, place, stop - start) for page in message.pages]
+            ends = [buffer.stop for page in distinct[first:] for buffer in page.buffers]
+            said = known[data] = range(first, len(distinct)), max(ends, default=0)
+        numbers, end = said
+        if end > stop - start:
+            raise CorruptDataError(f"{place}: a buffer ends at byte {end} of a file of {stop - start} bytes")
+        kinds += numbers
+        shifts += [start] * len(numbers)
+    encoding_url, encoding = "", b""
+    for data in encodings:
+        wrapped = file_pb2.Encoding.FromString(data)
+        encoding_url, encoding = _direct_encoding(wrapped, place, required=False)
+    return ColumnInfo(JoinedPages(distinct, kinds, shifts), encoding_url, encoding, ())
+
+
+def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int) -> PageInfo:
+    url, encoding = _direct_encoding(message.encoding, place, required=True)
+    return PageInfo(
+        buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place),
+        num_rows=message.length,
+        priority=message.priority,
+        encoding_url=url,
+        encoding=encoding,
+    )
+
+
+def _buffers(
+    offsets: Sequence[int], sizes: Sequence[int], file_size: int, place: str
+) -> tuple[ByteRange, ...]:
+    if len(offsets) != len(sizes):
+        raise CorruptDataError(f"{place}: {len(offsets)} buffer offsets, but {len(sizes)} buffer sizes")
+    buffers: list[ByteRange] = []
+    for number in range(len(offsets)):
+        offset = offsets[number]
+        if (end := offset + sizes[number]) > file_size:
+            raise CorruptDataError(
+                f"{place}: buffer {number} takes bytes {offset} to {end}, but the file has {file_size} bytes"
+            )
+        buffers.append(ByteRange(offset, end))
+    return tuple(buffers)
+
+
+def _direct_encoding(message: file_pb2.Encoding, place: str, *, required: bool) -> tuple[str, bytes]:
+    location = message.WhichOneof("location")
+    if location == "direct":
+        return _unwrapped(message.direct.encoding, place)
+    if required or location == "indirect":
+        raise UnsupportedFeatureError(
+            f"{place}: the encoding is not stored in the metadata ({location or 'absent'}), expected it there"
+        )
+    return "", b""
+
+
+def _unwrapped(data: bytes, place: str) -> tuple[str, bytes]:
+    if len(data) <= _COMMON_BYTES and (known := _encodings.get(data)) is not None:
+        return known
+    wrapped = parse_message(Any, data, source=place, what="the encoding")
+    found = wrapped.type_url, wrapped.value
+    if len(data) <= _COMMON_BYTES:
+        if len(_encodings) >= _MAX_ENCODINGS:
+            _encodings.clear()
+        _encodings[data] = found
+    return found
