@@ -48,6 +48,7 @@ _VARIABLE_BYTES: Final = 32
 # Each window costs calls, so narrow rows are read in larger ones than usual: each unit has one in memory.
 _WINDOW_ROWS: Final = 256 * 1024
 _WINDOW_BYTES: Final = 8 * 1024 * 1024
+# What several threads read is cut into so many windows for each of them, which keeps all busy.
 _WINDOWS_EACH: Final = 3
 _MIN_WINDOW_ROWS: Final = 64 * 1024
 
@@ -80,13 +81,15 @@ class Unit:
         share = math.ceil(self.num_rows * num_partitions / max(1, num_rows) - _MORE)
         num_partitions = min(num_partitions, max(1, share))
         num_threads = max(num_threads, num_partitions)
-        # what several threads read is cut into windows that keep all of them busy
-        most_rows = _WINDOW_ROWS if num_threads == 1 else self.num_rows // (_WINDOWS_EACH * num_threads)
         for side, scan in first_scans(part).items():
             subset = MemberSubset(scan.snapshot, self.members[side])
+            is_local = scan.snapshot.root.is_local
+            most_rows = _WINDOW_ROWS
+            if num_threads > 1 and is_local:  # of a store, each window would ask for the file's end again
+                most_rows = self.num_rows // (_WINDOWS_EACH * num_threads)
             options: dict[str, Any] = {
                 "num_partitions": num_partitions,
-                "in_turn": scan.snapshot.root.is_local,
+                "in_turn": is_local,
                 "window_rows": _window_rows(scan, most_rows),
                 "schema": scan.table.provider.stored_schema,
             }

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.conform import conform_array
 from lance_df.file.storable import check_storable, resolve_version
+from lance_df.file.text_views import parts_of_texts
 from lance_df.file.writer import PAGE_BYTES, FileWriter
 from lance_df.format.schema import EXTENSION_NAME, schema_from_arrow
 from lance_df.storage import open_location
@@ -191,7 +192,8 @@ class LanceFileWriter:
         if self._seen is None or not self._seen.equals(batch.schema, check_metadata=True):
             _check_batch(batch.schema, schema)
             self._seen = batch.schema
-        writer.write_batch([conform_array(batch.column(field.name), field) for field in schema.fields])
+        for part in parts_of_texts(batch):
+            writer.write_batch([conform_array(part.column(field.name), field) for field in schema.fields])
 
     def _finish(self) -> WrittenFile:
         if self._writer is None or self._schema is None:

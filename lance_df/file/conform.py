@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_df.encodings.jsonb import encode_jsonb
 from lance_df.errors import InvalidInputError
+from lance_df.file.text_views import as_texts, is_view
 from lance_df.format.blobs import MOVED_BLOB
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ def conform_array(array: pa.Array, field: Field) -> pa.Array:
     array
         Of the field's logical type. Struct fields are found by name; nullability and extension types at any
         level may differ, and views stand for strings and binaries. Blobs may be `MOVED_BLOB`, and stay so.
+
+    Raises
+    ------
+    InvalidInputError
+        Views refer to more text than an array of strings holds; see `parts_of_texts`.
     """
     return _conform(array, field, field.arrow_type())
 
@@ -49,7 +55,7 @@ def _conform(array: pa.Array, field: Field, wanted: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(children, fields=fields, mask=validity)
     if field.children:
         return _conform_items(array, field, wanted)
-    return array.cast(wanted)
+    return as_texts(array, wanted) if is_view(array.type) else array.cast(wanted)
 
 
 def _conform_blobs(array: pa.Array, wanted: pa.StructType) -> pa.Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
 from lance_df.file.open_writer import open_writer
 from lance_df.file.sidecars import remove_sidecars
+from lance_df.file.text_views import parts_of_texts
 from lance_df.file.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
@@ -200,6 +201,10 @@ class _FragmentWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows and not self._schema.fields:
             raise InvalidInputError(f"{batch.num_rows} rows without any column cannot be stored")
+        for part in parts_of_texts(batch):
+            self._write_part(part)
+
+    def _write_part(self, batch: pa.RecordBatch) -> None:
         while batch.num_rows:
             if self._open is None:
                 self._open = self._begin_file()

@@ -43,21 +43,11 @@ gather_scattered_64 = _gatherer(np.int64(0))
 
 
 @kernel
-def gather_scattered_128(sources, orders, counts, out):  # type: ignore[no-untyped-def]
-    """Do so with values of 16 bytes."""
-    to = _U(out)
-    for part in range(len(counts)):
-        source, order = _U(sources[part]), _U(orders[part])
-        for i in range(_U(counts[part])):
-            at = source + (_U(load_item(order, i, _INT)) << _U(4))
-            store_8_bytes(to, load_8_bytes(at))
-            store_8_bytes(to + _U(8), load_8_bytes(at + _U(8)))
-            to += _U(16)
+def gather_scattered_pairs(sources, orders, counts, shifts, out):  # type: ignore[no-untyped-def]
+    """Do so with values of 16 bytes.
 
-
-@kernel
-def gather_scattered_views(sources, orders, counts, shifts, out):  # type: ignore[no-untyped-def]
-    """Do so with Arrow's views of texts; ``shifts`` is added to the numbers of their buffers."""
+    To the numbers of buffers in Arrow's views of texts ``shifts`` is added.
+    """
     to = _U(out)
     for part in range(len(counts)):
         source, order, shift = _U(sources[part]), _U(orders[part]), np.uint64(shifts[part])

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.file.text_views import parts_of_texts
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.spec.partition_values import partition_values
@@ -90,7 +91,8 @@ class KeyedRows:
         if missing := [name for name in names if name not in columns.names]:
             raise InvalidInputError(f"the rows have no key column {missing[0]!r}")
         arrow = columns.to_arrow()
-        whole = [pa.RecordBatch.from_arrays(conform(batch, columns), schema=arrow) for batch in batches]
+        parts = (part for batch in batches for part in parts_of_texts(batch))
+        whole = [pa.RecordBatch.from_arrays(conform(part, columns), schema=arrow) for part in parts]
         rows = pa.Table.from_batches(whole, arrow)
         for name in names:
             if not is_comparable(rows.schema.field(name).type):

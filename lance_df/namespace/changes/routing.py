@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.file.conform import conform_array
+from lance_df.file.text_views import is_view, parts_of_texts
 from lance_df.file.writer import num_threads
 from lance_df.namespace.changes.partition_files import PartitionFiles, WrittenPartition, remove_files
-from lance_df.namespace.changes.scattered_rows import is_view
 from lance_df.namespace.changes.waiting_rows import (
     RoutedBatch,
     WaitingRows,
@@ -165,10 +165,10 @@ class PartitionWriter:
         """Yield the rows in batches that are worth routing."""
         waiting: list[pa.RecordBatch] = []
         num_bytes = 0
-        for batch in batches:
+        for batch in self._all_conformed(batches):
             if batch.num_rows:
-                waiting.append(self._conformed(batch))
-                num_bytes += waiting[-1].nbytes
+                waiting.append(batch)
+                num_bytes += batch.nbytes
             if num_bytes >= min(_ROUTED_BYTES, self._buffer_bytes):
                 for rows in joined(waiting):
                     yield from self._cut(rows)
@@ -180,6 +180,10 @@ class PartitionWriter:
         step = max(_MIN_ROUTED_ROWS, num_bytes * rows.num_rows // max(1, bytes_of(rows)))
         for start in range(0, rows.num_rows, step):
             yield rows.slice(start, step)
+
+    def _all_conformed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from map(self._conformed, parts_of_texts(batch))
 
     def _conformed(self, batch: pa.RecordBatch, *, keeps_views: bool = False) -> pa.RecordBatch:
         """Bring rows into the types of storage, but for views, which take no memory of their own."""
@@ -246,7 +250,7 @@ class PartitionWriter:
                     partial(
                         self._files.write,
                         partition,
-                        map(self._conformed, rows.batches()),
+                        self._all_conformed(rows.batches()),
                         num_rows=rows.num_rows,
                         num_encoders=num_encoders,
                     )

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
+from lance_df.file.text_views import is_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _WIDTHS: Final = (8, 16, 32, 64, 128)
-_VIEW_BITS: Final = 128
-_VIEW_IDS: Final = (pa.string_view().id, pa.binary_view().id)
+_PAIR_BITS: Final = 128
 
 
 class ColumnAddresses:
@@ -36,7 +36,7 @@ class ColumnAddresses:
         self.values: npt.NDArray[np.int64] = np.array(list(map(_address, rows.columns)), np.int64)
 
     def texts(self, number: int) -> list[pa.Buffer]:
-        """Return the buffers that the views of a column refer to."""
+        """Return the buffers that the values of a column refer to, if they are views."""
         if number not in self._texts:
             self._texts[number] = self._rows.column(number).buffers()[2:]
         return self._texts[number]
@@ -77,21 +77,15 @@ class ScatteredRows:
         bits = _bits(data_type)
         out = pa.allocate_buffer(self.num_rows * bits // 8)
         parts = (self._sources[number], self._orders, self._counts)
-        buffers = [None, out]
-        if is_view(data_type):
+        if bits == _PAIR_BITS:
             texts = [each.texts(number) for each in self._batches]
-            stops = np.cumsum([len(each) for each in texts], dtype=np.int64)
-            shifts = np.append(0, stops[:-1])
-            kernels.gather_scattered_views(*parts, shifts, out.address)
-            buffers += [text for of_batch in texts for text in of_batch]
+            shifts = np.append(0, np.cumsum([len(each) for each in texts], dtype=np.int64)[:-1])
+            kernels.gather_scattered_pairs(*parts, shifts, out.address)
         else:
+            texts = []
             getattr(kernels, f"gather_scattered_{bits}")(*parts, out.address)
+        buffers = [None, out, *(text for of_batch in texts for text in of_batch)]
         return pa.Array.from_buffers(data_type, self.num_rows, buffers, null_count=0)
-
-
-def is_view(data_type: pa.DataType) -> bool:
-    """Whether values of a type are views of texts or bytes."""
-    return data_type.id in _VIEW_IDS
 
 
 def _address(column: pa.Array) -> int:
@@ -104,7 +98,7 @@ def _address(column: pa.Array) -> int:
 def _bits(data_type: pa.DataType) -> int:
     """Return how many bits a value takes, 0 where they differ or are no whole bytes."""
     if is_view(data_type):
-        return _VIEW_BITS
+        return _PAIR_BITS
     is_plain = pa.types.is_primitive(data_type) or pa.types.is_decimal(data_type)
     if is_plain or pa.types.is_fixed_size_binary(data_type):
         return int(data_type.bit_width)

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.namespace.changes.scattered_rows import ColumnAddresses, ScatteredRows, is_view
+from lance_df.file.text_views import VIEW_BYTES, is_view, text_bytes
+from lance_df.namespace.changes.scattered_rows import ColumnAddresses, ScatteredRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 _MANY_ROWS: Final = 1024
 # Rows of one partition are handed on in batches of so many bytes: the more rows, the fewer pages and calls.
 _BATCH_BYTES: Final = 64 * 1024 * 1024
-_VIEW_BYTES: Final = 16
 _numbers = itertools.count()
 
 _Part: TypeAlias = "tuple[RoutedBatch, int, int]"
@@ -224,22 +224,15 @@ class TakeableRows:
 
 def bytes_of(rows: pa.RecordBatch) -> int:
     """Return what rows take; unlike ``nbytes`` not all of the texts that views of some of them refer to."""
-    return sum(_bytes_of_views(each) if is_view(each.type) else each.nbytes for each in rows.columns)
-
-
-def _bytes_of_views(views: pa.Array) -> int:
-    if not len(views):
-        return 0
-    # a view begins with the length of its text
-    words = np.frombuffer(views.buffers()[1], np.int32, 4 * len(views), _VIEW_BYTES * views.offset)
-    texts = int(words[::4].sum(dtype=np.int64))
-    # what lies under nulls may be anything
-    return _VIEW_BYTES * len(views) + min(max(texts, 0), views.nbytes)
+    return sum(
+        VIEW_BYTES * len(each) + text_bytes(each) if is_view(each.type) else each.nbytes
+        for each in rows.columns
+    )
 
 
 def _as_words(views: pa.Array) -> pa.Array:
     bitmap, words, *_ = views.buffers()
-    return pa.Array.from_buffers(pa.binary(_VIEW_BYTES), len(views), [bitmap, words], offset=views.offset)
+    return pa.Array.from_buffers(pa.binary(VIEW_BYTES), len(views), [bitmap, words], offset=views.offset)
 
 
 def _as_views(words: pa.Array, like: pa.Array) -> pa.Array:
