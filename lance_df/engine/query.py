@@ -15,6 +15,7 @@ from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.statement import ResolvedTable, Statement
 from lance_df.errors import InvalidInputError
+from lance_df.expr.text_views import parts_of_texts
 from lance_df.namespace.kind import is_namespace
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
@@ -266,8 +267,9 @@ def _batches(frame: Any, schema: pa.Schema, statement: Statement) -> Iterator[pa
             if not len(schema):
                 yield batch.select([])
                 continue
-            columns = [
-                column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(batch.columns, schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            for part in parts_of_texts(batch):
+                columns = [
+                    column if column.type == field.type else column.cast(field.type)
+                    for column, field in zip(part.columns, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.expr.text_views import parts_of_texts
 from lance_df.file.conform import conform_array
 from lance_df.file.storable import check_storable, resolve_version
-from lance_df.file.text_views import parts_of_texts
 from lance_df.file.writer import PAGE_BYTES, FileWriter
 from lance_df.format.schema import EXTENSION_NAME, schema_from_arrow
 from lance_df.storage import open_location

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_df.encodings.jsonb import encode_jsonb
 from lance_df.errors import InvalidInputError
-from lance_df.file.text_views import as_texts, is_view
+from lance_df.expr.text_views import as_texts, is_view
 from lance_df.format.blobs import MOVED_BLOB
 
 if TYPE_CHECKING:

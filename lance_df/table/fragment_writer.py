@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_df.expr.text_views import parts_of_texts
 from lance_df.file.open_writer import open_writer
 from lance_df.file.sidecars import remove_sidecars
-from lance_df.file.text_views import parts_of_texts
 from lance_df.file.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.file.text_views import parts_of_texts
+from lance_df.expr.text_views import parts_of_texts
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.spec.partition_values import partition_values

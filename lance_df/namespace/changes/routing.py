@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.expr.text_views import is_view, parts_of_texts
 from lance_df.file.conform import conform_array
-from lance_df.file.text_views import is_view, parts_of_texts
 from lance_df.file.writer import num_threads
 from lance_df.namespace.changes.partition_files import PartitionFiles, WrittenPartition, remove_files
 from lance_df.namespace.changes.waiting_rows import (

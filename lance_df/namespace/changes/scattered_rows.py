@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.file.text_views import is_view
+from lance_df.expr.text_views import is_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.file.text_views import VIEW_BYTES, is_view, text_bytes
+from lance_df.expr.text_views import VIEW_BYTES, is_view, text_bytes
 from lance_df.namespace.changes.scattered_rows import ColumnAddresses, ScatteredRows
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import lance_df
 from lance_df.errors import InvalidInputError
-from lance_df.file import LanceFileReader, LanceFileWriter, text_views
-from lance_df.file.text_views import as_texts, parts_of_texts, text_bytes
+from lance_df.expr import text_views
+from lance_df.expr.text_views import as_texts, parts_of_texts, text_bytes
+from lance_df.file import LanceFileReader, LanceFileWriter
 
 _TEXTS = st.lists(st.sampled_from([None, "", "ä", "twelve bytes", "thirteen byte", "x" * 50, "y" * 200]))
 
@@ -83,3 +84,15 @@ def test_texts_within_lists_are_counted_too(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(InvalidInputError, match="500 bytes of text in one batch"):
         lance_df.write_dataset(pa.table({"lists": lists}), tmp_path / "table")
     assert not list(tmp_path.rglob("*.lance"))
+
+
+def test_computed_texts_are_returned_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(text_views, "_PART_BYTES", 150)
+    texts = ["z" * 40 + str(number) for number in range(50)]
+    dataset = lance_df.write_dataset(pa.table({"t": texts}), tmp_path / "table")
+    found = dataset.scanner(columns={"u": "arrow_cast(t, 'Utf8View')", "v": "concat(t, '!')"}).to_reader()
+    batches = list(found)
+    assert [text for batch in batches for text in batch["u"].to_pylist()] == texts
+    assert [text for batch in batches for text in batch["v"].to_pylist()] == [f"{text}!" for text in texts]
+    assert found.schema.types == [pa.string()] * 2
+    assert len(batches) > 10
