@@ -32,11 +32,16 @@ PLAIN_TYPES = {
 
 def plain_udfs() -> Iterator[Any]:
     """Yield the UDFs with fixed signatures."""
-    yield udf(_murmur3, [pa.int64()], pa.int32(), "immutable", name="murmur3")
-    yield udf(_of_lists, [pa.list_(pa.binary())], pa.int32(), "immutable", name="murmur3_multi")
+    yield from hash_udfs()
     for name, data_type in PLAIN_TYPES.items():
         yield udf(_murmur3, [data_type], pa.int32(), "immutable", name=f"murmur3_{name}")
         yield udf(_key, [data_type], pa.binary(), "immutable", name=f"murmur3_key_{name}")
+
+
+def hash_udfs() -> Iterator[Any]:
+    """Yield ``murmur3`` of integers, and ``murmur3_multi`` of lists of keys."""
+    yield udf(_murmur3, [pa.int64()], pa.int32(), "immutable", name="murmur3")
+    yield udf(_of_lists, [pa.list_(pa.binary())], pa.int32(), "immutable", name="murmur3_multi")
 
 
 def typed_udf(function: str, types: Sequence[pa.DataType], name: str) -> Any:

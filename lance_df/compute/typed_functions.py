@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_df.compute.compat import PlainSessionContext, udf
 from lance_df.errors import InvalidInputError
-from lance_df.udfs.murmur3 import plain_udfs, typed_udf
+from lance_df.udfs.murmur3 import hash_udfs, plain_udfs, typed_udf
 
 HASHES = ("murmur3", "murmur3_multi")
 
@@ -28,6 +28,12 @@ def plain_name(text: str) -> str:
 def register_udfs(ctx: PlainSessionContext) -> None:
     """Register `murmur3`, `murmur3_multi` and their typed variants (see `lance_df.udfs.murmur3`)."""
     for function in plain_udfs():
+        ctx.register_udf(function)
+
+
+def register_hashes(ctx: PlainSessionContext) -> None:
+    """Register `murmur3` and `murmur3_multi` alone, for sessions that find the variants themselves."""
+    for function in hash_udfs():
         ctx.register_udf(function)
 
 
@@ -54,7 +60,12 @@ class TypedFunctions:
         self._known: dict[tuple[str, tuple[str, ...]], str] = {}
         self._types: dict[str, pa.DataType] = {}
         self._seen: dict[int, str] = {}
-        ctx.register_udf(_type_recorder(self._seen))
+        self._has_probe = False
+
+    def names(self) -> list[str]:
+        """Return the names of the UDFs that were registered here."""
+        with self._lock:
+            return [*self._known.values(), *([_PROBE] if self._has_probe else [])]
 
     @staticmethod
     def probe(number: int) -> tuple[str, str]:
@@ -69,6 +80,9 @@ class TypedFunctions:
         """Optimize a statement with ``count`` probes in it and return the names of the types."""
         with self._lock:
             self._seen.clear()
+            if not self._has_probe:
+                self._ctx.register_udf(_type_recorder(self._seen))
+                self._has_probe = True
             plan()
             return [self._seen.get(number) for number in range(count)]
 

@@ -75,8 +75,9 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *found, *about]))
 
     @property
-    def owner_name(self) -> None:  # DataFusion reads an attribute
-        return None
+    def owner_name(self) -> str:
+        # DataFusion's binding turns whatever the attribute is into text, None too; without one it shows NULL
+        raise AttributeError(f"schema {self.name!r} has no owner")
 
     def table(self, name: str) -> Any:
         """Return what ``name`` stands for in the current statement, or None."""
@@ -126,9 +127,22 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
             return None
         source = self._registered.get(name)
         if source is None and name in self._inner.table_names():
-            return outside_runtime(self._views.get(name) or (lambda: self._inner.table(name)))
+            return outside_runtime(lambda: self._created(name))
         found = source or self._from_folder(name) or self._about(name)
         return None if found is None else self._provider(found, name)
+
+    def _created(self, name: str) -> Any:
+        """Return a table or view that a statement created; a view is planned anew.
+
+        Only the view as it was created has a definition, which listings show. They get it unless its columns
+        have changed since.
+        """
+        created = self._inner.table(name)
+        if (plan := self._views.get(name)) is None:
+            return created
+        planned = plan()
+        is_listed = current_statement() is None and planned.schema == created.schema
+        return created if is_listed else planned
 
     def _from_folder(self, name: str) -> TableSource | PartSource | None:
         return None if self.folder is None else self.folder.source(name)

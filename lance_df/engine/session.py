@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 import weakref
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lance_df.compute.compat import (
     DataFrame,
+    Expr,
     PlainSessionContext,
     SessionConfig,
     SQLOptions,
@@ -17,8 +19,9 @@ from lance_df.compute.compat import (
     as_view,
     col,
     default_place,
+    functions,
 )
-from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_udfs
+from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
 from lance_df.engine.created import (
     created_external_table,
     created_view,
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 Context = TypeVar("Context", bound=PlainSessionContext)
 
 _NO_LIMIT = 2**62
+_SHOWS_FUNCTIONS = re.compile(r"\s*show\s+functions\b", re.IGNORECASE)
 _ONLY_QUERIES = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
 
@@ -113,6 +117,8 @@ class LanceSession:
                 self._note_prepared(query)
             if (view := created_view(query)) is not None:
                 self._follow_view(view)
+            if _SHOWS_FUNCTIONS.match(query):
+                frame = self._without_helpers(frame)
             return frame if query == statement.text else _named_as_written(frame)
 
     def table(self, name: str) -> LanceDataFrame:
@@ -166,7 +172,7 @@ class LanceSession:
         self._typed_functions = TypedFunctions(self)
         self._join_mode = JoinMode()
         self._prepared = None
-        register_udfs(self)
+        register_hashes(self)
         self._registered.clear()
         register_scan_function(self, storage_options)
         names = names_of(self)
@@ -253,6 +259,14 @@ class LanceSession:
                 PlainSessionContext.sql(self, explained, None, param_values).optimized_logical_plan()
 
         return with_typed_calls(query, self._typed_functions, optimize)
+
+    def _without_helpers(self, listed: LanceDataFrame) -> LanceDataFrame:
+        """Leave the UDFs that stand for calls of `murmur3` out of a list of functions."""
+        helpers = [Expr.literal(name) for name in self._typed_functions.names()]
+        if not helpers:
+            return listed
+        public = listed.filter(functions.in_list(col("function_name"), helpers, negated=True))
+        return LanceDataFrame(public.df, listed.statements)
 
     def _follow_view(self, view: CreateView) -> None:
         """Plan the view anew at every use: the plan that DataFusion keeps stays at today's versions."""

@@ -1,0 +1,70 @@
+"""What a session's listings show: owners of schemas, definitions of views, functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import datafusion
+import pyarrow as pa
+import pytest
+
+import lance_df
+
+pytestmark = pytest.mark.engine
+
+LISTINGS = (
+    "SELECT * FROM information_schema.schemata",
+    "SHOW CREATE TABLE v",
+    "SELECT table_name, definition FROM information_schema.views ORDER BY table_name",
+    "SELECT table_name, table_type FROM information_schema.tables WHERE table_name = 'v'",
+    "SELECT * FROM information_schema.columns WHERE table_name = 'v'",
+)
+
+
+@pytest.fixture(params=["connected", "enabled"])
+def session(request: pytest.FixtureRequest) -> Any:
+    if request.param == "connected":
+        return lance_df.connect()
+    return lance_df.enable(plain())
+
+
+def plain() -> datafusion.SessionContext:
+    return datafusion.SessionContext(datafusion.SessionConfig().with_information_schema(True))
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+def test_listings_are_those_of_datafusion(session: Any, listing: str) -> None:
+    memory = plain()
+    for ctx in (session, memory):
+        ctx.sql("CREATE VIEW v AS SELECT 1 AS a, 'x' AS b")
+    assert session.sql(listing).to_arrow_table() == memory.sql(listing).to_arrow_table()
+
+
+def test_the_definition_of_a_view_of_a_stored_table(tmp_path: Any) -> None:
+    lance_df.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "t.lance")
+    session = lance_df.connect(tmp_path)
+    session.sql("CREATE VIEW v AS SELECT * FROM t")
+    definition = "CREATE VIEW v AS SELECT * FROM t"
+    (row,) = session.sql("SHOW CREATE TABLE v").to_pylist()
+    assert row["definition"] == definition
+
+    # listings show the columns that the view has now
+    dataset = lance_df.dataset(tmp_path / "t.lance")
+    dataset.add_columns({"b": "a * 2"})
+    columns = session.sql("SELECT column_name FROM information_schema.columns WHERE table_name = 'v'")
+    assert columns.to_pydict()["column_name"] == ["a", "b"]
+
+
+def names_of_functions(ctx: Any) -> set[str]:
+    return set(ctx.sql("SHOW FUNCTIONS").to_pydict()["function_name"])
+
+
+def test_functions_are_those_of_datafusion_and_the_public_ones(session: Any) -> None:
+    wanted = names_of_functions(plain()) | {"murmur3", "murmur3_multi"}
+    assert names_of_functions(session) - {"lance_scan"} == wanted
+    query = "SELECT murmur3('iceberg') AS a, murmur3_multi(1.5, 'x') AS b"
+    first = session.sql(query).to_pylist()
+    assert names_of_functions(session) - {"lance_scan"} == wanted
+    few = session.sql("  show functions LIKE 'murmur3%'").to_pydict()["function_name"]
+    assert set(few) == {"murmur3", "murmur3_multi"}
+    assert session.sql(query).to_pylist() == first
