@@ -8,6 +8,7 @@ from weakref import WeakSet
 import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError
+from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import take_rows
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
 
 _COLUMNS: Final = {"object_id": "the id", "location": "the folder"}
-# To look at all of so many takes less than to find out which are wanted.
-_FEW: Final = 1024
 # If a scan needs one in so many, all are looked at, once for each version of a namespace.
 _SHARE: Final = 2
 
@@ -38,7 +37,7 @@ def check_distinct(manifest: NamespaceManifest, places: npt.NDArray[np.intp]) ->
     if len(places) < 2 or manifest in _distinct:
         return
     members = manifest.members.select(list(_COLUMNS))
-    looks_at_all = len(members) <= _FEW or len(places) * _SHARE >= len(members)
+    looks_at_all = len(members) <= NAMESPACE_LIMITS.current.few_rows or len(places) * _SHARE >= len(members)
     rows = members if looks_at_all else take_rows(members, places)
     for name, meaning in _COLUMNS.items():
         if pc.count_distinct(rows[name]).as_py() < len(rows):

@@ -10,6 +10,7 @@ from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.manifest import BasePath
 from lance_df.format.moved_fragments import moved_if_small
+from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.published import manifest_sources
 from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR
@@ -27,13 +28,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.published import Member
     from lance_df.storage import ByteSource, Location
 
-_MAX_FRAGMENTS: Final = 4
-_MAX_ROWS: Final = 64 * 1024
-_MIN_MEMBERS: Final = 4
 _ROOT: Final = 1
-_MAX_KNOWN: Final = 65_536
-# how many manifests are in memory together
-_LOOKS_AT_ONCE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ class JoinedMembers:
         self._pattern: ManifestFile | None = None
         self._alike: AlikeManifests | None = None
         self._shared = Shared(root)
-        self._fragments: LruCache[tuple[bytes, ...]] = LruCache(_MAX_KNOWN)
+        self._fragments: LruCache[tuple[bytes, ...]] = LruCache(NAMESPACE_LIMITS.current.joined_members)
 
     def runs(
         self,
@@ -81,14 +76,15 @@ class JoinedMembers:
         looks_only
             Not to open tables for a look at what is in them.
         """
-        if len(members) < _MIN_MEMBERS:
+        least = NAMESPACE_LIMITS.current.min_joined_members
+        if len(members) < least:
             yield from (Run((opened(each),), choice) for each, choice in zip(members, choices, strict=True))
             return
 
         found = self._look_up(members, opened, looks_only=looks_only)
 
         def run(small: Sequence[Member], fragments: Sequence[bytes], choice: int) -> Run:
-            if len(small) < _MIN_MEMBERS:
+            if len(small) < least:
                 return Run(tuple(map(opened, small)), choice)
             pattern = opened(small[0]).manifest_file if self._pattern is None else self._pattern
             return Run((self._joined(pattern, fragments),), choice)
@@ -119,8 +115,9 @@ class JoinedMembers:
             for key, member in zip(keys, members, strict=True)
         ]
         missing = [number for number, own in enumerate(found) if own is None]
-        for start in range(0, len(missing), _LOOKS_AT_ONCE):
-            part = missing[start : start + _LOOKS_AT_ONCE]
+        at_once = NAMESPACE_LIMITS.current.manifests_at_once
+        for start in range(0, len(missing), at_once):
+            part = missing[start : start + at_once]
             looked_at = [members[number] for number in part]
             if looks_only:
                 parts = map(self._of_source, looked_at, manifest_sources(looked_at))
@@ -172,6 +169,11 @@ class JoinedMembers:
 
 def _moved(folder: Location, fragments: FragmentMessages) -> tuple[bytes, ...]:
     """Return fragments with files named from the root, if they are few, small and whole."""
+    limits = NAMESPACE_LIMITS.current
     return moved_if_small(
-        fragments, f"{folder.name}/{DATA_DIR}", _ROOT, max_fragments=_MAX_FRAGMENTS, max_rows=_MAX_ROWS
+        fragments,
+        f"{folder.name}/{DATA_DIR}",
+        _ROOT,
+        max_fragments=limits.joined_member_fragments,
+        max_rows=limits.joined_member_rows,
     )

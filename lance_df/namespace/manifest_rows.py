@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lance_df.errors import CorruptDataError
 from lance_df.table.row_ids import split_addresses
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
@@ -75,10 +77,14 @@ class ManifestRows:
                 unread[fragment.id] = fragment, deleted
         if unread:
             plan = plan_scan(table, ScanRequest(with_row_address=True, fragment_ids=tuple(unread)))
-            found = _by_fragment(run_tasks(plan.tasks))
+            batches = _by_fragment(run_tasks(plan.tasks))
             for fragment_id, (fragment, deleted) in unread.items():
-                rows = pa.Table.from_batches(found.get(fragment_id, ()), schema)
+                rows = pa.Table.from_batches(batches.pop(fragment_id, ()), schema)
                 parts[fragment_id] = _Part(_key(fragment), deleted, rows)
+            if batches:
+                raise CorruptDataError(f"{table.uri}: rows of fragment {min(batches)}, which was not read")
+        for fragment in table.fragments:
+            _check_complete(table, fragment, parts[fragment.id])
         return cls([parts[fragment.id] for fragment in table.fragments], schema)
 
     @cached_property
@@ -163,10 +169,31 @@ def _key(fragment: Fragment) -> tuple[int, tuple[str, ...]]:
 
 
 def _by_fragment(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
-    """Return batches, each of rows of one fragment, by the id of that."""
-    found: dict[int, list[pa.RecordBatch]] = {}
+    """Return rows by the fragment that their addresses name; a batch may have rows of several."""
+    of_fragments: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
-        if batch.num_rows:
-            fragment_ids, _ = split_addresses(batch.column(ROW_ADDRESS)[:1].to_numpy())
-            found.setdefault(int(fragment_ids[0]), []).append(batch)
-    return found
+        owners, _ = split_addresses(batch.column(ROW_ADDRESS).to_numpy())
+        starts = np.append(0, np.flatnonzero(np.diff(owners)) + 1)
+        for start, stop in pairwise([*starts.tolist(), batch.num_rows]):
+            if start < stop:
+                rows = batch.slice(start, stop - start)
+                of_fragments.setdefault(int(owners[start]), []).append(rows)
+    return of_fragments
+
+
+def _check_complete(table: Table, fragment: Fragment, part: _Part) -> None:
+    """Check that the rows of a fragment are as many as its manifest says.
+
+    Whoever rewrites a fragment removes it: rows that were not read would be lost.
+
+    Raises
+    ------
+    CorruptDataError
+        There are more or fewer.
+    """
+    expected = table.fragment_rows(fragment) - len(part.deleted)
+    if len(part.rows) != expected:
+        raise CorruptDataError(
+            f"{table.uri}: {len(part.rows)} rows in fragment {fragment.id} of version {table.version}, "
+            f"expected {expected}"
+        )

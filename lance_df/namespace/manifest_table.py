@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError, DatasetNotFoundError, NotFoundError
 from lance_df.format.schema import Schema, schema_from_arrow
+from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import NAMESPACE as NAMESPACE
 from lance_df.namespace.manifest_rows import TABLE as TABLE
 from lance_df.namespace.manifest_rows import ManifestRows
@@ -54,10 +55,6 @@ READ_FIELDS: Final = (
 )
 # The caller checks what others did, and starts again from the newest version.
 STRICT: Final = CommitOptions(strict=True, max_retries=0)
-
-# Fragments of no more rows are written again with every change: one file is read faster than several.
-_SMALL_FRAGMENT: Final = 512
-_MAX_RECENT: Final = 8
 
 
 def open_manifest_table(root: Location, version: int | None = None) -> Table:
@@ -272,9 +269,10 @@ class NamespaceManifest:
         of rows has doubled since; and those of which most rows are deleted.
         """
         sizes = self._rows.sizes()
+        limits = NAMESPACE_LIMITS.current
         merged, num_rows = [], num_new
         for fragment_id, (num_live, num_deleted) in sorted(sizes.items(), key=lambda each: each[1][0]):
-            if num_live <= max(2 * num_rows, num_deleted, _SMALL_FRAGMENT):
+            if num_live <= max(limits.merge_ratio * num_rows, num_deleted, limits.small_fragment_rows):
                 merged.append(fragment_id)
                 num_rows += num_live
         return merged
@@ -327,7 +325,7 @@ class _Recent:
     manifest: NamespaceManifest | None = None
 
 
-_recent: LruCache[_Recent] = LruCache(_MAX_RECENT)
+_recent: LruCache[_Recent] = LruCache(lambda: NAMESPACE_LIMITS.current.recent_namespaces)
 
 
 def manifest_schema(more: Iterable[pa.Field]) -> Schema:

@@ -14,6 +14,7 @@ from lance_df.expr.walk import has_unknown
 from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.joined_members import JoinedMembers
 from lance_df.namespace.kind import holds_namespace as holds_namespace
+from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.member_tables import in_columns_of
 from lance_df.namespace.pruning.kept_members import KeptMembers, kept_members
@@ -39,16 +40,6 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
-_MAX_OPEN_MEMBERS: Final = 16_384
-# To scan fewer members, their tables are kept open.
-_MANY_MEMBERS: Final = 16
-# Of scans of fewer, plans are kept with the tables.
-_FEW_MEMBERS: Final = 64
-_MAX_COUNTS: Final = 65_536
-_MAX_KNOWN_RUNS: Final = 4 * _MAX_OPEN_MEMBERS
-# Plans are kept of scans for which planning takes longer than reading.
-_MAX_KNOWN_PLANS: Final = 256
-_MAX_PLANNED_ROWS: Final = 8192
 
 
 class NamespaceSnapshot:
@@ -67,14 +58,15 @@ class NamespaceSnapshot:
         self.uri = root.uri
         self.manifest = manifest
         self.version = manifest.version
+        limits = NAMESPACE_LIMITS.current
         self.arrow_schema: pa.Schema = manifest.schema.arrow if arrow_schema is None else arrow_schema
-        self._members = LruCache(_MAX_OPEN_MEMBERS) if members is None else members
+        self._members = LruCache(limits.open_members) if members is None else members
         self._joined = JoinedMembers(root, manifest.schema.columns) if joined is None else joined
         # what tags and newest versions were when they were first asked for: a query sees one state
-        self._moving: LruCache[Table] = LruCache(_MAX_OPEN_MEMBERS)
-        self._runs: LruCache[list[Run]] = LruCache(_MAX_KNOWN_RUNS)
-        self._counts = LruCache[int | None](_MAX_COUNTS) if counts is None else counts
-        self._plans: LruCache[ScanPlan] = LruCache(_MAX_KNOWN_PLANS)
+        self._moving: LruCache[Table] = LruCache(limits.open_members)
+        self._runs: LruCache[list[Run]] = LruCache(4 * limits.open_members)
+        self._counts = LruCache[int | None](limits.cached_row_counts) if counts is None else counts
+        self._plans: LruCache[ScanPlan] = LruCache(limits.cached_plans)
         # of members by their places, and of all members at some places
         self._live_rows: dict[int, int] = {}
         self._known_rows: dict[bytes, int] = {}
@@ -137,10 +129,10 @@ class NamespaceSnapshot:
             return self._planned(request)
         if known is not None:
             return known
-        plan = self._planned(request)
+        plan, limits = self._planned(request), NAMESPACE_LIMITS.current
         if (
-            len(plan.tasks) <= _MANY_MEMBERS
-            and sum(task.num_rows for task in plan.tasks) <= _MAX_PLANNED_ROWS
+            len(plan.tasks) <= limits.many_members
+            and sum(task.num_rows for task in plan.tasks) <= limits.cached_plan_rows
         ):
             self._plans.keep(request, plan)
         return plan
@@ -149,7 +141,8 @@ class NamespaceSnapshot:
         schema = self._schema_of(request)
         kept = self.kept(request)
         requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
-        plan = _kept_plan if len(kept.places) <= _FEW_MEMBERS and _is_plain(request) else plan_scan
+        is_small = len(kept.places) <= NAMESPACE_LIMITS.current.few_members
+        plan = _kept_plan if is_small and _is_plain(request) else plan_scan
         plans = [plan(table, requests[choice]) for table, choice in self._tables_of(request, kept)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         return ScanPlan(
@@ -180,16 +173,17 @@ class NamespaceSnapshot:
 
     def _runs_of(self, kept: KeptMembers) -> Iterable[Run]:
         choices = kept.choices.tolist()
+        limits = NAMESPACE_LIMITS.current
 
         def made() -> list[Run]:
             members = members_at(self.root, self.manifest, kept.places)
-            looks_only = len(members) >= _MANY_MEMBERS
+            looks_only = len(members) >= limits.many_members
             return list(self._joined.runs(members, choices, self._opened, looks_only=looks_only))
 
-        if len(kept.places) > _MAX_OPEN_MEMBERS:
+        if len(kept.places) > limits.open_members:
             return made()
         key = kept.places.tobytes(), kept.choices.tobytes()
-        return self._runs.get(key, made, weight=max(_MANY_MEMBERS, len(kept.places)))
+        return self._runs.get(key, made, weight=max(limits.many_members, len(kept.places)))
 
     def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
         """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""
@@ -227,7 +221,7 @@ class NamespaceSnapshot:
         None if it is not; so it is of many members.
         """
         places = self.kept(ScanRequest(hint=hint)).places
-        if len(places) > _MANY_MEMBERS:
+        if len(places) > NAMESPACE_LIMITS.current.many_members:
             return None
         key = places.tobytes()
         if key in self._known_rows:
@@ -238,7 +232,7 @@ class NamespaceSnapshot:
         known = [count for count in rows if count is not None]
         if len(known) < len(rows):
             return None
-        if len(self._known_rows) < _MAX_COUNTS:
+        if len(self._known_rows) < NAMESPACE_LIMITS.current.cached_row_counts:
             self._known_rows[key] = sum(known)
         return sum(known)
 

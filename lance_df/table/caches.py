@@ -20,11 +20,12 @@ class LruCache(Generic[V]):
     Parameters
     ----------
     capacity
-        Values to keep; or what their weights, where they are given, may add up to.
+        Values to keep; or what their weights, where they are given, may add up to. A function is called each
+        time a value is added.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+    def __init__(self, capacity: int | Callable[[], int]) -> None:
+        self._capacity = capacity if callable(capacity) else lambda: capacity
         self._values: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
@@ -53,7 +54,8 @@ class LruCache(Generic[V]):
                 self._weight += weight
             value = self._values[key][0]
             self._values.move_to_end(key)
-            while self._weight > self._capacity and self._values:
+            most = self._capacity()
+            while self._weight > most and self._values:
                 self._weight -= self._values.popitem(last=False)[1][1]
         return value
 

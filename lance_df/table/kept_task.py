@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from lance_df.table.limits import SCAN_LIMITS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -12,13 +14,10 @@ if TYPE_CHECKING:
 
     from lance_df.table.scan_plan import ScanPlan, ScanTask
 
-_MAX_ROWS = 1024
-_MAX_BYTES = 64 * 1024
-
 
 def keep_few_rows(plan: ScanPlan) -> ScanPlan:
     """Return a plan that keeps the batches of its only task, if these are small, from its first run on."""
-    if len(plan.tasks) != 1 or plan.tasks[0].num_rows > _MAX_ROWS:
+    if len(plan.tasks) != 1 or plan.tasks[0].num_rows > SCAN_LIMITS.current.max_cached_result_rows:
         return plan
     return dataclasses.replace(plan, tasks=(_KeptTask(plan.tasks[0]),))
 
@@ -43,6 +42,7 @@ class _KeptTask:
         found = self._batches
         if found is None:
             found = tuple(self._task.read())
-            if sum(batch.get_total_buffer_size() for batch in found) <= _MAX_BYTES:
+            num_bytes = sum(batch.get_total_buffer_size() for batch in found)
+            if num_bytes <= SCAN_LIMITS.current.max_cached_result_bytes:
                 self._batches = found
         yield from found

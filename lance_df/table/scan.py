@@ -15,13 +15,14 @@ from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
 from lance_df.table.filter_steps import filter_steps, word_steps
+from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.scan_columns import resolve_columns, resolve_path, row_columns
 from lance_df.table.scan_plan import ScanPlan, ScanRequest
 from lance_df.table.scan_prune import Pruning, plan_pruning
 from lance_df.table.scan_report import make_report
 from lance_df.table.scan_task import CountTask, FragmentTask, Scan
-from lance_df.table.small_fragments import MAX_FILE_BYTES, SmallFragmentsTask
+from lance_df.table.small_fragments import SmallFragmentsTask
 
 if TYPE_CHECKING:
     from typing import Self
@@ -35,18 +36,6 @@ if TYPE_CHECKING:
 
     Places: TypeAlias = npt.NDArray[np.intp]
     Bounds: TypeAlias = npt.NDArray[np.int64]
-
-# A scan is cut into some dozen tasks, so that workers finish together, of no fewer than a window of rows.
-_TASKS = 24
-_MIN_TASK_ROWS = 64 * 1024
-_MAX_TASK_ROWS = 1024 * 1024
-_TASK_ALIGNMENT = 1024
-# So many tasks are looked at one by one before there is a plan.
-_MAX_JUDGED = 64
-# What small fragments that are read as one have in all; no more than a window.
-_MAX_JOINED = 128
-_MAX_JOINED_ROWS = 64 * 1024
-_MAX_JOINED_BYTES = 4 * 1024 * 1024
 
 
 def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
@@ -239,20 +228,20 @@ class _Tasks(Sequence["ScanTask"]):
     def cut(cls, scan: Scan, places: Places) -> Self:
         """Cut fragments into stretches of about the same number of rows."""
         rows = physical_rows(scan.table, places)
-        # two tasks that share a file in a store ask for its end and its pages twice
-        least = _MIN_TASK_ROWS if scan.table.location.is_local else _MAX_TASK_ROWS
-        smallest = min(scan.window_rows or least, _MAX_TASK_ROWS)
+        limits = SCAN_LIMITS.current
+        least = limits.min_task_rows if scan.table.location.is_local else limits.max_task_rows
+        smallest = min(scan.window_rows or least, limits.max_task_rows)
         if len(places) == 1 and 0 < rows[0] <= smallest:  # a member of a namespace, say
             start = np.zeros(1, np.int64)
             left = _promising(scan, places, start, rows)
             return cls(scan, places[left], start[left], rows[left], np.arange(len(left) + 1))
-        size = int(np.clip(-(-int(rows.sum()) // _TASKS), smallest, _MAX_TASK_ROWS))
+        size = int(np.clip(-(-int(rows.sum()) // limits.tasks), smallest, limits.max_task_rows))
         counts = np.maximum(1, (rows + size // 2) // size) * (rows > 0)
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         places, rows, counts = (np.repeat(each, counts) for each in (places, rows, counts))
         stops = np.where(number + 1 == counts, rows, _aligned(rows * (number + 1) // counts))
         starts = _aligned(rows * number // counts)
-        if len(places) <= _MAX_JUDGED:
+        if len(places) <= limits.max_pruned_tasks:
             left = _promising(scan, places, starts, stops)
             places, rows, counts, starts, stops = (
                 each[left] for each in (places, rows, counts, starts, stops)
@@ -315,12 +304,18 @@ def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.ND
     """
     fields = scan.fields()
     sizes = scan.table.fragments.file_bytes[places]
-    small = are_whole & (rows < _MAX_JOINED_ROWS // 2) & (sizes > 0) & (sizes <= MAX_FILE_BYTES)
+    limits = SCAN_LIMITS.current
+    small = are_whole & (rows < limits.max_joined_rows // 2) & (sizes > 0)
+    small &= sizes <= limits.max_small_file_bytes
     if scan.limit is not None or not fields or any(node.is_blob for each in fields for node in each.walk()):
         small[:] = False
     begins = np.ones(len(places), np.bool_)
     follows = small[1:] & small[:-1]
-    for amount, most in ((rows, _MAX_JOINED_ROWS), (sizes, _MAX_JOINED_BYTES), (small, _MAX_JOINED)):
+    for amount, most in (
+        (rows, limits.max_joined_rows),
+        (sizes, limits.max_joined_bytes),
+        (small, limits.max_joined_fragments),
+    ):
         filled = np.cumsum(amount) // most
         follows &= filled[1:] == filled[:-1]
     begins[1:] = ~follows
@@ -328,4 +323,4 @@ def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.ND
 
 
 def _aligned(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return rows - rows % _TASK_ALIGNMENT
+    return rows - rows % SCAN_LIMITS.current.task_alignment

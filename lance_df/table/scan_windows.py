@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_rows
+from lance_df.table.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,20 +21,17 @@ if TYPE_CHECKING:
     from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.selection import RowRanges
 
-# Fewer rows a call cost more in calls than in work, more do not fit the processor's cache.
-MAX_WINDOW_ROWS = 128 * 1024
-MAX_WINDOW_BYTES = 48 * 1024 * 1024
-# A window of a file in a store costs a request for each column, so it is as long as memory allows.
-_REMOTE_WINDOW_BYTES = 8 * 1024 * 1024
-
 
 def window_rows(
     reader: FragmentReader, fields: Sequence[Field], *, wanted: int | None = None, is_local: bool = True
 ) -> int:
     """Return how many rows of the fields to read at once, so that they take a bounded amount of memory."""
     width = max(reader.bytes_per_row(fields), sum(bytes_in_memory(field) for field in fields))
-    most = MAX_WINDOW_ROWS if is_local else max(MAX_WINDOW_ROWS, _REMOTE_WINDOW_BYTES // max(width, 1))
-    return int(min(wanted or most, max(1, MAX_WINDOW_BYTES // max(width, 1))))
+    limits = SCAN_LIMITS.current
+    most: float = limits.max_window_rows
+    if not is_local:
+        most = max(most, limits.remote_window_bytes // max(width, 1))
+    return int(min(wanted or most, max(1, limits.max_window_bytes // max(width, 1))))
 
 
 def bytes_in_memory(field: Field) -> float:

@@ -15,6 +15,7 @@ from lance_df.table.history import History
 from lance_df.table.kept_dictionaries import KeptDictionaries
 from lance_df.table.learned_bounds import LearnedBounds
 from lance_df.table.learned_extremes import LearnedExtremes
+from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.refs import branch_location
 from lance_df.table.small_columns import SmallColumns
 
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.small_fragments import JoinedFiles
 
-_MAX_OPEN_FILES = 256
-# Of small files that are read as one: their bytes, and what is made of them.
-_MAX_JOINED_BYTES = 128 * 1024 * 1024
-_MAX_DELETION_VECTORS = 4096
-
 
 @dataclass(frozen=True, slots=True)
 class Shared:
@@ -41,15 +37,19 @@ class Shared:
     root: Location
     external_store: ExternalManifestStore | None = None
     commit_lock: CommitLock | None = None
-    readers: LruCache[FileReader] = field(default_factory=lambda: LruCache(_MAX_OPEN_FILES), repr=False)
+    readers: LruCache[FileReader] = field(
+        default_factory=lambda: LruCache(SCAN_LIMITS.current.open_files), repr=False
+    )
     joined: LruCache[JoinedFiles | None] = field(
-        default_factory=lambda: LruCache(_MAX_JOINED_BYTES), repr=False
+        default_factory=lambda: LruCache(SCAN_LIMITS.current.joined_file_bytes), repr=False
     )
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
     extremes: LearnedExtremes = field(default_factory=LearnedExtremes, repr=False)
     dictionaries: KeptDictionaries = field(default_factory=KeptDictionaries, repr=False)
     small_columns: SmallColumns = field(default_factory=SmallColumns, repr=False)
-    deletions: LruCache[BitMap] = field(default_factory=lambda: LruCache(_MAX_DELETION_VECTORS), repr=False)
+    deletions: LruCache[BitMap] = field(
+        default_factory=lambda: LruCache(SCAN_LIMITS.current.deletion_vectors), repr=False
+    )
 
     def history(self, branch: str | None) -> History:
         """Return the history of a branch."""

@@ -20,9 +20,10 @@ from lance_df.records import dataclass
 from lance_df.table.batches import sliced
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.parallel import read_files
 from lance_df.table.scan_task import FragmentTask
-from lance_df.table.scan_windows import MAX_WINDOW_BYTES, bytes_in_memory
+from lance_df.table.scan_windows import bytes_in_memory
 from lance_df.table.stretch import Stretch
 from lance_df.table.system_columns import system_column
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from lance_df.table.scan_task import Scan
     from lance_df.table.table import Table
 
-# A store answers a request for so many bytes about as fast as one for a few of them.
-MAX_FILE_BYTES = 256 * 1024
 # To read so many bytes takes less than the calls for a file, which one thread makes as fast as several.
 _CALLS_BYTES = 4 * 1024
 _VERSIONS = ("2.0", "2.1", "2.2")
@@ -84,7 +83,7 @@ class SmallFragmentsTask:
         places = np.array(self.places)
         num_rows = self.num_rows
         width = sum(bytes_in_memory(each) for each in scan.fields())
-        if width * num_rows > MAX_WINDOW_BYTES or any(
+        if width * num_rows > SCAN_LIMITS.current.max_window_bytes or any(
             scan.pruning.rows_by_index(fragment_id) is not None
             for fragment_id in fragments.ids[places].tolist()
         ):
@@ -201,7 +200,8 @@ class _JoinedReader(FragmentReader):
 
 
 def _are_alike(files: Sequence[DataFile]) -> bool:
-    if not all(0 < file.size_bytes <= MAX_FILE_BYTES for file in files):
+    most = SCAN_LIMITS.current.max_small_file_bytes
+    if not all(0 < file.size_bytes <= most for file in files):
         return False
     kinds = {(file.fields, file.column_indices, file.version) for file in files}
     return len(kinds) == 1 and kinds.pop()[2] in _VERSIONS

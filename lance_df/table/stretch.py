@@ -19,6 +19,7 @@ from lance_df.encodings.string_views import as_views
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
 from lance_df.table.batches import count_batch
+from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.prefetch import map_ahead
 from lance_df.table.scan_windows import window_rows, windows
 from lance_df.table.system_columns import ROW_ID
@@ -33,12 +34,7 @@ if TYPE_CHECKING:
     from lance_df.table.scan_task import Scan
     from lance_df.table.selection import RowRanges
 
-# From one match in so many rows on, whole pages are read and filtered instead of single rows.
-_DENSE = 4
-# Scattered matches are gathered up to this number, so that their pages are read once.
-_GATHERED_ROWS = 16 * 1024
 _PREFETCHED_WINDOWS = 4
-_FIRST_LIMITED_ROWS = 4096
 _ONE = pa.scalar(1, pa.int64())
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -173,12 +169,13 @@ class Stretch:
         scan = self._scan
         fields = scan.fields()
         is_local = scan.table.location.is_local
+        least = SCAN_LIMITS.current.first_limited_rows
         return windows(
             start,
             stop,
             self._reader.page_starts(fields),
             max_rows=window_rows(self._reader, fields, wanted=scan.rows_at_once(), is_local=is_local),
-            first_rows=None if scan.limit is None else max(scan.limit, _FIRST_LIMITED_ROWS),
+            first_rows=None if scan.limit is None else max(scan.limit, least),
             selected=selected,
         )
 
@@ -192,7 +189,7 @@ class Stretch:
         for result in results:
             if isinstance(result, _Match):
                 gathered.append(result)
-                if sum(match.kept.count for match in gathered) < _GATHERED_ROWS:
+                if sum(match.kept.count for match in gathered) < SCAN_LIMITS.current.gathered_rows:
                     continue
             if gathered and result is not None:
                 yield self._gather(gathered)
@@ -323,7 +320,7 @@ class Stretch:
 
 
 def _is_sparse(kept: KeptRows) -> bool:
-    return kept.count * _DENSE < kept.num_rows
+    return kept.count * SCAN_LIMITS.current.sparse_ratio < kept.num_rows
 
 
 def _positions(rows: Rows, kept: KeptRows) -> npt.NDArray[np.int64]:

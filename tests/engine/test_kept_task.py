@@ -9,6 +9,7 @@ import pytest
 import lance_df
 from lance_df.table import kept_task
 from lance_df.table.kept_task import keep_few_rows
+from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.open import open_table
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
@@ -70,15 +71,14 @@ def test_statements_that_are_repeated_answer_as_before_and_follow_the_table(tmp_
     assert reads["kept"] > reads["asked"] / 3
 
 
-def test_only_one_small_task_is_kept(tmp_path, monkeypatch):
+def test_only_one_small_task_is_kept(tmp_path):
     lance_df.write_dataset(_ROWS, tmp_path / "small.lance")
     lance_df.write_dataset(pa.table({"id": range(5000)}), tmp_path / "large.lance")
     large = plan_scan(open_table(str(tmp_path / "large.lance")), ScanRequest())
     assert keep_few_rows(large) is large
     (task,) = keep_few_rows(plan_scan(open_table(str(tmp_path / "small.lance")), ScanRequest())).tasks
     assert (task.num_rows, task.num_bytes > 0) == (4, True)
-    monkeypatch.setattr(kept_task, "_MAX_BYTES", 10)
-    assert sum(batch.num_rows for _ in range(2) for batch in task.read()) == 8
-    assert task._batches is None
-    monkeypatch.undo()
+    with SCAN_LIMITS.replaced(max_cached_result_bytes=10):
+        assert sum(batch.num_rows for _ in range(2) for batch in task.read()) == 8
+        assert task._batches is None
     assert all(first is again for first, again in zip(task.read(), task.read(), strict=True))

@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import lance
@@ -14,6 +15,7 @@ import pytest
 import lance_df
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.namespace.changes import partition_files, partition_index, publish, routing
+from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import ManifestRows, take_rows
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.names import partition_names
@@ -36,6 +38,12 @@ def found(namespace, **options):
 
 def in_order(table):
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=lambda row: (row[0] or "", row[1]))
+
+
+@pytest.fixture
+def limits():
+    with ExitStack() as stack:
+        yield stack
 
 
 @pytest.fixture
@@ -306,7 +314,7 @@ def test_members_that_are_read_from_a_branch_are_not_written(namespace):
     assert namespace.count_rows() == 5
 
 
-def test_small_members_are_read_as_fragments_of_one_table(tmp_path, monkeypatch):
+def test_small_members_are_read_as_fragments_of_one_table(tmp_path, limits):
     data = pa.table(
         {"p": np.repeat(np.arange(30), 4), "k": np.arange(120), "s": [f"s{k}" for k in range(120)]}
     )
@@ -317,7 +325,7 @@ def test_small_members_are_read_as_fragments_of_one_table(tmp_path, monkeypatch)
     joined = {}
     for name in ("joined", "apart"):
         if name == "apart":
-            monkeypatch.setattr("lance_df.namespace.joined_members._MIN_MEMBERS", 1000)
+            limits.enter_context(NAMESPACE_LIMITS.replaced(min_joined_members=1000))
         fresh = reopened(made)
         plans = [len(list(fresh._table._tables_of(ScanRequest(), fresh._table.kept(ScanRequest()))))]
         joined[name] = [

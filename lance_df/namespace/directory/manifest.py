@@ -25,6 +25,7 @@ from lance_df.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
+from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_table import (
     FILE_VERSION,
     NAMESPACE,
@@ -56,9 +57,6 @@ _COLUMNS: Final = ("object_id", "object_type", "location", "metadata")
 _SPEC_NAME: Final = re.compile(r"v[0-9]+", re.ASCII)
 # The caller decides again on the newest version.
 _STRICT: Final = CommitOptions(strict=True, max_retries=0)
-# Each change makes a small fragment; when there are so many, the next one makes them one.
-_MAX_SMALL_FRAGMENTS: Final = 16
-_SMALL_FRAGMENT_ROWS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +289,10 @@ class DirectoryManifest:
 
     def _in_small_fragments(self) -> pa.ChunkedArray:
         """Return which rows are in small fragments, if there are too many of these."""
-        fragments = self.table.fragments
-        small = fragments.ids[fragments.physical_rows <= _SMALL_FRAGMENT_ROWS]
+        fragments, limits = self.table.fragments, NAMESPACE_LIMITS.current
+        small = fragments.ids[fragments.physical_rows <= limits.directory_small_fragment_rows]
         owners = self._rows[ROW_ADDRESS].to_numpy() >> np.uint64(32)
-        if len(small) < _MAX_SMALL_FRAGMENTS:
+        if len(small) < limits.directory_small_fragments:
             return pa.chunked_array([np.zeros(len(owners), dtype=np.bool_)])
         return pa.chunked_array([np.isin(owners, small.astype(np.uint64))])
 
