@@ -145,15 +145,16 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         if not isinstance(options.filter, str):
             plan, _ = self._plan(replace(options, columns=columns))
             return plan.report
-        from lance_df.engine.query import explain_with_sql
+        from lance_df.engine.query import plan_with_sql
 
-        return explain_with_sql(
+        plan = plan_with_sql(
             self._table,
             columns=columns,
             filter=options.filter,
             fragment_ids=options.fragment_ids,
             use_statistics=_uses_statistics(options),
         )
+        return plan.report
 
     def analyze_plan(self, count_rows: bool = False) -> str:
         """Run the scan, and return the plan with the number of rows."""

@@ -22,6 +22,7 @@ from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
 from lance_df.table.evolution.validate import validate_table
 from lance_df.table.free_place import check_free_place
+from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.open import open_table, table_at
 from lance_df.table.places import find_place
 from lance_df.table.versions import NamingScheme
@@ -125,6 +126,8 @@ class Commits(DatasetBase):
             )
         else:
             made = _commit(table, transaction, options)
+            if not options.detached:
+                auto_cleanup(made)
         from lance_df.dataset import LanceDataset
 
         made = made if options.lock is None else made.locked_by(options.lock)

@@ -94,9 +94,9 @@ class MergeInsertBuilder:
         """
         self._unmatched = _text(expr, "expr")
         if self._unmatched is not None:
-            from lance_df.engine.query import explain_with_sql
+            from lance_df.engine.query import plan_with_sql
 
-            explain_with_sql(self._dataset._table, columns=[], filter=self._unmatched)
+            plan_with_sql(self._dataset._table, columns=[], filter=self._unmatched)
         return self._with(delete_unmatched=True)
 
     def conflict_retries(self, max_retries: int) -> Self:

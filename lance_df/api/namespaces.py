@@ -13,9 +13,8 @@ from lance_df.api.namespace_changes import NamespaceChanges
 from lance_df.api.namespace_columns import NamespaceColumns
 from lance_df.api.namespace_health import NamespaceHealth
 from lance_df.api.namespace_upkeep import NamespaceUpkeep
-from lance_df.engine.query import scan_with_sql
+from lance_df.engine.query import plan_with_sql, scan_with_sql
 from lance_df.errors import AlreadyExistsError, InvalidInputError
-from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.names import MANIFEST_FOLDER
@@ -25,7 +24,7 @@ from lance_df.namespace.spec.partition_by import PartitionBy, resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.sql.expressions import with_quoted_columns
 from lance_df.storage import open_location
-from lance_df.table.scan_plan import ScanPlan, ScanRequest
+from lance_df.table.scan_plan import ScanPlan
 from lance_df.table.schema_rules import check_schema
 from lance_df.table.versions import VERSIONS_DIR
 
@@ -144,10 +143,21 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         found = members.select([*columns, "object_id", "location", *(field.name for field in READ_FIELDS)])
         return found.rename_columns([*fields, *found.column_names[len(columns) :]])
 
-    def plan_scan(self, filter: pc.Expression | None = None) -> ScanPlan:  # noqa: A002 - pylance's name
-        """Return the plan of a scan; its ``report`` tells what would be read."""
-        predicate = None if filter is None else to_predicate(filter, self.schema)
-        return self._table.plan_scan(ScanRequest(predicate=predicate))
+    def plan_scan(self, filter: str | pc.Expression | None = None) -> ScanPlan:  # noqa: A002 - pylance's name
+        """Return the plan of a scan; its ``report`` tells what would be read.
+
+        Parameters
+        ----------
+        filter
+            An SQL expression, a pyarrow one, or None for all rows; see `to_batches`.
+
+        Raises
+        ------
+        InvalidInputError, ColumnNotFoundError
+            A name or the expression is wrong.
+        """
+        text, condition = self._filter(filter)
+        return plan_with_sql(self._table, filter=text, condition=condition)
 
     def to_batches(
         self,
@@ -191,13 +201,23 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         columns: Sequence[str] | Mapping[str, str] | None,
         filter: str | pc.Expression | None,  # noqa: A002
     ) -> pa.RecordBatchReader:
-        if not isinstance(filter, str | pc.Expression | None):
-            raise InvalidInputError(f"a filter is SQL text, not {type(filter).__name__}")
+        text, condition = self._filter(filter)
         if isinstance(columns, str):
             raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
-        names = self._table.arrow_schema.names
-        text = with_quoted_columns(filter, names) if isinstance(filter, str) else None
         if isinstance(columns, Mapping):
+            names = self._table.arrow_schema.names
             columns = {name: with_quoted_columns(each, names) for name, each in columns.items()}
-        condition = filter if isinstance(filter, pc.Expression) else None
         return scan_with_sql(self._table, columns=columns, filter=text, condition=condition)
+
+    def _filter(
+        self,
+        filter: str | pc.Expression | None,  # noqa: A002
+    ) -> tuple[str | None, pc.Expression | None]:
+        """Return a filter as SQL text or as a pyarrow expression; None for what it is not."""
+        if not isinstance(filter, str | pc.Expression | None):
+            raise InvalidInputError(
+                f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
+            )
+        if isinstance(filter, str):
+            return with_quoted_columns(filter, self._table.arrow_schema.names), None
+        return None, filter

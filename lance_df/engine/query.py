@@ -19,11 +19,11 @@ from lance_df.expr.text_views import parts_of_texts
 from lance_df.namespace.kind import is_namespace
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
-from lance_df.table.scan_plan import TableReport
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
     from lance_df.engine.source import Scannable
+    from lance_df.table.scan_plan import ScanPlan
 
 _TABLE = "t"
 _BATCH_ROWS = 64 * 1024
@@ -108,15 +108,19 @@ def scan_with_sql(
     return pa.RecordBatchReader.from_batches(schema, _batches(frame, schema, statement))
 
 
-def explain_with_sql(
+def plan_with_sql(
     table: Scannable,
     *,
     columns: Sequence[str] | None = None,
-    filter: str,  # noqa: A002 - pylance's name
+    filter: str | None = None,  # noqa: A002
     fragment_ids: tuple[int, ...] | None = None,
     use_statistics: bool = True,
-) -> TableReport:
-    """Return what `scan_with_sql` would read, without reading it."""
+    condition: pc.Expression | None = None,
+) -> ScanPlan:
+    """Return the plan of what `scan_with_sql` would read, without reading it.
+
+    Its tasks may return rows, and columns, that are left for DataFusion to filter.
+    """
     selected = _Selection(table, columns, with_row_id=False, with_row_address=False)
     provider = LanceTableProvider(
         table,
@@ -124,12 +128,18 @@ def explain_with_sql(
         extra_columns=selected.extra_columns,
         fragment_ids=fragment_ids,
         use_statistics=use_statistics,
+        condition=condition,
     )
-    text = f"SELECT {selected.sql()} FROM {_TABLE} WHERE (\n{to_datafusion(filter, selected.known)}\n)"
-    with planning_errors(Statement(filter, tables={0: ResolvedTable(provider, {(None, _TABLE)})})):
+    text = f"SELECT {selected.sql()} FROM {_TABLE}"
+    if filter is not None:
+        text += f" WHERE (\n{to_datafusion(filter, selected.known)}\n)"
+    statement = Statement(filter or text, tables={0: ResolvedTable(provider, {(None, _TABLE)})})
+    with planning_errors(statement):
         provider.scans.clear()
         _plan(text, provider, _BATCH_ROWS).execution_plan()
-    return provider.scans[-1].report
+        if not provider.scans:  # no row can match, so the plan of the statement has no scan
+            provider.get_fragments(pc.scalar(False))
+    return provider.scans[-1]
 
 
 def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:

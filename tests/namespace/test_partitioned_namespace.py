@@ -7,6 +7,7 @@ import threading
 import datafusion
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from lance.namespace import DirectoryNamespace
 from lance_namespace import CreateNamespaceRequest, ListNamespacesRequest, ListTablesRequest
@@ -141,6 +142,56 @@ def test_python_reads_too(root):
         namespace.to_table(["nope"])
     with pytest.raises(InvalidInputError):
         namespace.to_table(filter=5)
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("country = 'US'", 3),
+        ("\"country\" = 'US'", 3),
+        ("country = 'US' AND id >= 0", 3),
+        ("upper(country) = 'US'", 3),
+        ("1 = 0", 0),
+        ("country = 'US' AND country = 'XX'", 0),
+        ("country = 'US' AND false", 0),
+        (pc.field("country") == "US", 3),
+        (pc.scalar(False), 0),
+        (None, None),
+        ("true", None),
+    ],
+    ids=str,
+)
+def test_the_plan_of_a_scan_takes_what_reads_take(root, condition, kept):
+    namespace = lance_df.PartitionedNamespace.open(root / "events")
+    report = namespace.plan_scan(condition).report
+    everything = namespace.partitions().num_rows
+    assert report.partitions.total == everything
+    assert report.partitions.kept == (everything if kept is None else kept)
+    tasks = namespace.plan_scan(condition).tasks
+    assert sum(task.num_rows for task in tasks) >= namespace.count_rows(condition)
+
+
+@pytest.mark.parametrize("wrong", [5, True, b"id = 1", ["id = 1"], pc.field], ids=str)
+def test_other_things_are_no_filter(root, wrong):
+    namespace = lance_df.PartitionedNamespace.open(root / "events")
+    table = lance_df.dataset(root / "events" / namespace.partitions()["location"][0].as_py())
+    calls = (namespace.plan_scan, namespace.count_rows, table.count_rows)
+    for call in (
+        *calls,
+        lambda given: namespace.to_table(filter=given),
+        lambda given: table.scanner(filter=given),
+    ):
+        with pytest.raises(InvalidInputError, match="a filter is SQL text or a pyarrow expression, not"):
+            call(wrong)
+
+
+def test_filters_that_mean_nothing(root):
+    namespace = lance_df.PartitionedNamespace.open(root / "events")
+    with pytest.raises(ColumnNotFoundError):
+        namespace.plan_scan("nope = 1")
+    for wrong in ("id =", "", "id = 1; select 1"):
+        with pytest.raises(InvalidInputError):
+            namespace.plan_scan(wrong)
 
 
 def test_groups_and_joins(root):

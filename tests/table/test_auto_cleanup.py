@@ -37,9 +37,12 @@ def grown(uri: str, **config: str) -> list[int]:
     ("config", "left"),
     [
         ({"older_than": "0s"}, [1, 2, 3, 4, 5, 6, 7, 8]),
-        ({"interval": "3", "older_than": "0s"}, [6, 7, 8]),
+        # the version before the commit stays: somebody may be reading it
+        ({"interval": "3", "older_than": "0s"}, [5, 6, 7, 8]),
+        ({"interval": "4", "retain_versions": "1"}, [7, 8]),
         ({"interval": "4", "retain_versions": "2"}, [7, 8]),
-        ({"interval": "0", "older_than": "0s"}, [8]),
+        ({"interval": "4", "retain_versions": "3"}, [6, 7, 8]),
+        ({"interval": "0", "older_than": "0s"}, [7, 8]),
         ({"interval": "3", "older_than": "1h"}, [1, 2, 3, 4, 5, 6, 7, 8]),
         ({"interval": "3", "retain_versions": "1", "older_than": "14days"}, [1, 2, 3, 4, 5, 6, 7, 8]),
         # pylance removes everything then; two weeks are the default of clean-ups
@@ -70,7 +73,90 @@ def test_tagged_versions_stay(tmp_path: Path) -> None:
     dataset.update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"})
     dataset.tags.create("first", 1)
     lance_df.write_dataset(pa.table({"a": [2]}), uri, mode="append")
-    assert [each["version"] for each in lance_df.dataset(uri).versions()] == [1, 3]
+    lance_df.write_dataset(pa.table({"a": [3]}), uri, mode="append")
+    assert versions_of(uri) == [1, 3, 4]
+
+
+def versions_of(uri: str) -> list[int]:
+    return [each["version"] for each in lance_df.dataset(uri).versions()]
+
+
+CONFIGS = [
+    {"interval": "1", "older_than": "0s"},
+    {"interval": "0", "older_than": "0s"},
+    {"interval": "3", "older_than": "0s"},
+    {"interval": "2", "older_than": "1h"},
+    {"interval": "1", "retain_versions": "1"},
+    {"interval": "1", "retain_versions": "2"},
+    {"interval": "1", "retain_versions": "3"},
+    {"interval": "3", "retain_versions": "2"},
+    {"interval": "2", "retain_versions": "2", "older_than": "0s"},
+    {"interval": "1", "retain_versions": "1", "older_than": "14days"},
+    {"older_than": "0s"},
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_the_same_versions_stay_as_with_pylance(tmp_path: Path, config: dict[str, str]) -> None:
+    left: dict[str, list[list[int]]] = {}
+    for name, library in (("theirs", lance), ("ours", lance_df)):
+        uri = str(tmp_path / name)
+        library.write_dataset(pa.table({"a": [0]}), uri)
+        library.dataset(uri).update_config({f"lance.auto_cleanup.{key}": config[key] for key in config})
+        left[name] = [versions_of(uri)]
+        for number in range(4):
+            stale = library.dataset(uri)
+            library.write_dataset(pa.table({"a": [number]}), uri, mode="append")
+            left[name].append(versions_of(uri))
+        stale.delete("a = 1")  # a handle of an older version
+        left[name].append(versions_of(uri))
+        library.dataset(uri).update({"a": "7"}, where="a = 2")
+        left[name].append(versions_of(uri))
+        if library is lance:
+            made = lance.LanceOperation.Append(
+                [lance.fragment.LanceFragment.create(uri, pa.table({"a": [9]}))]
+            )
+            lance.LanceDataset.commit(uri, made, read_version=lance.dataset(uri).version)
+        else:
+            ours = lance_df.LanceOperation.Append(
+                [lance_df.fragment.LanceFragment.create(uri, pa.table({"a": [9]}))]
+            )
+            lance_df.LanceDataset.commit(uri, ours, read_version=lance_df.dataset(uri).version)
+        left[name].append(versions_of(uri))
+    assert left["ours"] == left["theirs"]
+
+
+@pytest.mark.parametrize(
+    "config", [{"interval": "1", "older_than": "0s"}, {"interval": "1", "retain_versions": "1"}], ids=str
+)
+def test_a_reader_of_the_version_before_a_commit_reads_on(tmp_path: Path, config: dict[str, str]) -> None:
+    uri = str(tmp_path / "t.lance")
+    lance_df.write_dataset(pa.table({"a": range(1000)}), uri)
+    lance_df.dataset(uri).update_config({f"lance.auto_cleanup.{key}": config[key] for key in config})
+    changes = (
+        lambda: lance_df.dataset(uri).delete("a % 2 = 0"),
+        lambda: lance_df.dataset(uri).update({"a": "a + 1"}),
+        lambda: lance_df.write_dataset(pa.table({"a": [1]}), uri, mode="overwrite"),
+        lambda: lance_df.dataset(uri).update_config({"lance.auto_cleanup.interval": "0"}),
+    )
+    for change in changes:
+        expected = lance_df.dataset(uri).to_table()
+        reader = lance_df.dataset(uri)  # opened, and nothing of it is read yet
+        change()
+        assert reader.to_table().equals(expected)
+        assert reader.to_table(filter="a >= 0").equals(expected)
+        assert lance_df.dataset(uri, version=reader.version).to_table().equals(expected)
+
+
+def test_a_detached_version_cleans_nothing(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    lance_df.write_dataset(pa.table({"a": [1]}), uri)
+    config = {"lance.auto_cleanup.interval": "0", "lance.auto_cleanup.older_than": "0s"}
+    lance_df.dataset(uri).update_config(config)
+    fragment = lance_df.fragment.LanceFragment.create(uri, pa.table({"a": [2]}))
+    operation = lance_df.LanceOperation.Append([fragment])
+    lance_df.LanceDataset.commit(uri, operation, read_version=2, detached=True)
+    assert versions_of(uri) == [1, 2]
 
 
 def test_it_is_turned_on_and_off(tmp_path: Path) -> None:
@@ -81,7 +167,7 @@ def test_it_is_turned_on_and_off(tmp_path: Path) -> None:
     expected = {"lance.auto_cleanup.interval": "3", "lance.auto_cleanup.older_than": "0s"}
     assert theirs.config() == expected
     ours.delete("a = 2 or a = 1")
-    assert [each["version"] for each in ours.versions()] == [3]
+    assert [each["version"] for each in ours.versions()] == [2, 3]
     ours.optimize.disable_auto_cleanup()
     assert ours.config() == {}
     for wrong in ({}, {"interval": 1}, {"interval": -1, "older_than_seconds": 0}):

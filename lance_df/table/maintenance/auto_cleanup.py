@@ -1,6 +1,9 @@
 """Clean-ups that a table's configuration asks for: every so many versions, after the commit that makes one.
 
-Keys (``lance.auto_cleanup.…``) and meanings are pylance's. Nothing here fails a commit: it is there already.
+Keys (``lance.auto_cleanup.…``) and meanings are pylance's, with one exception: where neither an age nor a
+number is set, pylance removes every older version, and here two weeks are the age, as of any clean-up. The
+version before the commit always stays: readers have it open. Nothing here fails a commit, which is there
+already.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ _SECONDS = {
 def auto_cleanup(table: Table) -> CleanupStats | None:
     """Clean up a table that was just committed to, if its configuration says that it is time.
 
-    Versions with tags stay, and files that no version refers to stay for seven days, as ever.
+    The version that was the newest one before the commit stays, whatever the configuration says. Versions
+    with tags stay, and files that no version refers to stay for seven days, as ever.
 
     Parameters
     ----------
@@ -58,7 +62,7 @@ def auto_cleanup(table: Table) -> CleanupStats | None:
         interval = _number(config, "interval")
         if interval and table.version % interval:
             return None  # 0 stands for each version
-        return cleanup(table, _policy(config))
+        return cleanup(table, _policy(config, pinned=frozenset({table.version - 1})))
     except LanceError as err:
         message = (
             f"{table.uri}: version {table.version} is committed, but old versions were not removed: {err}"
@@ -84,13 +88,14 @@ def parse_duration(text: str) -> dt.timedelta:
         return dt.timedelta.max
 
 
-def _policy(config: Mapping[str, str]) -> CleanupPolicy:
+def _policy(config: Mapping[str, str], *, pinned: frozenset[int]) -> CleanupPolicy:
     older_than = config.get(f"{_PREFIX}older_than")
     return CleanupPolicy(
         older_than=None if older_than is None else parse_duration(older_than),
         retain_versions=_number(config, "retain_versions"),
         delete_rate_limit=_number(config, "delete_rate_limit"),
         delete_concurrency=_number(config, "delete_concurrency"),
+        pinned=pinned,
         error_if_tagged=False,
     )
 
