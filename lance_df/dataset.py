@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from lance_df.refs import Branches, Tags
 from lance_df.scan_options import ColumnOrdering, ScannerBuilder
 from lance_df.scanner import LanceScanner
 from lance_df.schema import LanceSchema
+from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.open import open_table
@@ -75,6 +76,7 @@ def dataset(
     default_scan_options: Mapping[str, Any] | None = None,
     external_store: ExternalManifestStore | None = None,
     base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
+    allowed_base_schemes: Iterable[str] | None = None,
     **tuning: Any,
 ) -> LanceDataset:
     """Open a table.
@@ -89,6 +91,11 @@ def dataset(
         Open the newest version that is not later than this time; without a zone it is local time.
     storage_options, base_store_params
         For the fsspec filesystem; they appear in no message. See `write_dataset` for those of base paths.
+    allowed_base_schemes
+        Kinds of URLs, such as ``"https"``, that base paths and external blobs of the table may have besides
+        those of its own store. Local tables may name local files; tables in object stores (``s3``, ``gs``,
+        ``az``, ``abfs``) may name object stores. Chains such as ``simplecache::https://…`` are never opened.
+        The storage option of this name means the same wherever storage options are taken.
     default_scan_options
         Options of `LanceDataset.scanner` that hold for every scan unless it says otherwise.
     external_store
@@ -117,6 +124,7 @@ def dataset(
         raise InvalidInputError("a path or URL is needed")
     del block_size, index_cache_size
     lock = checked_lock(commit_lock)
+    storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)
     table = open_table(
         uri,
         version=version,
@@ -156,8 +164,10 @@ class LanceDataset(
         default_scan_options: Mapping[str, Any] | None = None,
         external_store: ExternalManifestStore | None = None,
         base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
+        allowed_base_schemes: Iterable[str] | None = None,
         **tuning: Any,
     ) -> None:
+        storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)
         # The C++ dataset behind the base class is left unmade; every public method of it is overridden.
         opened = dataset(
             uri,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.progress import ReportedProgress
 from lance_df.sources import to_batches
+from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.options import CommitOptions
@@ -65,6 +66,7 @@ def write_dataset(
     target_bases: Sequence[str] | None = None,
     target_all_bases: bool | None = None,
     base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
+    allowed_base_schemes: Iterable[str] | None = None,
     external_blob_mode: Literal["reference", "ingest"] = "reference",
     allow_external_blob_outside_bases: bool = False,
     blob_pack_file_size_threshold: int | None = None,
@@ -75,7 +77,7 @@ def write_dataset(
 ) -> LanceDataset:
     """Write data to a table and return its new version.
 
-    Names, defaults and meanings are pylance's; ``statistics`` is ours alone.
+    Names, defaults and meanings are pylance's; ``statistics`` and ``allowed_base_schemes`` are ours alone.
 
     Parameters
     ----------
@@ -102,6 +104,9 @@ def write_dataset(
     storage_options, base_store_params
         For the fsspec filesystem. ``base_1.key`` is the option ``key`` of the base path with the id 1 alone;
         ``base_store_params`` are all options of base paths, by their paths. A dataset keeps its own.
+    allowed_base_schemes
+        Kinds of URLs that base paths and external blobs may have, see `lance_df.dataset`; those of
+        ``initial_bases`` are allowed for the dataset that is returned.
     external_store
         Decides on the versions of the table; for stores that cannot create a file only if it is absent. All
         writers and readers of a table must be given the same. `SQLiteManifestStore`, `DynamoDBManifestStore`;
@@ -187,7 +192,11 @@ def write_dataset(
         lock = lock or known.shared.commit_lock
     else:
         known, name = None, str(uri)
+        storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)
         place = find_place(uri, storage_options, external_store, base_store_params)
+        place = dataclasses.replace(
+            place, location=place.location.allowing(base.path for base in options.initial_bases)
+        )
     if place.external_store is not None:
         options = dataclasses.replace(options, external_store=place.external_store)
     if lock is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lance_df.dataset import LanceDataset
+    from lance_df.storage import Location
     from lance_df.table.refs import VersionRef
     from lance_df.table.table import Table
 
@@ -89,6 +91,7 @@ class Clones(DatasetBase):
         options = self._storage_options if storage_options is None else storage_options
         elsewhere = kwargs.pop("base_store_params", None) or self._options_elsewhere()
         place = find_place(target_path, options, base_store_params=elsewhere)
+        place = dataclasses.replace(place, location=self._trusted_by(place.location))
         made = table_at(place, shallow_clone(self._at(reference), place.location))
         return _opened(made, str(target_path), options, kwargs)
 
@@ -174,6 +177,12 @@ class Clones(DatasetBase):
             options[location.uri] = self._storage_options
         return options
 
+    def _trusted_by(self, clone: Location) -> Location:
+        """Return the place of a clone, where files may name this table, and what this table's may name."""
+        source = self._table.location
+        allowed = source.allowing([f"file://{source.path}" if source.is_local else source.uri])
+        return dataclasses.replace(clone, allowed_schemes=clone.allowed_schemes | allowed.allowed_schemes)
+
     def _at(self, reference: VersionRef | None) -> Table:
         ref = resolve_reference(self._table, reference)
         if (ref.branch, ref.version) == (self._table.branch, self._table.version):
@@ -188,5 +197,6 @@ def _opened(
 
     if not arguments:
         return LanceDataset._of(table, uri, storage_options, None)
-    elsewhere = table.location.options_elsewhere
-    return dataset(uri, storage_options=storage_options, base_store_params=elsewhere, **arguments)
+    elsewhere, schemes = table.location.options_elsewhere, table.location.allowed_schemes
+    arguments = {"base_store_params": elsewhere, "allowed_base_schemes": schemes, **arguments}
+    return dataset(uri, storage_options=storage_options, **arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from lance_df.namespace.directory.tables import DirectoryTables, FoundTable
 from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.sources import to_batches
 from lance_df.storage import Location, open_location
+from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
@@ -36,6 +37,8 @@ class DirectoryNamespace:
         Path or URL of the folder, which need not exist.
     storage_options
         For the fsspec filesystem.
+    allowed_base_schemes
+        Kinds of URLs that base paths of tables may have, see `lance_df.dataset`.
     manifest_enabled
         Whether there are namespaces, and properties: rows of the table ``__manifest``.
     dir_listing_enabled
@@ -54,10 +57,12 @@ class DirectoryNamespace:
         root: str | os.PathLike[str],
         *,
         storage_options: Mapping[str, Any] | None = None,
+        allowed_base_schemes: Iterable[str] | None = None,
         manifest_enabled: bool = True,
         dir_listing_enabled: bool = True,
     ) -> None:
-        self._directory = Directory(open_location(root, storage_options), use_manifest=manifest_enabled)
+        options = with_allowed_schemes(storage_options, allowed_base_schemes)
+        self._directory = Directory(open_location(root, options), use_manifest=manifest_enabled)
         self._tables = DirectoryTables(self._directory, use_listing=dir_listing_enabled)
 
     def __repr__(self) -> str:

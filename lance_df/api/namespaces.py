@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from lance_df.namespace.spec.partition_by import PartitionBy, resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 from lance_df.sql.expressions import with_quoted_columns
 from lance_df.storage import open_location
+from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.scan_plan import ScanPlan
 from lance_df.table.schema_rules import check_schema
 from lance_df.table.versions import VERSIONS_DIR
@@ -43,6 +44,7 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         partition_by: Sequence[PartitionBy | str],
         *,
         storage_options: Mapping[str, Any] | None = None,
+        allowed_base_schemes: Iterable[str] | None = None,
     ) -> Self:
         """Make an empty namespace.
 
@@ -56,6 +58,8 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
             Partition fields of `lance_df.partition`, or texts such as ``"year(ts)"``, top level first.
         storage_options
             For the fsspec filesystem.
+        allowed_base_schemes
+            Kinds of URLs that base paths of members may have, see `lance_df.dataset`.
 
         Raises
         ------
@@ -66,7 +70,7 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         UnsupportedFeatureError
             A type that cannot be stored.
         """
-        location = open_location(root, storage_options)
+        location = open_location(root, with_allowed_schemes(storage_options, allowed_base_schemes))
         columns = NamespaceSchema.create(schema)
         check_schema(columns.columns, FILE_VERSION)
         specs = PartitionSpecs((PartitionSpec(1, resolve_all(partition_by, columns)),))
@@ -91,6 +95,7 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         version: int | None = None,
         *,
         storage_options: Mapping[str, Any] | None = None,
+        allowed_base_schemes: Iterable[str] | None = None,
     ) -> Self:
         """Open a namespace, at its newest version or an older one.
 
@@ -101,7 +106,8 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         CorruptDataError
             Its ``__manifest`` is damaged.
         """
-        return cls(NamespaceSnapshot.open(open_location(root, storage_options), version))
+        options = with_allowed_schemes(storage_options, allowed_base_schemes)
+        return cls(NamespaceSnapshot.open(open_location(root, options), version))
 
     def __repr__(self) -> str:
         return f"<lance_df.PartitionedNamespace {self.uri} version {self.version}>"

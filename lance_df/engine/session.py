@@ -6,7 +6,7 @@ import os
 import re
 import uuid
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lance_df.compute.compat import (
@@ -44,6 +44,7 @@ from lance_df.engine.statement import Statement, planning
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
+from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import VersionRef
 
@@ -352,15 +353,19 @@ def connect(
     root: str | os.PathLike[str] | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    allowed_base_schemes: Iterable[str] | None = None,
     config: SessionConfig | None = None,
     partitioned_joins: PartitionedJoins = "auto",
     join_memory_limit: int | None = None,
 ) -> SessionContext:
-    """Return a session in which the tables below ``root`` have names; see `SessionContext`."""
+    """Return a session in which the tables below ``root`` have names; see `SessionContext`.
+
+    ``allowed_base_schemes`` are kinds of URLs that base paths of tables may have, see `lance_df.dataset`.
+    """
     return SessionContext(
         config,
         root=root,
-        storage_options=storage_options,
+        storage_options=with_allowed_schemes(storage_options, allowed_base_schemes),
         partitioned_joins=partitioned_joins,
         join_memory_limit=join_memory_limit,
     )
@@ -386,6 +391,7 @@ def register(
     *,
     version: VersionRef | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    allowed_base_schemes: Iterable[str] | None = None,
 ) -> None:
     """Give a Lance table a name in any `datafusion.SessionContext`, replacing what had it.
 
@@ -400,6 +406,8 @@ def register(
         A path, a URL, or a dataset object. An object that is not at the newest version stays at its own.
     version
         A version number, a tag, or (branch, version).
+    allowed_base_schemes
+        Kinds of URLs that base paths of the table may have, see `lance_df.dataset`.
 
     Raises
     ------
@@ -408,7 +416,8 @@ def register(
     InvalidInputError
         ``name`` is no table name, or ``source`` is none of the above.
     """
-    found = as_source(source, version=version, storage_options=storage_options)
+    options = with_allowed_schemes(storage_options, allowed_base_schemes)
+    found = as_source(source, version=version, storage_options=options)
     found.open()
     schema, table = names_of(ctx).place(ctx, name_parts(name))
     schema.add(table, found)

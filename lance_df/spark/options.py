@@ -83,6 +83,7 @@ class SourceOptions:
         Whether a stream goes on after a version that took back or replaced rows.
     storage
         For the fsspec filesystem: options that start with ``storage.``; values may be JSON.
+        ``storage.allowed_base_schemes`` are kinds of URLs that base paths may have, see `lance_df.dataset`.
     """
 
     path: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import posixpath
@@ -19,11 +20,19 @@ from lance_df.errors import (
     MissingDependencyError,
     NotFoundError,
     StorageError,
+    UnsupportedFeatureError,
 )
 from lance_df.records import dataclass
 from lance_df.storage.local import LocalFiles
 from lance_df.storage.local_files import entries_of, read_start, replace
 from lance_df.storage.options import filesystem_options
+from lance_df.storage.schemes import (
+    ALLOWED_BASE_SCHEMES,
+    allowed_schemes,
+    check_stored,
+    is_chained,
+    split_url,
+)
 from lance_df.storage.source import (
     SMALL_FILE_BYTES,
     ByteSource,
@@ -35,7 +44,7 @@ from lance_df.storage.source import (
 from lance_df.storage.translate import translate_errors as translate_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from fsspec import AbstractFileSystem
 
@@ -67,7 +76,7 @@ class Location:
 
     Made by :func:`open_location`; `storage_options` live in the filesystem object only and show up in no
     repr, message or log. ``options_elsewhere`` are those of other places, by the names that :meth:`elsewhere`
-    is given.
+    is given. ``allowed_schemes`` are those of URLs that files below may name besides their own store's.
     """
 
     uri: str
@@ -76,6 +85,7 @@ class Location:
     options_elsewhere: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    allowed_schemes: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
     @property
     def is_local(self) -> bool:
@@ -91,7 +101,10 @@ class Location:
 
         Filesystem objects do not tell: fsspec makes one for each thread.
         """
-        return self.uri, type(self.fs), repr(self.fs.storage_args), repr(self.fs.storage_options)
+        return (
+            *(self.uri, type(self.fs), self.allowed_schemes),
+            *(repr(self.fs.storage_args), repr(self.fs.storage_options)),
+        )
 
     def __truediv__(self, relative: str) -> Location:
         """Join a name that this program made itself. For names that were read, see :meth:`child`."""
@@ -100,6 +113,7 @@ class Location:
             f"{self.path.rstrip('/')}/{relative}",
             self.fs,
             self.options_elsewhere,
+            self.allowed_schemes,
         )
 
     def child(self, relative: str) -> Location:
@@ -129,8 +143,32 @@ class Location:
         protocol = self.fs.protocol
         return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
+    def allowing(self, uris: Iterable[str]) -> Location:
+        """Return this place, where files may also name URLs of the schemes that some have."""
+        schemes = [url[0] for uri in uris if (url := split_url(uri)) is not None]
+        return dataclasses.replace(self, allowed_schemes=self.allowed_schemes.union(schemes))
+
     def elsewhere(self, uri: str, *names: str) -> Location:
-        """Return another place, with the options of this one when it is in a store of the same kind.
+        """Return another place that a stored file names; see :meth:`elsewhere_as_given`.
+
+        Raises
+        ------
+        InvalidInputError
+            A stored file may not name it, see :func:`lance_df.storage.schemes.check_stored`, or the URL is
+            malformed.
+        UnsupportedFeatureError, CorruptDataError
+            As :func:`lance_df.storage.schemes.check_stored`.
+        MissingDependencyError
+            As :func:`open_location`.
+        """
+        is_named = uri.rstrip("/") in self.options_elsewhere
+        allowed = self.allowing([uri] if is_named else []).allowed_schemes
+        home = ("file", "") if self.is_local else split_url(self.uri) or (self._schemes[0], "")
+        checked = check_stored(uri, source=self.uri, home=home, allowed=allowed)
+        return self.elsewhere_as_given(checked, *names)
+
+    def elsewhere_as_given(self, uri: str, *names: str) -> Location:
+        """Return another place that a caller names, with the options of this one in a store of the same kind.
 
         It is opened with options of its own when there are such for its URL or for one of ``names``.
 
@@ -144,14 +182,18 @@ class Location:
         ------
         InvalidInputError, MissingDependencyError
             As :func:`open_location`.
+        UnsupportedFeatureError
+            It is a chain of filesystems.
         """
+        if is_chained(uri):
+            raise UnsupportedFeatureError(f"{uri!r:.200} is a chain of filesystems")
         for name in (uri.rstrip("/"), *names):
             if name in self.options_elsewhere:
                 return open_location(uri, self.options_elsewhere[name])
-        scheme = uri.split("://", 1)[0].lower() if _SCHEME.match(uri) else None
-        if self.is_local or (scheme is not None and scheme not in self._schemes):
+        url = split_url(uri)
+        if self.is_local or (url is not None and url[0] not in self._schemes):
             return open_location(uri)
-        if scheme is None:
+        if url is None:
             bucket = "" if self.path.startswith("/") else self.path.split("/", 1)[0]
             path = f"{bucket}/{uri.strip('/')}"
             return Location(f"{self.uri.split('://', 1)[0]}://{path}", path, self.fs)
@@ -163,7 +205,9 @@ class Location:
         uri, path = self.uri.rstrip("/"), self.path.rstrip("/")
         if not (uri.endswith(tail) and path.endswith(tail)):
             return None
-        return Location(uri[: -len(tail)], path[: -len(tail)], self.fs, self.options_elsewhere)
+        return Location(
+            uri[: -len(tail)], path[: -len(tail)], self.fs, self.options_elsewhere, self.allowed_schemes
+        )
 
     def open(self) -> ByteSource:
         """Open for ranged reads.
@@ -330,12 +374,13 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         A local path (relative ones are made absolute), or ``scheme://…`` for any scheme that fsspec knows;
         of ``file://`` percent-encoded characters are decoded.
     storage_options
-        Passed to the fsspec filesystem: credentials, endpoint, region …
+        Passed to the fsspec filesystem: credentials, endpoint, region … ``allowed_base_schemes`` are kinds of
+        URLs that files below may name, see :func:`lance_df.storage.schemes.check_stored`.
 
     Raises
     ------
     InvalidInputError
-        The scheme is unknown or the URL is malformed.
+        The scheme is unknown, the URL is malformed, or ``allowed_base_schemes`` are no names.
     MissingDependencyError
         The scheme needs an extra that is not installed.
     """
@@ -346,6 +391,16 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         is_usable = False
     if not is_usable:
         raise InvalidInputError(f"a path or URL is needed, got {uri!r}")
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        # its text may be a secret
+        raise InvalidInputError(f"storage_options are a mapping, not {type(storage_options).__name__}")
+    options = dict(storage_options or {})
+    allowed = allowed_schemes(options.pop(ALLOWED_BASE_SCHEMES, ()))
+    found = _opened(text, options)
+    return dataclasses.replace(found, allowed_schemes=allowed) if allowed else found
+
+
+def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     if not _SCHEME.match(text):
         path = os.path.abspath(os.path.expanduser(text))
         return Location(path, path, _LOCAL)
@@ -359,7 +414,10 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         extra = _EXTRAS.get(scheme)
         hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
         raise MissingDependencyError(f"{scheme}:// needs a package that is not here: {hint}") from err
-    except (ValueError, TypeError, AttributeError):
+    except OSError as err:  # some filesystems send requests when they are made
+        reason = os.strerror(err.errno) if err.errno else type(err).__name__
+        raise StorageError(f"{scheme}:// cannot be opened: {reason}") from None
+    except Exception:  # noqa: BLE001 - of any library
         # The text of these errors may repeat the options that were given.
         raise InvalidInputError(
             f"{scheme}:// cannot be opened: unknown scheme, malformed URL or invalid storage options"

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from lance_df.errors import InvalidInputError
 from lance_df.format.manifest import BasePath
 from lance_df.records import dataclass
+from lance_df.storage.schemes import is_chained
 from lance_df.table.base_paths import DATA_DIR, BasePaths, DataTarget, path_for
 from lance_df.table.commit.apply_metadata import check_distinct
 
@@ -89,6 +90,8 @@ def checked_bases(
                 f"base path {each.path} cannot have the id {base_id}; in use: {sorted(taken)}"
             )
         taken.add(base_id)
+        if is_chained(each.path):
+            raise InvalidInputError(f"a base path is no chain of filesystems, as {each.path!r} is")
         path = path_for(each.path, table, table)
         new.append(BasePath(id=base_id, path=path, is_dataset_root=each.is_dataset_root, name=each.name))
     check_distinct(registered, new)

@@ -152,7 +152,7 @@ class BlobReferences:
         """Open a file to copy from; the last ones stay open."""
         key = (uri, base_id)
         if key not in self._sources:
-            place = self.table.elsewhere(uri, *([] if base_id is None else [f"base_{base_id}"]))
+            place = self.table.elsewhere_as_given(uri, *([] if base_id is None else [f"base_{base_id}"]))
             try:
                 self._sources[key] = place.open()
             except NotFoundError as err:

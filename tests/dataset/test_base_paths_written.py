@@ -312,6 +312,7 @@ def test_bases_with_options_of_their_own(
     options: dict[str, Any] = {"base_store_params": {f"{base}/": s3_options}}
     if kind == "by id":
         options = {"storage_options": {f"base_1.{key}": value for key, value in s3_options.items()}}
+        options["allowed_base_schemes"] = ["s3"]
     ours = lance_df.write_dataset(
         rows(0, 3), tmp_path / "t", initial_bases=[DatasetBasePath(base)], target_bases=[base], **options
     )

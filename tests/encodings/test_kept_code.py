@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import subprocess
@@ -292,7 +293,62 @@ def test_files_that_others_may_write_are_not_run(tmp_path, code):
     assert kept.load("mask_positions") == []
     path.chmod(mode)
     assert kept.load("mask_positions") == [code]
-    kept._trusted = {-1}
+    for wrong in (0o620, 0o602):
+        path.chmod(wrong)
+        assert kept.load("mask_positions") == []
+    path.chmod(mode)
+    for wrong in (0o770, 0o707, 0o1777):
+        tmp_path.chmod(wrong)
+        assert kept.load("mask_positions") == []
+        assert not kept.has_any()
+    tmp_path.chmod(0o700)
+    assert kept.load("mask_positions") == [code]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_files_of_other_users_are_not_run(tmp_path, monkeypatch, code):
+    kept = KeptCode([tmp_path])
+    kept.keep("mask_positions", code)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert kept.load("mask_positions") == []
+    kept.keep("mask_positions", code)
+    assert not kept.may_be_written
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+def test_files_behind_links_and_of_other_kinds_are_not_run(tmp_path, code):
+    real, link = tmp_path / "real", tmp_path / "link"
+    KeptCode([real]).keep("mask_positions", code)
+    link.symlink_to(real)
+    assert _loaded(link) == []
+    assert _loaded(link / ".." / "real") == []
+    (path,) = real.iterdir()
+    moved = path.rename(tmp_path / "elsewhere")
+    path.symlink_to(moved)
+    assert _loaded(real) == []
+    path.unlink()
+    os.mkfifo(path)
+    assert _loaded(real) == []
+    path.unlink()
+    moved.rename(path)
+    assert _loaded(real) == [code]
+
+
+def test_code_of_another_kernel_is_not_run(tmp_path, code):
+    kept = KeptCode([tmp_path])
+    kept.keep("mask_positions", code)
+    (path,) = tmp_path.iterdir()
+    path.rename(tmp_path / path.name.replace("mask_positions", "other_kernel"))
+    assert kept.load("other_kernel") == []
+
+
+@pytest.mark.parametrize("described", [b"", b"{", b"[" * 100_000, b"[1, 2, [3]]", b"null", b'[1, 2, "\xff"]'])
+def test_descriptions_that_are_none_are_not_run(tmp_path, code, described):
+    kept = KeptCode([tmp_path])
+    kept.keep("mask_positions", code)
+    (path,) = tmp_path.iterdir()
+    content = described + b"\n" + code.object_file
+    path.write_bytes(b"lance_df kernel\n" + hashlib.sha256(content).digest() + content)
     assert kept.load("mask_positions") == []
 
 

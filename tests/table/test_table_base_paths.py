@@ -79,19 +79,17 @@ def test_bases_in_the_store_of_the_table_are_opened_with_its_options(s3_options:
         (
             BasePath(id=1, path="s3://other/root", is_dataset_root=True),
             BasePath(id=2, path="/flat"),
-            BasePath(id=3, path="memory://m/root"),
             BasePath(id=4, path="s3a://other/flat"),
         ),
         source="manifest",
     )
-    places = [bases.data_file(data_file("x", base_id)) for base_id in (1, 2, 3, 4)]
+    places = [bases.data_file(data_file("x", base_id)) for base_id in (1, 2, 4)]
     assert [place.path for place in places] == [
         "other/root/data/x",
         "bucket/flat/x",
-        "/m/root/x",
         "other/flat/x",
     ]
-    assert [place.fs is own.fs for place in places] == [True, True, False, True]
+    assert [place.fs is own.fs for place in places] == [True, True, True]
     assert all(s3_options["secret"] not in repr(place) for place in places)
 
 

@@ -1,8 +1,8 @@
 """Machine code of kernels on disk, for later processes.
 
-A file holds the code for one signature of a kernel. It counts only if it is whole, if none but this user,
-root and the owner of the package may have written it, and if the same libraries made it of the same sources
-for the same processor.
+A file holds the code for one signature of a kernel. It counts only if it is whole, if it is this user's alone
+(see `lance_df.storage.private_files`), and if the same libraries made it of the same sources for the same
+kernel and processor. Where files have no owners nothing is kept.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ import llvmlite
 import numpy as np
 from llvmlite import binding as llvm
 
+from lance_df.storage.private_files import is_private_folder, read_private, write_private
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HERE: Final = Path(__file__).parent
 _MAGIC: Final = b"lance_df kernel\n"
 _DIGEST_BYTES: Final = 32
-_OTHERS_MAY_WRITE: Final = 0o002
+_MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 class Taken(NamedTuple):
@@ -75,7 +77,6 @@ class KeptCode:
     def __init__(self, folders: list[Path]) -> None:
         self.may_be_written = True
         self._folders = folders
-        self._trusted = {0, _HERE.stat().st_uid, os.geteuid() if hasattr(os, "geteuid") else 0}
         self._environment = _digest(*_environment())
         self._origin = [self._environment, sources()]
 
@@ -89,7 +90,7 @@ class KeptCode:
         for folder in self._folders:
             for file in _files(folder):
                 if file.startswith(f"{name}.{self._environment}.") and file not in found:
-                    code = self._read(folder / file)
+                    code = self._read(folder / file, name)
                     if code is not None:
                         found[file] = code
         return list(found.values())
@@ -102,32 +103,28 @@ class KeptCode:
         if _digest(*_read_sources()) != sources():
             self.may_be_written = False
             return
-        described = json.dumps([self._origin, code.taken])
+        described = json.dumps([self._origin, name, code.taken])
         content = described.encode() + b"\n" + code.object_file
         content = _MAGIC + hashlib.sha256(content).digest() + content
         file = f"{name}.{self._environment}.{_digest(repr(code.taken).encode())}"
-        self.may_be_written = any(_write(folder, file, content) for folder in self._folders)
+        self.may_be_written = any(write_private(folder / file, content) for folder in self._folders)
 
-    def _read(self, path: Path) -> Code | None:
+    def _read(self, path: Path, name: str) -> Code | None:
         """Return what a file holds, None where it does not count."""
-        try:
-            with path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                content = file.read()
-        except OSError:
-            return None
-        if status.st_uid not in self._trusted or status.st_mode & _OTHERS_MAY_WRITE:
+        content = read_private(path, _MAX_BYTES)
+        if content is None:
             return None
         start = len(_MAGIC) + _DIGEST_BYTES
         magic, digest, content = content[: len(_MAGIC)], content[len(_MAGIC) : start], content[start:]
         if magic != _MAGIC or digest != hashlib.sha256(content).digest():
             return None
         described, _, object_file = content.partition(b"\n")
-        origin, *rest = json.loads(described)
-        if origin != self._origin:  # others may describe it in other ways
+        try:
+            origin, kernel, arguments = json.loads(described)
+            taken = tuple([Taken(*kind) for kind in arguments])
+        except (ValueError, TypeError, RecursionError):  # others may describe it in other ways
             return None
-        (taken,) = rest
-        return Code(tuple([Taken(*kind) for kind in taken]), object_file)
+        return Code(taken, object_file) if (origin, kernel) == (self._origin, name) else None
 
 
 def usual_folders() -> list[Path]:
@@ -179,21 +176,9 @@ def _digest(*parts: bytes) -> str:
 
 
 def _files(folder: Path) -> list[str]:
+    if not is_private_folder(folder):
+        return []
     try:
         return os.listdir(folder)
     except OSError:
         return []
-
-
-def _write(folder: Path, name: str, content: bytes) -> bool:
-    draft = folder / f"{os.urandom(8).hex()}.draft"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            draft.write_bytes(content)
-            draft.replace(folder / name)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError:
-        return False
-    return True

@@ -1,0 +1,128 @@
+"""Which places elsewhere a stored file may name: a rule about the text of a URL, decided before it is opened.
+
+A manifest names base paths, and a row names external blobs, as URLs. Whoever made the file chose them, and
+fsspec opens many kinds of URLs: some send requests, some wrap others, some render templates. A stored file
+may therefore only name places of the kind of store that the table is in, and of kinds that the caller allows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+
+ALLOWED_BASE_SCHEMES: Final = "allowed_base_schemes"
+"""The storage option that holds what :func:`allowed_schemes` reads; no filesystem gets it."""
+
+_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*)://(.*)", re.DOTALL)
+_LOCAL: Final = frozenset({"file", "local"})
+_OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
+_MEMORY: Final = frozenset({"memory"})
+_KINDS: Final = (_LOCAL, _OBJECT_STORES, _MEMORY)
+_NAME = re.compile(r"[a-z][a-z0-9+.\-]*")
+_SPACES = re.compile(r"[\x00-\x20\x7f]")
+_LOCAL_HOSTS: Final = frozenset({"", "localhost"})
+
+
+def is_chained(text: str) -> bool:
+    """Whether fsspec would read a text as a chain of filesystems: ``reference::…``, ``zip://a::s3://b``."""
+    return "::" in text and ("://" in text or re.match(r"[a-zA-Z][a-zA-Z0-9+.\-]*::", text) is not None)
+
+
+def split_url(text: str) -> tuple[str, str] | None:
+    """Return the lower-case scheme of a URL and what comes after ``://``; None for a path."""
+    match = _URL.fullmatch(text)
+    return None if match is None else (match[1].lower(), match[2])
+
+
+def allowed_schemes(names: object) -> frozenset[str]:
+    """Return schemes that a caller allows, in lower case.
+
+    Parameters
+    ----------
+    names
+        Names such as ``"https"``, or one text with commas between them.
+
+    Raises
+    ------
+    InvalidInputError
+        It is something else.
+    """
+    texts = names.split(",") if isinstance(names, str) else names
+    if not isinstance(texts, Iterable):
+        raise InvalidInputError(f"{ALLOWED_BASE_SCHEMES} are names such as 'https', not {names!r:.60}")
+    schemes = [text.strip().lower() if isinstance(text, str) else "" for text in texts]
+    if not all(_NAME.fullmatch(scheme) for scheme in schemes):
+        raise InvalidInputError(f"{ALLOWED_BASE_SCHEMES} are names such as 'https', not {names!r:.60}")
+    return frozenset(schemes)
+
+
+def with_allowed_schemes(
+    storage_options: Mapping[str, Any] | None, names: Iterable[str] | None
+) -> Mapping[str, Any] | None:
+    """Return storage options that also hold the schemes of an argument ``allowed_base_schemes``."""
+    if names is None:
+        return storage_options
+    known = (storage_options or {}).get(ALLOWED_BASE_SCHEMES, ())
+    schemes = allowed_schemes(names) | allowed_schemes(known)
+    return {**(storage_options or {}), ALLOWED_BASE_SCHEMES: tuple(sorted(schemes))}
+
+
+def check_stored(text: str, *, source: str, home: tuple[str, str], allowed: frozenset[str]) -> str:
+    """Check a URL or path that a stored file names, and return it with its scheme in lower case.
+
+    Parameters
+    ----------
+    source
+        What messages call the table.
+    home
+        The scheme of the table, ``file`` for a local one, and what comes after ``://``.
+    allowed
+        Schemes that the caller allows besides.
+
+    Raises
+    ------
+    InvalidInputError
+        Its scheme is not allowed; the message says how to allow it.
+    UnsupportedFeatureError
+        It is a chain of filesystems.
+    CorruptDataError
+        It is no URL and no path, or names another machine.
+    """
+    if is_chained(text):
+        raise UnsupportedFeatureError(
+            f"{source}: the stored URL {text!r:.200} is a chain of filesystems; stored files may name none"
+        )
+    url = split_url(text)
+    _check_text(text, url, source)
+    if url is None:
+        return text
+    scheme, rest = url
+    if scheme not in allowed and not _is_near(url, home):
+        raise InvalidInputError(
+            f"{source}: the stored URL {text!r:.200} is in another kind of store than the table; if you "
+            f"trust it, open the table with {ALLOWED_BASE_SCHEMES}=[{scheme!r}]"
+        )
+    return f"{scheme}://{rest}"
+
+
+def _check_text(text: str, url: tuple[str, str] | None, source: str) -> None:
+    head = text if url is None else f"{url[0]}://{url[1].partition('/')[0]}"
+    if not text or "\0" in text or _SPACES.match(text) or (url is not None and _SPACES.search(head)):
+        raise CorruptDataError(f"{source}: the stored path {text!r:.200} is no path and no URL")
+    on_network = text.startswith("\\\\") or (os.name == "nt" and text.startswith(("//", "/\\", "\\/")))
+    if url is not None and url[0] in _LOCAL:
+        on_network = url[1].partition("/")[0].lower() not in _LOCAL_HOSTS or url[1].startswith(("//", "/\\"))
+    if on_network:
+        raise CorruptDataError(f"{source}: the stored path {text!r:.200} names another machine")
+
+
+def _is_near(url: tuple[str, str], own: tuple[str, str]) -> bool:
+    """Whether a URL is of the same kind of store; of others than the known kinds, on the same host."""
+    for kind in _KINDS:
+        if url[0] in kind or own[0] in kind:
+            return url[0] in kind and own[0] in kind
+    return url[0] == own[0] and url[1].partition("/")[0].lower() == own[1].partition("/")[0].lower()
