@@ -39,8 +39,9 @@ class NamespaceUpkeep:
         """Join small fragments of partitions, and leave out deleted rows and dropped columns.
 
         A few partitions at a time, and in one version: readers see all of them compacted, or none. A
-        partition that others change meanwhile is compacted again. Without anything to do there is no new
-        version. The arguments are those of `lance_df.optimize.CompactionOptions`, for each partition.
+        partition that others change meanwhile is compacted again; one that is read from a branch stays as
+        it is. Without anything to do there is no new version. The arguments are those of
+        `lance_df.optimize.CompactionOptions`, for each partition.
 
         Returns
         -------
@@ -85,7 +86,8 @@ class NamespaceUpkeep:
         ConflictError
             Columns changed meanwhile, or others changed what was to be moved again and again.
         UnsupportedFeatureError
-            Blobs may lie in base paths of a single partition.
+            Blobs may lie in base paths of a single partition; or one that has rows is read from a branch,
+            which a namespace does not write to. All others are moved by then.
         CommitStateUnknownError
             It is not known whether a step was published. To call it again does no harm.
         """

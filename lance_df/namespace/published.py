@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.errors import CorruptDataError
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.records import dataclass
 from lance_df.table.history import History, version_sources
@@ -114,20 +114,11 @@ class Member:
             raise TypeError("the member names no version of main")
         return self.version
 
-    def version_of_main(self) -> int:
-        """Return the version that changes stand on.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            A branch is published.
-        """
+    def version_of_main(self) -> int | None:
+        """Return the version of main that is read; None if it is one of a branch, which takes no changes."""
         ref = self.resolve()
         if ref.branch is not None:
-            raise UnsupportedFeatureError(
-                f"{self.folder.uri}: {self.object_id} is read from branch {ref.branch!r}, which a namespace "
-                "does not write to"
-            )
+            return None
         return self.open().version if ref.version is None else ref.version
 
 

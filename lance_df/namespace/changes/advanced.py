@@ -8,9 +8,10 @@ from lance_df.namespace.changes.publish import map_commits
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.published import Member
     from lance_df.storage import Location
 
 
@@ -26,6 +27,16 @@ class MemberRef:
     def uri(self) -> str:
         """Of its folder."""
         return self.folder.uri
+
+
+def refs_of_main(members: Iterable[Member]) -> list[MemberRef]:
+    """Return the versions of main that members are read at; those read from branches are left out."""
+    versions = ((member, member.version_of_main()) for member in members)
+    return [
+        MemberRef(member.object_id, member.folder, version)
+        for member, version in versions
+        if version is not None
+    ]
 
 
 class MembersAdvanced:
@@ -56,8 +67,8 @@ class MembersAdvanced:
         """Nothing is left behind."""
 
     def _advance(self, member: DraftMember) -> None:
-        if member.published is None:
-            return
+        if member.published is None or member.branch is not None:
+            return  # a branch has not the versions that were made
         state = member.published.object_id, member.version
         if state not in self._made:
             ref = MemberRef(state[0], member.folder, member.version)

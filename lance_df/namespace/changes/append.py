@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lance_df.errors import LanceError
 from lance_df.format.operations import Append, Overwrite
 from lance_df.namespace.changes.publish import map_commits
-from lance_df.namespace.member import MEMBER_COMMIT, NewMembers, commits_to_member
+from lance_df.namespace.member import MEMBER_COMMIT, NewMembers
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit.loop import commit_change
 
@@ -64,6 +64,8 @@ class NewRows:
     def apply(self, draft: Draft) -> None:
         """Make a version of each member that has the rows."""
         pairs = list(zip(self._written, draft.members_for(self._spec, self._written), strict=True))
+        for _, member in pairs:
+            member.check_writable()
         new: list[tuple[WrittenPartition, DraftMember]] = []
         others: list[tuple[WrittenPartition, DraftMember]] = []
         for pair in pairs:
@@ -118,7 +120,7 @@ class NewRows:
                 )
             )
 
-        return commits_to_member(member.folder, member.version, commit)
+        return member.make_commits(commit)
 
     def _move_files(self, partition: WrittenPartition, folder: Location) -> None:
         """Take data files along to the table that somebody else made for the same values meanwhile."""

@@ -46,6 +46,11 @@ class ColumnChange(Protocol):
         """Whether members are changed one after the other."""
         ...
 
+    @property
+    def is_by_id(self) -> bool:
+        """Whether readers that go by field id see the new columns in members that are not changed."""
+        ...
+
     def schema_after(self, schema: NamespaceSchema) -> NamespaceSchema:
         """Return what becomes of a schema."""
         ...
@@ -64,6 +69,7 @@ class NullColumns:
 
     given: pa.Schema
     runs_in_turn: bool = False
+    is_by_id: bool = True
 
     def schema_after(self, schema: NamespaceSchema) -> NamespaceSchema:
         for field in self.given:
@@ -91,6 +97,7 @@ class ComputedColumns:
     given: pa.Schema
     rows_of: Callable[[Table], Rows]
     runs_in_turn: bool
+    is_by_id: bool = False
 
     def schema_after(self, schema: NamespaceSchema) -> NamespaceSchema:
         return _with_fields(schema, self.given, in_lists=False)
@@ -119,6 +126,7 @@ class DroppedColumns:
 
     paths: tuple[str, ...]
     runs_in_turn: bool = False
+    is_by_id: bool = True
 
     def schema_after(self, schema: NamespaceSchema) -> NamespaceSchema:
         return schema.with_columns(schema_without(schema.columns, self.paths, source="the namespace"))
@@ -135,6 +143,11 @@ class AlteredColumns:
 
     alterations: tuple[Alteration, ...]
     runs_in_turn: bool = False
+
+    @property
+    def is_by_id(self) -> bool:
+        """Whether only names change, or what must not be null may be."""
+        return all(each.data_type is None and each.nullable is not False for each in self.alterations)
 
     def schema_after(self, schema: NamespaceSchema) -> NamespaceSchema:
         for alteration in self.alterations:

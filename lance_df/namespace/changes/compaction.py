@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.errors import CommitStateUnknownError
-from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member, open_member
+from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member
 from lance_df.table.maintenance.compaction import commit_rewrites, remove_files, rewrite, with_zone_maps
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
@@ -24,7 +24,7 @@ _MEMBERS_AT_ONCE: Final = 4
 
 
 class MembersCompacted:
-    """The change that compacts members; those that are in shape stay at their versions.
+    """The change that compacts members; those that are in shape, or read from branches, stay as they are.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class MembersCompacted:
 
     def apply(self, draft: Draft) -> None:
         """Make a compacted version of each member that is not in shape."""
-        members = draft.members_that_may_match(None)
-        self._states = [(member.folder.path, member.version) for member in members]
+        members = [member for member in draft.members_that_may_match(None) if member.branch is None]
+        self._states = [member.state for member in members]
         with ThreadPoolExecutor(_MEMBERS_AT_ONCE) as pool:
             list(pool.map(lambda member: self._compact(member, draft.manifest.schema), members))
         for member, state in zip(members, self._states, strict=True):
@@ -55,9 +55,9 @@ class MembersCompacted:
         """Nothing is left behind."""
 
     def _compact(self, member: DraftMember, schema: NamespaceSchema) -> None:
-        state = member.folder.path, member.version
+        state = member.state
         if state not in self._made:
-            table = open_member(member.folder, member.version)
+            table = member.open()
             # columns that it has values of, and does not know, would be left out
             check_columns(schema, table)
             groups: list[RewriteGroup] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from lance_df.namespace.changes.publish import map_commits
-from lance_df.namespace.member import commit_to_member, in_columns_of, open_member
+from lance_df.namespace.member import in_columns_of
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.parallel import map_reads
@@ -52,17 +52,18 @@ class Deletion:
     def apply(self, draft: Draft) -> None:
         """Make a version of each member without the rows; those that have none stay at theirs."""
         members = self._candidates(draft)
-        self.states = states = [(member.folder.path, member.version) for member in members]
+        self.states = states = [member.state for member in members]
         new = [member for member, state in zip(members, states, strict=True) if state not in self._made]
         tables = opened(draft, new)
         rows = [RowSet() for _ in new]
         for number, addresses in self._matching(tables) if tables else ():
             rows[number].add(addresses)
+        check_writable(new, rows)
         made = map_commits(
             lambda part: without_rows(*part, text=self._text), zip(new, tables, rows, strict=True)
         )
         for member, found in zip(new, made, strict=True):
-            self._made[member.folder.path, member.version] = found
+            self._made[member.state] = found
         for member, state in zip(members, states, strict=True):
             member.version = self._made[state][0]
         self.num_rows = sum(self._made[state][1] for state in states)
@@ -75,10 +76,17 @@ def opened(draft: Draft, members: Sequence[DraftMember]) -> list[Table]:
     """Return the tables of members at their versions, in the columns of the namespace."""
     schema = draft.manifest.schema
     return map_reads(
-        lambda member: in_columns_of(schema, open_member(member.folder, member.version)),
+        lambda member: in_columns_of(schema, member.open()),
         members,
         where=draft.root,
     )
+
+
+def check_writable(members: Sequence[DraftMember], rows: Sequence[RowSet]) -> None:
+    """Check that members take commits, those of which rows are to be changed, before any commit is made."""
+    for member, own in zip(members, rows, strict=True):
+        if len(own):
+            member.check_writable()
 
 
 def without_rows(member: DraftMember, table: Table, rows: RowSet, *, text: str) -> tuple[int, int]:
@@ -86,4 +94,4 @@ def without_rows(member: DraftMember, table: Table, rows: RowSet, *, text: str) 
     if not len(rows):
         return member.version, 0
     with deletion(table, rows, predicate=text) as change:
-        return commit_to_member(member.folder, member.version, change.operation), change.result
+        return member.commit(change.operation), change.result

@@ -13,28 +13,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.bounds import Match
 from lance_df.namespace.changes.partition_index import PartitionIndex
 from lance_df.namespace.changes.pins import NeedsPinsError
 from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.manifest_table import READ_FIELDS, STRICT
+from lance_df.namespace.member import commit_to_member, commits_to_member
 from lance_df.namespace.pruning.kept_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
 from lance_df.table.commit.marks import check_marks, with_marks
+from lance_df.table.refs import ResolvedRef, branch_location
+from lance_df.table.shared import Shared
+from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
+    from lance_df.format.operations import Operation
     from lance_df.namespace.changes.partition_files import WrittenPartition
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.table.commit.marks import Mark
     from lance_df.table.commit.options import CommitOptions
+    from lance_df.table.table import Table
 
 
 @dataclass(slots=True)
@@ -51,6 +58,8 @@ class DraftMember:
         The row of ``__manifest``; None for a new partition.
     base
         The published version.
+    branch
+        That is read. It can be read here, too, but takes no commits.
     """
 
     folder: Location
@@ -58,6 +67,48 @@ class DraftMember:
     turn: int = 0
     published: Member | None = None
     base: int = 0
+    branch: str | None = None
+
+    @property
+    def state(self) -> tuple[str, int]:
+        """The folder of the branch, and the version there: two members of one state have the same rows."""
+        return branch_location(self.folder, self.branch).path, self.version
+
+    def open(self) -> Table:
+        """Open the table at the version.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such table, or no such version.
+        """
+        return open_ref(Shared(self.folder), ResolvedRef(self.branch, self.version))
+
+    def commit(self, operation: Operation) -> int:
+        """Commit an operation that was computed from the version, and return the version it became.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            A branch is read.
+        RetryableConflictError
+            Other writers were faster again and again.
+        """
+        self.check_writable()
+        return commit_to_member(self.folder, self.version, operation)
+
+    def make_commits(self, commit: Callable[[Table], Table]) -> int:
+        """Make commits that follow the version; see `lance_df.namespace.member.commits_to_member`."""
+        self.check_writable()
+        return commits_to_member(self.folder, self.version, commit)
+
+    def check_writable(self) -> None:
+        """Raise `UnsupportedFeatureError` if a branch is read."""
+        if self.branch is not None and self.published is not None:
+            raise UnsupportedFeatureError(
+                f"{self.folder.uri}: {self.published.object_id} is read from branch {self.branch!r}, which a "
+                "namespace does not write to"
+            )
 
 
 class NeedsOwnDraftError(Exception):
@@ -194,8 +245,9 @@ class Draft:
     def _member(self, member: Member) -> DraftMember:
         known = self._known.get(member.object_id)
         if known is None:
-            version = member.version_of_main()
-            known = DraftMember(member.folder, version, published=member, base=version)
+            ref = member.resolve()
+            version = member.open().version if ref.version is None else ref.version
+            known = DraftMember(member.folder, version, published=member, base=version, branch=ref.branch)
             self._known[member.object_id] = known
         return known
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from lance_df.errors import CommitStateUnknownError, RetryableConflictError, UnsupportedFeatureError
 from lance_df.format.operations import Delete
-from lance_df.namespace.changes.advanced import MemberRef
+from lance_df.namespace.changes.advanced import MemberRef, refs_of_main
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.publish import map_commits, publish
 from lance_df.namespace.changes.staged import (
@@ -25,9 +25,9 @@ from lance_df.namespace.changes.staged import (
     stage_partitions,
 )
 from lance_df.namespace.manifest_table import NamespaceManifest
-from lance_df.namespace.member import commit_to_member, in_columns_of, open_member
+from lance_df.namespace.member import in_columns_of, open_member
 from lance_df.namespace.pruning.spec_members import spec_numbers
-from lance_df.namespace.published import members_at
+from lance_df.namespace.published import Member, members_at
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.base_paths import DATA_DIR
@@ -146,7 +146,8 @@ def repartition(
     RetryableConflictError
         Others changed what was to be moved, again and again. What was moved by then stays moved.
     UnsupportedFeatureError
-        Blobs may lie in base paths of a single partition.
+        Blobs may lie in base paths of a single partition; or one that has rows is read from a branch, which
+        is found out when all others are moved.
     CommitStateUnknownError
         It is not known whether a step was published.
     """
@@ -154,12 +155,10 @@ def repartition(
     while True:
         manifest = manifest.latest()
         places = np.flatnonzero(spec_numbers(manifest) != manifest.specs.current.id)
-        members = [
-            MemberRef(each.object_id, each.folder, each.version_of_main())
-            for each in members_at(root, manifest, places)
-        ]
-        steps = list(_steps(workers.old_rows(members), step_bytes))
+        members = members_at(root, manifest, places)
+        steps = list(_steps(workers.old_rows(refs_of_main(members)), step_bytes))
         if not steps:
+            _check_branches(members)
             return manifest, done
         try:
             for step in steps:
@@ -174,6 +173,17 @@ def repartition(
             conflicts += 1
             if conflicts == _ATTEMPTS:
                 raise
+
+
+def _check_branches(members: Sequence[Member]) -> None:
+    """Check that no rows of members are left, of which all of main are moved."""
+    for member in members:
+        branch = member.resolve().branch
+        if branch is not None and (number := member.open().count_rows()):
+            raise UnsupportedFeatureError(
+                f"{member.folder.uri}: {number:,} rows of {member.object_id} are not moved: it is read from "
+                f"branch {branch!r}, which a namespace does not write to; all other partitions are moved"
+            )
 
 
 def _moved(
@@ -223,7 +233,11 @@ class _RowsMoved:
             There are other rows than those that were written anew, or a newer spec version.
         """
         members = draft.members_called(self._members.keys())
-        states = {each.published.object_id: each.version for each in members if each.published is not None}
+        states = {
+            each.published.object_id: each.version
+            for each in members
+            if each.published is not None and each.branch is None
+        }
         wanted = {name: each.version for name, each in self._members.items()}
         if states != wanted or draft.manifest.specs.current.id != self._spec.id:
             raise RetryableConflictError(f"{draft.root.uri}: partitions to be moved have changed meanwhile")
@@ -239,9 +253,9 @@ class _RowsMoved:
     def _empty(self, member: DraftMember) -> None:
         path = member.folder.path
         if path not in self._emptied:
-            table = open_member(member.folder, member.version)
+            table = member.open()
             operation = Delete((), tuple(table.fragments.ids.tolist()), "repartition")
-            self._emptied[path] = commit_to_member(member.folder, member.version, operation)
+            self._emptied[path] = member.commit(operation)
         member.version = self._emptied[path]
 
 

@@ -12,13 +12,13 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from lance_df.errors import LanceError, RetryableConflictError
+from lance_df.errors import CorruptDataError, LanceError, RetryableConflictError
 from lance_df.format.operations import Restore, UpdateConfig
 from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.manifest_table import STRICT, NamespaceManifest
-from lance_df.namespace.member import check_columns, commit_to_member, open_member
+from lance_df.namespace.member import check_columns, in_columns_of
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.promotion import promoted_specs
 from lance_df.table.commit.loop import commit_change
@@ -88,21 +88,39 @@ def changed_members(
     """
 
     def commit(member: DraftMember) -> None:
-        state = member.folder.path, member.version
+        state = member.state
         if state not in made:
-            table = open_member(member.folder, member.version)
+            table = member.open()
             check_columns(manifest.schema, table)
             with change.operation(table, manifest) as operation:
-                made[state] = commit_to_member(member.folder, member.version, operation)
+                made[state] = member.commit(operation)
         member.version = made[state]
 
-    members = Draft(root, manifest).members_that_may_match(None)
+    after = change.schema_after(manifest.schema)
+    members = [
+        member
+        for member in Draft(root, manifest).members_that_may_match(None)
+        if not _stays_as_it_is(member, change, after)
+    ]
+    for member in members:
+        member.check_writable()
     if change.runs_in_turn:
         for member in members:
             commit(member)
     else:
         map_commits(commit, members)
     return {member.published.object_id: member.version for member in members if member.published is not None}
+
+
+def _stays_as_it_is(member: DraftMember, change: ColumnChange, after: NamespaceSchema) -> bool:
+    """Whether a member takes no commits, and needs none: its columns are those of a schema by field id."""
+    if member.branch is None or not change.is_by_id:
+        return False
+    try:
+        in_columns_of(after, member.open())
+    except CorruptDataError:
+        return False
+    return True
 
 
 def _published(

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeAlias
 
 from lance_df.namespace.changes.append import NewRows
-from lance_df.namespace.changes.delete import opened, without_rows
+from lance_df.namespace.changes.delete import check_writable, opened, without_rows
 from lance_df.namespace.changes.partition_index import PartitionIndex
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.changes.routing import PartitionWriter
@@ -69,12 +69,13 @@ class RowsRewritten(ABC):
     def apply(self, draft: Draft) -> None:
         """Make versions of members without the rows as they were, and with them as they are now."""
         members = self._candidates(draft)
-        states = [(member.folder.path, member.version) for member in members]
+        states = [member.state for member in members]
         if states != self._states:
             tables = opened(draft, members)
             batches, left = self._rewritten(draft.manifest.schema.columns, tables)
             self._rows = self._written(draft, batches)
             self._all_rows += () if self._rows is None else (self._rows,)
+            check_writable(members, left)
             parts = zip(members, tables, left, strict=True)
             self._left = map_commits(lambda part: without_rows(*part, text=self._text), parts)
             self._states = states

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import LanceError, NotFoundError, VersionNotFoundError
+from lance_df.errors import CorruptDataError, LanceError, NotFoundError, VersionNotFoundError
 from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_rows import MOVE_ROWS, row_keys
@@ -18,6 +18,7 @@ from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import TABLE
+from lance_df.namespace.member_tables import in_columns_of
 from lance_df.namespace.names import SEPARATOR
 from lance_df.records import dataclass
 from lance_df.table.evolution.validate import validate_table
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.table import Table
 
+_OF_BRANCH: Final = (
+    "the fields of the namespace; they are read by their ids",
+    "A branch takes no changes of columns: to have them, publish a version of main",
+)
 _NO_VERSION: Final = CleanupPolicy(versions=frozenset({2**62}))
 
 
@@ -193,7 +198,11 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
         return
     yield from _unpublished(member, table)
     if check.schema is not None:
+        seen = _in_columns_of(check.schema, table)
         for difference in differing_fields(check.schema, table):
+            if table.branch is not None and seen is not None:
+                yield info(ProblemKind.SCHEMA, name, difference, *_OF_BRANCH)
+                continue
             yield error(
                 ProblemKind.SCHEMA,
                 name,
@@ -201,8 +210,17 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
                 "the fields of the namespace, with their ids",
                 f"Change the table back; {REPAIR}(root, publish_newer=True)",
             )
+        table = seen or table
     if check.deep:
         yield from _read_through(check.schema, member, table)
+
+
+def _in_columns_of(schema: NamespaceSchema, table: Table) -> Table | None:
+    """Return a table in the columns of the namespace, by their field ids; None if it has others."""
+    try:
+        return in_columns_of(schema, table)
+    except CorruptDataError:
+        return None
 
 
 def _unpublished(member: MemberRow, table: Table) -> Iterator[Problem]:

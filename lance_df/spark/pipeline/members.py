@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from lance_df.errors import RetryableConflictError
-from lance_df.namespace.changes.advanced import MemberRef
+from lance_df.namespace.changes.advanced import MemberRef, refs_of_main
 from lance_df.namespace.changes.pins import with_pins
 from lance_df.namespace.member import open_member
 from lance_df.namespace.published import members_at
@@ -26,17 +26,8 @@ Ref: TypeAlias = MemberRef | SourceRef
 
 
 def member_refs(snapshot: NamespaceSnapshot, places: npt.NDArray[np.intp]) -> list[MemberRef]:
-    """Return members by their places in ``manifest.members``.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        A branch of one is published, which a namespace does not write to.
-    """
-    return [
-        MemberRef(each.object_id, each.folder, each.version_of_main())
-        for each in members_at(snapshot.root, snapshot.manifest, places)
-    ]
+    """Return members by their places in ``manifest.members``; those read from branches are left out."""
+    return refs_of_main(members_at(snapshot.root, snapshot.manifest, places))
 
 
 def pinned(snapshot: NamespaceSnapshot) -> NamespaceSnapshot:
