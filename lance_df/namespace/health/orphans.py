@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
+from lance_df.namespace.health.survey import lineage
 from lance_df.namespace.manifest_table import TABLE, open_manifest_table
 from lance_df.namespace.names import MANIFEST_FOLDER, MEMBER_NAME
 from lance_df.records import dataclass
@@ -28,6 +29,8 @@ from lance_df.table.scan_run import run_tasks
 from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from lance_df.namespace.health.survey import Survey
     from lance_df.storage import Location
     from lance_df.table.table import Table
@@ -70,27 +73,27 @@ def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
             members.append(entry.name)
         elif not entry.name.endswith(TABLE_SUFFIX):
             strange.append(entry.name)
-    if not members:
-        needed: frozenset[str] = frozenset()
-    else:
-        needed = _named_by_any_version(survey.table)
+    lost = _named_by(lineage(survey.table)) if members else frozenset()
+    others = _named_by(_all_versions(survey.table)) if not lost.issuperset(members) else frozenset()
     problems = [
-        _told(name, is_needed=name in needed, is_table=name in needed and _is_table(survey.root / name))
+        _lost(name, is_table=_is_table(survey.root / name))
+        if name in lost
+        else _unnamed(name, is_named=name in others)
         for name in sorted(members)
     ]
     return [*problems, *(_unknown(name) for name in sorted(strange))]
 
 
 def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
-    """Return the tables of members that no row names, but an older version of ``__manifest`` does."""
+    """Return the tables of members that no row names, but a version that this one follows from does."""
     named = _first_parts(rows)
     found = {
         entry.name
         for entry in scan_folder(survey.root)
         if entry.is_directory and entry.name not in named and _MEMBER_FOLDER.fullmatch(entry.name)
     }
-    needed = found.intersection(_named_by_any_version(survey.table)) if found else found
-    return {name for name in needed if _is_table(survey.root / name)}
+    lost = found.intersection(_named_by(lineage(survey.table))) if found else found
+    return {name for name in lost if _is_table(survey.root / name)}
 
 
 def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -> list[OrphanFolder]:
@@ -119,7 +122,7 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     folders = [_measured(root / name) for name in sorted(names)]
     old = [each for each in folders if each.modified is not None and each.modified < latest]
     # The newest version is read after the folders: what was published in between is not removed.
-    needed = _named_by_any_version(open_manifest_table(root)) if old else frozenset()
+    needed = _named_by(_all_versions(open_manifest_table(root))) if old else frozenset()
     found = [each for each in old if each.folder.name not in needed]
     for each in () if dry_run else found:
         each.folder.remove_tree()
@@ -148,11 +151,15 @@ def _measured(folder: Location) -> OrphanFolder:
     return OrphanFolder(folder, total, modified if is_known and modified else None)
 
 
-def _named_by_any_version(table: Table) -> frozenset[str]:
+def _all_versions(table: Table) -> Iterator[Table]:
+    return map(table.checkout, table.history.numbers())
+
+
+def _named_by(versions: Iterable[Table]) -> frozenset[str]:
+    """Return the folders that versions name."""
     found: set[str] = set()
     seen: set[tuple[str, ...]] = set()
-    for number in table.history.numbers():
-        version = table.checkout(number)
+    for version in versions:
         # data files never change: each is read once, with the rows that later versions deleted
         for fragment in version.fragments:
             files = tuple(file.path for file in fragment.files)
@@ -173,18 +180,24 @@ def _first_parts(rows: pa.Table) -> frozenset[str]:
     return frozenset(first.to_pylist())
 
 
-def _told(name: str, *, is_needed: bool, is_table: bool) -> Problem:
-    if is_needed and not is_table:
+def _lost(name: str, *, is_table: bool) -> Problem:
+    if not is_table:
         found = "is no table, though an older version of __manifest names this folder"
         advice = (
             "A write that failed left files where the table was gone. When older versions are cleaned up: "
             "repair(root, remove_orphans=True)"
         )
         return info(ProblemKind.ORPHAN, name, found, "a row, or nothing", advice)
-    if is_needed:
-        found = "an older version of __manifest names this folder, the newest does not"
-        advice = "If the table was not dropped on purpose: run repair, which brings it back"
-        return warning(ProblemKind.ORPHAN, name, found, "a row", advice)
+    found = "an older version of __manifest names this folder, the newest does not"
+    advice = "If the table was not dropped on purpose: run repair, which brings it back"
+    return warning(ProblemKind.ORPHAN, name, found, "a row", advice)
+
+
+def _unnamed(name: str, *, is_named: bool) -> Problem:
+    if is_named:
+        found = "only versions of __manifest name this folder that a restored version came before"
+        advice = "Nothing to be done; repair leaves it, and clean-ups of these versions let it go"
+        return info(ProblemKind.ORPHAN, name, found, "a row, or nothing", advice)
     found = "no version of __manifest names this folder"
     advice = "A writer is at work or died; repair(root, remove_orphans=True) removes it after a week"
     return info(ProblemKind.ORPHAN, name, found, "a row", advice)

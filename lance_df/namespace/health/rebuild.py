@@ -135,7 +135,8 @@ class Rebuild:
         known = _one(self.good["object_id"])
         rows = rows.filter(pc.invert(pc.is_in(rows["object_id"], known)))
         for name in rows["object_id"].to_pylist():
-            self._did(RepairKind.BROUGHT_BACK, name, f"its folder is there, version {version} had the row")
+            text = f"as version {version} had it, and without changes since"
+            self._did(RepairKind.BROUGHT_BACK, name, text)
         self.good = _joined(self.good, rows)
         is_back = pc.is_in(self.open["object_id"], _one(rows["object_id"]))
         places = pc.or_(

@@ -26,11 +26,13 @@ from lance_df.namespace.directory.manifest import DirectoryManifest
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_members import MemberRow, differing_values, member_rows, pinned_table
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
+from lance_df.namespace.health.old_columns import has_old_columns, with_columns
 from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
 from lance_df.namespace.health.rebuild import Rebuild, bad_ids
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport, changes
 from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import Survey, check_base_columns, is_spec_row, older_surveys
+from lance_df.namespace.health.twins import move_rows, twins_with_rows
 from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, manifest_schema, open_manifest_table
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
@@ -40,7 +42,7 @@ from lance_df.table.commit.loop import commit_change
 from lance_df.table.evolution.metadata import map_update
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lance_df.format.schema import Schema
     from lance_df.namespace.health.spread import Spread
@@ -129,8 +131,11 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
         rows = _without_missing(survey, rows, actions, spread)
     if options.publish_newer:
         rows = _with_newer(survey, rows, actions, spread)
+    rows = _with_columns(survey, survey.schema, rows, actions, options)
+    rows, emptied = _with_twins_joined(survey, survey.specs, survey.schema, rows, actions, options)
     done = len(rebuild.actions)
-    rows = rebuild.set_aside_twins(rows, partial(_is_empty, survey.root, rows))
+    is_empty = partial(_is_empty, survey.root, rows)
+    rows = rebuild.set_aside_twins(rows, lambda name: name in emptied or is_empty(name))
     actions += rebuild.actions[done:]
     if options.dry_run or not changes(actions):
         return table.version, actions
@@ -236,12 +241,68 @@ def _with_newer(survey: Survey, rows: pa.Table, actions: list[RepairAction], spr
             moved[member.object_id] = found
             text = f"version {found} in place of {member.named}"
             actions.append(RepairAction(RepairKind.PUBLISHED, member.object_id, text))
+    return _with_versions(rows, moved)
+
+
+def _subjects(actions: Sequence[RepairAction], kind: RepairKind) -> frozenset[str]:
+    return frozenset(action.subject for action in actions if action.kind is kind)
+
+
+def _with_columns(
+    survey: Survey,
+    schema: NamespaceSchema,
+    rows: pa.Table,
+    actions: list[RepairAction],
+    options: RepairOptions,
+) -> pa.Table:
+    """Return rows that name versions with the columns of the namespace, of members that were brought back."""
+    restored = _subjects(actions, RepairKind.BROUGHT_BACK)
+    members = [member for member in member_rows(survey, rows) if member.object_id in restored]
+    old = [member for member in members if has_old_columns(survey.root, schema, member)]
+    for member in old:
+        text = "columns that were added since are NULL, those that were dropped are gone"
+        actions.append(RepairAction(RepairKind.FITTED, member.object_id, text))
+    if options.dry_run:
+        return rows
+    made = in_threads(partial(with_columns, survey.root, schema), old)
+    names = (member.object_id for member in old)
+    return _with_versions(rows, dict(zip(names, made, strict=True)))
+
+
+def _with_twins_joined(
+    survey: Survey,
+    specs: PartitionSpecs,
+    schema: NamespaceSchema,
+    rows: pa.Table,
+    actions: list[RepairAction],
+    options: RepairOptions,
+) -> tuple[pa.Table, frozenset[str]]:
+    """Return rows that name one table with rows for each partition, and the tables that are empty now."""
+    emptied: set[str] = set()
+    moved: dict[str, int] = {}
+    restored = _subjects(actions, RepairKind.BROUGHT_BACK)
+    fitted = _subjects(actions, RepairKind.FITTED)
+    for twins in twins_with_rows(survey.root, specs, schema, rows, restored=restored, fitted=fitted):
+        target = twins.target.object_id
+        for source in twins.sources:
+            emptied.add(source.object_id)
+            text = f"to {target}, which has the same partition values"
+            actions.append(RepairAction(RepairKind.MOVED, source.object_id, text))
+        if not options.dry_run:
+            moved |= move_rows(survey.root, schema, twins)
+    return _with_versions(rows, moved), frozenset(emptied)
+
+
+def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
+    """Return rows of which some are to be read at other versions, of main."""
+    if not versions:
+        return rows
     names = rows["object_id"].to_pylist()
     for column in READ_FIELDS:
         place = rows.schema.get_field_index(column.name)
         is_version = column.name == "read_version"
         new = [
-            (moved[name] if is_version else None) if name in moved else old
+            (versions[name] if is_version else None) if name in versions else old
             for name, old in zip(names, rows[column.name].to_pylist(), strict=True)
         ]
         rows = rows.set_column(place, rows.schema.field(place), pa.array(new, column.type))

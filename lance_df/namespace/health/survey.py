@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError, LanceError, NotFoundError
+from lance_df.format.operations import Restore
 from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error
 from lance_df.namespace.manifest_table import BASE_FIELDS, READ_FIELDS, open_manifest_table
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
@@ -17,6 +19,7 @@ from lance_df.records import dataclass
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
 from lance_df.table.scan_run import run_tasks
+from lance_df.table.versions import DETACHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -127,14 +130,45 @@ def is_spec_row(rows: pa.Table) -> pa.ChunkedArray:
 
 def older_surveys(survey: Survey) -> Iterator[Survey]:
     """Yield the versions before one that are still there, the newest first; damaged ones are left out."""
-    history = survey.table.history
-    for number in reversed(history.numbers()):
-        if number >= survey.table.version:
-            continue
+    for older in islice(lineage(survey.table), 1, None):
         try:
-            yield Survey.of(survey.root, survey.table.checkout(number))
+            yield Survey.of(survey.root, older)
         except LanceError:
             continue
+
+
+def lineage(table: Table) -> Iterator[Table]:
+    """Yield a version and those that it follows from, the newest first; damaged ones are left out.
+
+    A version that restores an older one follows from that: what only versions between the two had was given
+    up on purpose. No other operation of ``__manifest`` removes a member whose folder stays, so a member that
+    such a version lacks and an older one has was lost. Detached versions, which changes of columns restore,
+    follow from the version before.
+    """
+    yield table
+    newest = _before(table)
+    for number in reversed(table.history.numbers()):
+        if number > newest:
+            continue
+        try:
+            older = table.checkout(number)
+            yield older
+            newest = _before(older)
+        except LanceError:
+            continue
+
+
+def _before(table: Table) -> int:
+    """Return the number of the version that a version was made from."""
+    try:
+        transaction = table.transaction()
+    except LanceError:  # its file is gone or damaged
+        transaction = None
+    if transaction is not None and isinstance(transaction.operation, Restore):
+        restored = transaction.operation.version
+        if not restored & DETACHED:
+            return restored
+    return table.version - 1
 
 
 def _specs(metadata: Mapping[str, str], uri: str, problems: list[Problem]) -> PartitionSpecs | None:

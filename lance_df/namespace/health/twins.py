@@ -1,0 +1,155 @@
+"""Tables that have the partition values of another one: their rows are moved into one table.
+
+A change makes a second table for a partition when ``__manifest`` lacks the row of the first. When the first
+one is brought back, both have rows.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.format.operations import Append, Delete
+from lance_df.namespace.directory.names import folder_at
+from lance_df.namespace.health.check_members import MemberRow
+from lance_df.namespace.health.check_rows import twin_ids
+from lance_df.namespace.manifest_table import READ_FIELDS, TABLE
+from lance_df.namespace.member import check_columns, commit_to_member, in_columns_of, open_member
+from lance_df.namespace.names import SEPARATOR
+from lance_df.records import dataclass
+from lance_df.table.changes.writing import rows_written
+from lance_df.table.maintenance.compaction import rows_to_rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import pyarrow as pa
+
+    from lance_df.namespace.spec.namespace_schema import NamespaceSchema
+    from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """Members of one partition that have rows.
+
+    Attributes
+    ----------
+    target
+        The one with the most rows, which receives those of the ``sources``.
+    num_rows
+        Of the sources.
+    """
+
+    target: MemberRow
+    sources: tuple[MemberRow, ...]
+    num_rows: int
+
+
+def twins_with_rows(
+    root: Location,
+    specs: PartitionSpecs,
+    schema: NamespaceSchema,
+    rows: pa.Table,
+    *,
+    restored: Collection[str],
+    fitted: Collection[str],
+) -> list[Twins]:
+    """Return restored members and others of the same partition, whose rows can be moved into one of them.
+
+    Those that are read from a branch, by a tag or without a version, or that have other columns than the
+    namespace, cannot.
+
+    Parameters
+    ----------
+    rows
+        Of ``__manifest``.
+    restored
+        Object ids of members whose rows were brought back. Of others that have the same values, the values
+        may be wrong.
+    fitted
+        Object ids of members that get the columns of the namespace before rows are moved.
+    """
+    twins = []
+    for spec in specs:
+        is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+        tables = rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE)))
+        by_name = {member.object_id: member for member in _members(tables, spec)}
+        for names in twin_ids(tables, spec):
+            if not any(name in restored for name in names):
+                continue
+            movable = _movable(root, schema, [by_name[name] for name in names], fitted)
+            if movable is not None:
+                twins.append(movable)
+    return twins
+
+
+def move_rows(root: Location, schema: NamespaceSchema, twins: Twins) -> dict[str, int]:
+    """Commit versions of members, one of which has all rows, and return these by their object ids.
+
+    Raises
+    ------
+    CorruptDataError
+        There are more or fewer rows than there should be.
+    RetryableConflictError
+        Other writers were faster again and again.
+    """
+    tables = [in_columns_of(schema, _opened(root, source)) for source in twins.sources]
+    batches = (rows_to_rewrite(table, table.fragments.ids.tolist(), num_threads=1) for table in tables)
+    target = _opened(root, twins.target)
+    with rows_written(target, target.schema, chain.from_iterable(batches)) as fragments:
+        num_rows = sum(fragment.physical_rows for fragment in fragments)
+        if num_rows != twins.num_rows:
+            raise CorruptDataError(f"{target.uri}: {num_rows} rows to move here, expected {twins.num_rows}")
+        version = commit_to_member(target.location, target.version, Append(fragments))
+    versions = {twins.target.object_id: version}
+    for source, table in zip(twins.sources, tables, strict=True):
+        emptied = Delete((), tuple(table.fragments.ids.tolist()), "repair")
+        versions[source.object_id] = commit_to_member(table.location, table.version, emptied)
+    return versions
+
+
+def _members(tables: pa.Table, spec: PartitionSpec) -> list[MemberRow]:
+    columns = ["object_id", "location", *(field.name for field in READ_FIELDS)]
+    return [MemberRow(**row, key=None, spec=spec) for row in tables.select(columns).to_pylist()]
+
+
+def _movable(
+    root: Location, schema: NamespaceSchema, members: Sequence[MemberRow], fitted: Collection[str]
+) -> Twins | None:
+    """Return the members that have rows; None if fewer than two have, or if rows cannot be moved."""
+    for member in members:
+        if member.read_version is None or member.read_branch is not None or member.read_tag is not None:
+            return None
+    try:
+        tables = [_opened(root, member) for member in members]
+        counts = [in_columns_of(schema, table).count_rows() for table in tables]
+        largest = max(range(len(counts)), key=counts.__getitem__)
+        if members[largest].object_id not in fitted:
+            check_columns(schema, tables[largest])
+    except (CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError):
+        return None
+    # blobs may lie in base paths that the other table does not have
+    if any(field.is_blob for field in schema.columns.walk()) and any(
+        table.manifest.base_paths for table in tables
+    ):
+        return None
+    full = sorted(
+        ((count, member) for count, member in zip(counts, members, strict=True) if count),
+        key=lambda each: -each[0],
+    )
+    if len(full) < 2:
+        return None
+    (_, target), *others = full
+    return Twins(target, tuple(member for _, member in others), sum(count for count, _ in others))
+
+
+def _opened(root: Location, member: MemberRow) -> Table:
+    if member.location is None or member.read_version is None:
+        raise NotFoundError(f"{root.uri}: the row of {member.object_id} names no version of a table")
+    return open_member(folder_at(root, member.location), member.read_version)
