@@ -1,0 +1,243 @@
+"""Statements over Lance tables return what DataFusion returns for the same rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_df
+from tools.conformance.answers import Answer, answer, difference
+from tools.conformance.contexts import Conformance, low_thresholds
+from tools.conformance.records import read_records, split_statements
+from tools.conformance.statements import Kind, Ordering, kind_of, ordering_of, reason_to_exclude
+
+pytestmark = pytest.mark.engine
+
+FILES = sorted((Path(__file__).parent / "conformance").glob("*.slt"))
+
+
+@pytest.fixture(params=["session", "plain"])
+def kind(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=["default", "low"])
+def batch_rows(request: pytest.FixtureRequest) -> Iterator[int | None]:
+    """The rows of a batch: DataFusion's, or few, with every rule of the optimizer at work on small tables."""
+    if request.param == "default":
+        yield None
+        return
+    with low_thresholds():
+        yield 16
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files(path: Path, kind: Any, batch_rows: int | None, tmp_path: Path) -> None:
+    conformance = Conformance(tmp_path, kind, batch_rows)
+    for record in read_records(path):
+        conformance.run(record.sql, record.position)
+    assert not conformance.differences, "\n".join(map(str, conformance.differences))
+    assert conformance.counts["statements compared"] > 20
+    assert conformance.counts["statements compared that fail in both"] <= 3
+    assert conformance.counts["results that depend on the order of rows"] == 0
+    assert conformance.counts["tables that Lance cannot store"] == 0
+
+
+ROWS, KEYS = 110_000, 40_000
+
+MANY_BATCHES = """
+SELECT count(DISTINCT s), min(s), max(label) FROM big;
+SELECT s, v FROM big WHERE v % 3 = 0 ORDER BY v, id;
+SELECT label, count(*) FROM big WHERE s > 'key 2' GROUP BY label ORDER BY label NULLS FIRST;
+SELECT id, row_number() OVER (PARTITION BY label ORDER BY id) AS r FROM big ORDER BY id;
+SELECT s, sum(v) OVER (PARTITION BY s ORDER BY id) AS running FROM big ORDER BY s, id;
+SELECT b.id, k.name FROM big b JOIN keys k ON b.s = k.s ORDER BY b.id;
+SELECT b.id, k.name FROM big b LEFT JOIN keys k ON b.s = k.s AND k.name <> 'name 7' ORDER BY b.id DESC;
+SELECT k.name, count(*) AS n FROM big b JOIN keys k ON b.s = k.s GROUP BY k.name ORDER BY n DESC, k.name;
+SELECT s FROM big WHERE s IN (SELECT s FROM keys WHERE name < 'name 3') ORDER BY s, id LIMIT 20000;
+SELECT s, label FROM big ORDER BY s, id OFFSET 100000;
+SELECT * FROM big;
+"""
+
+
+def big_tables() -> dict[str, pa.Table]:
+    random = np.random.default_rng(7)
+    keys = random.integers(0, KEYS, ROWS)
+    labels = np.array([None, "", "short", "a label of more than twelve bytes", "ünï"], dtype=object)
+    return {
+        "big": pa.table(
+            {
+                "id": pa.array(range(ROWS), pa.int64()),
+                "s": pa.array([f"key {key}" for key in keys]),
+                "label": pa.array(labels[random.integers(0, len(labels), ROWS)], pa.string()),
+                "v": pa.array(random.integers(-1000, 1000, ROWS)),
+            }
+        ),
+        "keys": pa.table(
+            {
+                "s": pa.array([f"key {key}" for key in range(0, KEYS, 3)]),
+                "name": pa.array([f"name {key % 100}" for key in range(0, KEYS, 3)]),
+            }
+        ),
+    }
+
+
+def test_results_of_many_batches(kind: Any, tmp_path: Path) -> None:
+    conformance = Conformance(tmp_path, kind)
+    for name, rows in big_tables().items():
+        conformance.add_table(name, rows)
+    statements = split_statements(MANY_BATCHES)
+    for sql in statements:
+        conformance.run(sql)
+    assert not conformance.differences, "\n".join(map(str, conformance.differences))
+    assert conformance.counts["statements compared"] == len(statements)
+    assert conformance.counts["results of many batches"] >= len(statements) - 3
+
+
+class _OtherRows(Conformance):
+    """What compares with tables that are not the ones in memory."""
+
+    def spoil(self, rows: pa.Table, folder: Path) -> None:
+        lance_df.register(self._ours, "t", lance_df.write_dataset(rows, folder / "other.lance").uri)
+
+
+T = pa.table({"a": pa.array([3, 1, 2, None], pa.int32()), "s": ["x", "y", "z", "x"]})
+
+
+@pytest.mark.parametrize(
+    ("rows", "sql", "what"),
+    [
+        (T.slice(1), "SELECT * FROM t", "3 rows, in memory 4"),
+        (T.set_column(0, "a", pa.array([3, 1, 2, 0], pa.int32())), "SELECT * FROM t", "1 of 4 rows differ"),
+        (T.set_column(0, "a", pa.array([3, 1, 2, None], pa.int64())), "SELECT a FROM t", "schema is a int64"),
+        (T.rename_columns(["b", "s"]), "SELECT * FROM t", "the schema is b int32"),
+        (T.rename_columns(["b", "s"]), "SELECT a FROM t", "only ours fails"),
+        (T.rename_columns(["b", "s"]), "SELECT b FROM t", "only memory fails"),
+        (
+            T.set_column(0, "a", pa.array([1, 3, 2, None], pa.int32())),
+            "SELECT s FROM t ORDER BY a",
+            "another order",
+        ),
+    ],
+)
+def test_differences_are_found(rows: pa.Table, sql: str, what: str, tmp_path: Path) -> None:
+    conformance = _OtherRows(tmp_path)
+    conformance.add_table("t", T)
+    conformance.run(sql)
+    assert not conformance.differences
+    conformance.spoil(rows, tmp_path)
+    conformance.run(sql, "here:1")
+    (found,) = conformance.differences
+    assert what in found.what
+    assert str(found).startswith("here:1\n")
+    assert f"{sql};" in str(found)
+
+
+def test_results_without_an_order_of_their_own_are_counted(tmp_path: Path) -> None:
+    conformance = _OtherRows(tmp_path)
+    conformance.add_table("t", T)
+    conformance.spoil(T.take([3, 2, 1, 0]), tmp_path)
+    conformance.run("SELECT array_agg(s) FROM t")
+    assert not conformance.differences
+    assert conformance.counts["results that depend on the order of rows"] == 1
+
+
+def _answer(*values: Any) -> Answer:
+    batch = pa.record_batch({"v": pa.array(values), "w": pa.array(range(len(values)))})
+    return Answer(batch.schema, (batch,))
+
+
+def test_order_is_compared_up_to_rows_of_equal_keys() -> None:
+    one, other = _answer(1, 1, 2), _answer(1, 1, 2)
+    assert difference(one, other, Ordering((0,))) is None
+    swapped = Answer(one.schema, (one.batches[0].take([1, 0, 2]),))
+    assert difference(one, swapped, Ordering((0,))) is None
+    assert difference(one, swapped, Ordering((0, 1))) is not None
+    unordered = Answer(one.schema, (one.batches[0].take([2, 0, 1]),))
+    assert difference(one, unordered, None) is None
+    assert difference(one, unordered, Ordering((0,))) is not None
+
+
+def test_a_limit_may_take_any_rows_of_the_last_key() -> None:
+    one, other = _answer(1, 2, 3, 3), _answer(1, 2, 3, 3)
+    last = Answer(other.schema, (other.batches[0].set_column(1, "w", pa.array([0, 1, 2, 9])),))
+    middle = Answer(other.schema, (other.batches[0].set_column(1, "w", pa.array([0, 9, 2, 3])),))
+    assert difference(one, last, Ordering((0,), is_limited=True)) is None
+    assert difference(one, last, Ordering((0,))) is not None
+    assert difference(one, middle, Ordering((0,), is_limited=True)) is not None
+
+
+def test_values_are_compared() -> None:
+    nan = float("nan")
+    assert difference(_answer(nan), _answer(nan), None) is None
+    assert difference(_answer(0.1 + 0.2), _answer(0.3), None) is None
+    for value in (0.3001, nan):
+        assert difference(_answer(0.3), _answer(value), None) is not None
+    assert difference(_answer(0.3, None), _answer(0.3, 0.0), None) is not None
+    assert difference(_answer(-0.0), _answer(0.0), None) is not None
+
+
+def test_schemas_of_batches_are_compared() -> None:
+    one = _answer(1)
+    batch = one.batches[0]
+    not_null = batch.cast(pa.schema([field.with_nullable(False) for field in batch.schema]))
+    assert "batches have" in str(difference(Answer(one.schema, (not_null,)), one, None))
+
+
+@pytest.mark.parametrize(
+    ("sql", "names", "expected"),
+    [
+        ("SELECT a, b FROM t ORDER BY b DESC, 1", "a b", Ordering((1, 0))),
+        ("SELECT a, b FROM t ORDER BY b, c, a", "a b", Ordering((1,), is_complete=False)),
+        ("SELECT t.a, upper(b) FROM t ORDER BY upper(b), a LIMIT 3", "a upper(t.b)", Ordering((1, 0), True)),
+        ("(SELECT a FROM t) UNION ALL SELECT a FROM u ORDER BY a", "a", Ordering((0,))),
+        ("SELECT a FROM (SELECT a FROM t ORDER BY a) AS q", "a", None),
+        ("SELECT a FROM t OFFSET 2", "a", Ordering((), is_limited=True)),
+        ("WITH q AS (SELECT 1 AS a) SELECT A FROM q ORDER BY A", "a", Ordering((0,))),
+    ],
+)
+def test_orderings_of_statements(sql: str, names: str, expected: Ordering | None) -> None:
+    assert ordering_of(sql, names.split()) == expected
+
+
+def test_kinds_of_statements() -> None:
+    assert kind_of('-- x\nCREATE TABLE a."B" (x INT)') == (Kind.TABLE, 'a."B"')
+    assert kind_of("insert into t select 1") == (Kind.TABLE, "t")
+    assert kind_of("CREATE UNBOUNDED EXTERNAL TABLE t (x INT) STORED AS CSV LOCATION 'x'") == (
+        Kind.DATA,
+        None,
+    )
+    assert kind_of("/* x */ (select 1) union select 2") == (Kind.QUERY, None)
+    assert kind_of("SET x = 1") == (Kind.STATE, None)
+    assert reason_to_exclude("EXPLAIN SELECT 1") is not None
+    assert reason_to_exclude("SELECT now()") is not None
+    assert reason_to_exclude("SELECT 'explain' AS random, uuid_column FROM t") is None
+
+
+def test_records_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "more.slt.part").write_text("statement ok\nSELECT 2\n")
+    path = tmp_path / "a.slt"
+    path.write_text(
+        "# words\nstatement ok\nSELECT 1\n\nonlyif postgres\nquery I\nSELECT 9\n----\n9\n\n"
+        "include ./*.part\n\nquery TT rowsort\nSELECT 'a',\n  'b'\n----\na b\n\n"
+        "halt\n\nstatement ok\nSELECT 3\n"
+    )
+    records = list(read_records(path))
+    assert [record.sql for record in records] == ["SELECT 1", "SELECT 2", "SELECT 'a',\n  'b'"]
+    assert records[0].position == f"{path}:2"
+
+
+def test_a_panic_is_an_error() -> None:
+    class Panic(BaseException):
+        pass
+
+    class Panics:
+        def sql(self, query: str) -> Any:
+            raise Panic(query)
+
+    assert answer(Panics(), "SELECT 1").error == "Panic: SELECT 1"

@@ -1,0 +1,290 @@
+"""A session over Lance tables and a context over the same rows in memory, side by side."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import datafusion
+import pyarrow as pa
+
+import lance_df
+from tools.conformance.answers import Answer, answer, difference
+from tools.conformance.statements import (
+    KEYWORDS,
+    Kind,
+    created_view,
+    dropped_name,
+    kind_of,
+    ordering_of,
+    reason_to_exclude,
+    without_comments,
+)
+
+ContextKind = Literal["session", "plain"]
+Change = Callable[[Any, "Layout"], None]
+
+FILE_VERSIONS: Final = ("2.0", "2.1", "2.2")
+_FRAGMENTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows lie in memory: a result that depends on it is no result of the statement."""
+
+    partitions: int
+    batch_rows: int | None = None
+    is_reversed: bool = False
+
+    def config(self, batch_rows: int | None) -> datafusion.SessionConfig:
+        config = datafusion.SessionConfig().with_information_schema(True)
+        config = config.with_target_partitions(self.partitions)
+        return config if batch_rows is None else config.with_batch_size(batch_rows)
+
+    def parts(self, rows: pa.Table) -> list[list[pa.RecordBatch]]:
+        """Return the rows as the batches of partitions."""
+        if self.is_reversed and rows.num_rows:
+            rows = rows.take(pa.array(range(rows.num_rows - 1, -1, -1)))
+        batches = rows.combine_chunks().to_batches(self.batch_rows)
+        batches = batches or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
+        return [
+            part for part in (batches[index :: self.partitions] for index in range(self.partitions)) if part
+        ]
+
+
+MEMORY: Final = Layout(4)
+# what does not depend on the order of rows is the same in all of these
+LAYOUTS: Final = (Layout(1), Layout(4, 7, is_reversed=True), Layout(2, 3), Layout(1, is_reversed=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A statement with a result that is not the one in memory."""
+
+    position: str
+    sql: str
+    what: str
+    before: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = "".join(f"{each.rstrip().rstrip(';')};\n" for each in (*self.before, self.sql))
+        return f"{self.position}\n{textwrap.indent(text, '    ')}  {self.what}\n"
+
+
+class Conformance:
+    """Runs statements one after the other, and compares what they return.
+
+    Parameters
+    ----------
+    folder
+        Where Lance tables are written.
+    kind
+        Whether the tables are read by a session of `lance_df.connect` or by a plain context that they are
+        registered in.
+    batch_rows
+        The rows of a batch in all contexts; None for DataFusion's default.
+    """
+
+    def __init__(self, folder: Path, kind: ContextKind = "session", batch_rows: int | None = None) -> None:
+        self.counts: Counter[str] = Counter()
+        self.differences: list[Difference] = []
+        self._folder = folder
+        self._batch_rows = batch_rows
+        self._kind = kind
+        self._tables = 0
+        self._views: dict[str, str] = {}
+        self._uris: dict[str, str] = {}
+        self._changes: list[Change] = []
+        self._texts: list[str] = []
+        config = MEMORY.config(batch_rows)
+        self._source = datafusion.SessionContext(MEMORY.config(batch_rows))
+        self._memory = datafusion.SessionContext(MEMORY.config(batch_rows))
+        self._ours = (
+            lance_df.connect(config=config) if kind == "session" else datafusion.SessionContext(config)
+        )
+
+    def run(self, sql: str, position: str = "") -> None:
+        """Run a statement in every context that it is for, and compare the answers."""
+        if (reason := reason_to_exclude(sql)) is not None:
+            self.counts[f"excluded: {reason}"] += 1
+            return
+        kind, table = kind_of(sql)
+        if kind in (Kind.TABLE, Kind.DATA):
+            self._texts.append(sql)
+            self.counts["statements that make or change data"] += 1
+            if answer(self._source, sql).error is not None:
+                self.counts["statements that make or change data, and fail"] += 1
+            elif table is not None:
+                self._mirror(table)
+        else:
+            self._compare(sql, position, is_state=kind is Kind.STATE)
+
+    def add_table(self, name: str, rows: pa.Table, fragments: int = _FRAGMENTS) -> None:
+        """Make a table of these rows in all contexts; one that is there gets them as a new version."""
+        self._tables += 1
+        stored = self._stored(name, rows, fragments)
+        if stored is None:
+            self.counts["tables that Lance cannot store"] += 1
+            self._uris.pop(name, None)
+            _register(self._ours, name, rows, MEMORY)
+            self._change(lambda ctx, layout: _register(ctx, name, rows, layout))
+            return
+        self.counts["tables"] += 1
+        if self._uris.get(name) != stored.uri:
+            answer(self._ours, f"DROP TABLE IF EXISTS {name}")
+            lance_df.register(self._ours, name, stored.uri)
+            self._uris[name] = stored.uri
+        same = stored.to_table()
+        self._change(lambda ctx, layout: _register(ctx, name, same, layout))
+        for view in self._views.values():  # those of DataFusion stay at the rows that were there before
+            self._change(lambda ctx, _, view=view: answer(ctx, view))
+            if self._kind == "plain":
+                answer(self._ours, view)
+
+    def _stored(self, name: str, rows: pa.Table, fragments: int) -> Any:
+        """Return the rows as a Lance table, or None where Lance does not have their types.
+
+        What file version 2.0 does not have, such as NULLs of structs, is written in a later one.
+        """
+        what: str | None = None
+        stored: Any = None
+        for version in (FILE_VERSIONS[self._tables % len(FILE_VERSIONS)], FILE_VERSIONS[-1]):
+            new = str(self._folder / f"{self._tables}-{version}.lance")
+            for uri, mode in ((self._uris.get(name), "overwrite"), (new, "create")):
+                if uri is None:
+                    continue
+                try:
+                    stored = _write(rows, uri, mode, version, fragments)
+                except Exception:  # noqa: BLE001 - where nothing can be written, memory keeps the rows
+                    continue
+                tables = stored.to_table(), rows.cast(stored.schema)
+                what = difference(*(Answer(each.schema, tuple(each.to_batches())) for each in tables), None)
+                if what is None:
+                    return stored
+        if what is not None:
+            self._note(f"table {name}", f"SELECT * FROM {name}", what)
+        return stored
+
+    def _mirror(self, name: str) -> None:
+        read = answer(self._source, f"SELECT * FROM {name}")
+        if read.error is not None or len(set(read.schema.names)) < len(read.schema):
+            self.counts["tables that cannot be mirrored"] += 1
+            return
+        # batches of some plans say that columns are not null where the table does not
+        batches = [pa.RecordBatch.from_arrays(each.columns, schema=read.schema) for each in read.batches]
+        self.add_table(name, pa.Table.from_batches(batches, read.schema))
+
+    def _change(self, change: Change) -> None:
+        """Change what the memory has, and remember how."""
+        self._changes.append(change)
+        change(self._memory, MEMORY)
+
+    def _compare(self, sql: str, position: str, *, is_state: bool) -> None:
+        theirs, ours = answer(self._memory, sql), answer(self._ours, sql)
+        self.counts["statements compared"] += 1
+        if is_state:
+            self._texts.append(sql)
+            answer(self._source, sql)
+            self._changes.append(lambda ctx, _: answer(ctx, sql))
+            if (view := created_view(sql)) is not None and theirs.error is None:
+                name, again = view
+                self._views[name] = again
+            elif (dropped := dropped_name(sql)) is not None:
+                self._views.pop(dropped, None)
+                self._uris.pop(dropped, None)
+        if theirs.error is not None and ours.error is not None:
+            self.counts["statements compared that fail in both"] += 1
+            return
+        ordering = ordering_of(sql, theirs.schema.names)
+        what = difference(ours, theirs, ordering)
+        if what is None:
+            self.counts["results of many batches"] += len(theirs.batches) > 1
+            return
+        if not is_state and self._depends_on_layout(sql, theirs, ours):
+            self.counts["results that depend on the order of rows"] += 1
+            return
+        self._note(position, sql, what)
+
+    def _note(self, position: str, sql: str, what: str) -> None:
+        self.counts["differences"] += 1
+        self.differences.append(Difference(position, sql, what, self._needed(sql)))
+
+    def _needed(self, sql: str) -> tuple[str, ...]:
+        """Return the statements that one may need: settings, and what makes or changes what it names."""
+        words = set(re.findall(r"\w+", sql.lower()))
+        needed: list[str] = []
+        for text in reversed(self._texts):
+            head = re.findall(r"\w+", without_comments(text).lower())[:8]
+            if head[:1] == ["set"] or not words.isdisjoint(set(head) - KEYWORDS):
+                needed.append(text)
+                words.update(re.findall(r"\w+", text.lower()) if head[1:2] == ["view"] else ())
+        return tuple(reversed(needed))
+
+    def _depends_on_layout(self, sql: str, theirs: Answer, ours: Answer) -> bool:
+        """Whether DataFusion gives other rows, or ours, where rows lie otherwise in memory."""
+        for layout in LAYOUTS:
+            ctx = datafusion.SessionContext(layout.config(self._batch_rows))
+            for change in self._changes:
+                change(ctx, layout)
+            other = answer(ctx, sql)
+            ordering = ordering_of(sql, other.schema.names)
+            if difference(other, theirs, ordering) is not None or difference(ours, other, ordering) is None:
+                return True
+        return False
+
+
+def _write(rows: pa.Table, uri: str, mode: Any, version: Any, fragments: int) -> Any:
+    most = max(1, -(-rows.num_rows // fragments))
+    return lance_df.write_dataset(rows, uri, mode=mode, data_storage_version=version, max_rows_per_file=most)
+
+
+def _register(ctx: Any, name: str, rows: pa.Table, layout: Layout) -> None:
+    answer(ctx, f"DROP TABLE IF EXISTS {name}")
+    ctx.register_record_batches(name, layout.parts(rows))
+
+
+# at which sizes of tables and members the optimizer's rules begin to apply
+_THRESHOLDS: Final = {
+    "WORTH_ROWS": 0,
+    "_WORTH_ROWS": 0,
+    "_WORTH_MEMBER_ROWS": 0,
+    "_WORTH_RUN_ROWS": 0.0,
+    "_WORTH_JOINED_ROWS": 0,
+    "_WORTH_GROUPED_ROWS": 0,
+}
+
+
+@contextmanager
+def low_thresholds() -> Iterator[None]:
+    """Let every rule of the optimizer apply to tables of a few rows."""
+    import importlib
+    import pkgutil
+
+    import lance_df.engine
+
+    modules = [
+        importlib.import_module(f"lance_df.engine.{found.name}")
+        for found in pkgutil.iter_modules(lance_df.engine.__path__)
+    ]
+    changed = [
+        (module, name, getattr(module, name))
+        for module in modules
+        for name in _THRESHOLDS
+        if hasattr(module, name)
+    ]
+    missing = _THRESHOLDS.keys() - {name for _, name, _ in changed}
+    if missing:
+        raise LookupError(f"no threshold is called {', '.join(sorted(missing))} any more")
+    for module, name, _ in changed:
+        setattr(module, name, _THRESHOLDS[name])
+    try:
+        yield
+    finally:
+        for module, name, value in changed:
+            setattr(module, name, value)
