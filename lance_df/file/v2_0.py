@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lance_df.encodings.rows import checked_rows, joined_starts
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
@@ -15,15 +16,20 @@ from lance_df.file.io import named_errors, run_plans
 from lance_df.file.read_ahead import read_ahead
 from lance_df.file.resident_column import forms_of, read_resident
 from lance_df.file.v2_0_blobs import DESCRIPTION_TYPE, BlobColumn
-from lance_df.file.v2_0_columns import LeafColumn, ListColumn, PackedColumn, StructColumn
+from lance_df.file.v2_0_columns import (
+    LeafColumn,
+    ListColumn,
+    ListedText,
+    PackedColumn,
+    StructColumn,
+    holds_lists,
+)
 from lance_df.file.v2_0_pages import ColumnPages
 from lance_df.format.blobs import is_blob_description
 from lance_df.format.encodings_v2_0 import Blob, PackedStruct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.container import Container
@@ -31,6 +37,9 @@ if TYPE_CHECKING:
     from lance_df.file.resident_column import ResidentColumn
     from lance_df.file.v2_0_columns import Column
     from lance_df.format.schema import Field, Schema
+
+
+_BYTES = pa.large_list(pa.uint8())
 
 
 class V2_0FileReader:  # noqa: N801 - the version is a name
@@ -54,9 +63,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         self.path = container.path
         self.num_rows = container.num_rows
         self._container = container
-        self._column_of = MappingProxyType(
-            dict(columns_of_schema(container.schema) if column_of is None else column_of)
-        )
+        self._column_of = MappingProxyType(dict(_own_columns(container) if column_of is None else column_of))
         self._columns: dict[Field, Column] = {}
 
     @property
@@ -146,7 +153,15 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
             raise UnsupportedFeatureError(
                 f"{self.path}: column {field.name!r}: 2.0 files have no columns of type {field.logical_type}"
             )
-        return LeafColumn(self._pages(field), field.arrow_type())
+        return self._build_leaf(field)
+
+    def _build_leaf(self, field: Field) -> Column:
+        pages, data_type = self._pages(field), field.arrow_type()
+        if not (_is_text(data_type) and holds_lists(pages)):
+            return LeafColumn(pages, data_type)
+        # the bytes are a column that no field has
+        items = ColumnPages(self._container, self._column_of[field.id] + 1, field.name)
+        return ListedText(data_type, ListColumn(pages, _BYTES, LeafColumn(items, _BYTES.value_type)))
 
     def _build_struct(self, field: Field) -> Column:
         header = self._pages(field) if field.id in self._column_of else None
@@ -190,16 +205,46 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         return ColumnPages(self._container, self._column_of[field.id], field.name)
 
 
-def columns_of_schema(schema: Schema) -> dict[int, int]:
-    """Return field id to column number of a 2.0 file that holds the whole schema, in depth-first order."""
-    column_of: dict[int, int] = {}
+def _stored_fields(schema: Schema) -> Iterator[Field]:
+    """Yield the fields that have columns of their own, in depth-first order."""
 
-    def add(field: Field) -> None:
-        column_of[field.id] = len(column_of)
+    def below(field: Field) -> Iterator[Field]:
+        yield field
         if not (field.is_packed or field.is_blob):
             for child in field.children:
-                add(child)
+                yield from below(child)
 
     for field in schema.fields:
-        add(field)
+        yield from below(field)
+
+
+def _own_columns(container: Container | JoinedContainer) -> dict[int, int]:
+    """Return field id to column number of a file that holds its whole schema, in depth-first order.
+
+    Where there are more columns than fields, text may be stored as lists of bytes, which are two columns.
+    """
+    fields = list(_stored_fields(container.schema))
+    if container.num_columns <= len(fields):
+        return {field.id: column for column, field in enumerate(fields)}
+    container.load_columns(range(container.num_columns))
+    column_of: dict[int, int] = {}
+    column = 0
+    for field in fields:
+        column_of[field.id] = column
+        is_leaf = not (field.children or field.is_blob)
+        is_listed = (
+            is_leaf
+            and column < container.num_columns
+            and _is_text(field.arrow_type())
+            and holds_lists(ColumnPages(container, column, field.name))
+        )
+        column += 2 if is_listed else 1
     return column_of
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    types = pa.types
+    return any(
+        test(data_type)
+        for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    )

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.encodings.arrays import concat_arrays, empty_array, list_array, struct_array
+from lance_df.encodings.arrays import concat_arrays, empty_array, list_array, struct_array, variable_array
 from lance_df.encodings.fetch import pack_bits
 from lance_df.encodings.plan import RowRange, together
 from lance_df.encodings.rows import joined_starts, rows_of_spans, split_rows
@@ -252,6 +252,38 @@ class ListColumn:
             )
         spans = yield from self._ends[number].read(rows, limit=encoding.num_items)
         return spans.shifted(int(base))
+
+
+@dataclass(slots=True)
+class ListedText:
+    """Strings or binaries that are stored as lists of bytes, as pre-releases of 0.13 wrote them."""
+
+    data_type: pa.DataType
+    lists: ListColumn
+
+    @property
+    def num_rows(self) -> int:
+        return self.lists.num_rows
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        lists = yield from self.lists.read(rows)
+        ends = lists.offsets.to_numpy().astype(np.int64, copy=False)
+        valid, _ = lists.buffers()[:2]
+        _, data = lists.values.buffers()
+        return variable_array(self.data_type, ends, data, valid)
+
+    def page_starts(self) -> npt.NDArray[np.int64]:
+        return self.lists.page_starts()
+
+    def page_bytes(self) -> list[tuple[int, int]]:
+        return self.lists.page_bytes()
+
+
+def holds_lists(pages: ColumnPages) -> bool:
+    """Whether the pages of a column hold the ends of lists."""
+    encodings = map(pages.encoding, range(len(pages)))
+    first = next((each for each in encodings if not isinstance(each, AllNulls)), None)
+    return isinstance(first, ListOffsets)
 
 
 def _join_validity(parts: Sequence[Spans]) -> pa.Buffer | None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.expr.bounds import Match, ZoneBounds, classify
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.floats import float_values
@@ -42,6 +42,11 @@ class BTree:
         if minimum.type != maximum.type:
             raise CorruptDataError(f"{self._lookup.name}: min is {minimum.type}, max is {maximum.type}")
         self._page_numbers, nulls = self._lookup.read_counts(["page_idx", "null_count"])
+        if "batch_size" not in self._lookup.metadata:
+            # the pages of old releases are row groups of an 0.1 file; scans do without the index
+            raise UnsupportedFeatureError(
+                f"{self._lookup.name}: a tree of an old release, without batch_size"
+            )
         self._batch_rows = self._lookup.number("batch_size")
         if not 0 < self._batch_rows < 2**31:
             raise CorruptDataError(f"{self._lookup.name}: pages of {self._batch_rows} rows")
