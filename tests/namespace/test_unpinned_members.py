@@ -13,6 +13,7 @@ import lance_df
 from lance_df import PartitionedNamespace
 from lance_df.errors import ConflictError, CorruptDataError
 from lance_df.namespace.changes import append, pins
+from lance_df.namespace.health.findings import ProblemKind, Severity
 
 pytestmark = pytest.mark.engine
 READ = ["read_version", "read_branch", "read_tag"]
@@ -307,3 +308,94 @@ def test_others_commit_to_members_while_their_versions_are_published(namespace, 
     monkeypatch.setattr(pins, "_published", and_others_begin)
     namespace.append(rows(("c", 7)))
     assert found(namespace) == sorted([*expected, ("c", 7)])
+
+
+@pytest.fixture(params=["null", "absent"])
+def with_null(tmp_path, request):
+    """A namespace with the partition of NULL, none of whose rows names a version."""
+    made = PartitionedNamespace.create(tmp_path / "n", rows(("a", 1)).schema, ["p"])
+    made.append(rows(("a", 1), (None, 2), ("c", 3)))
+    if request.param == "null":
+        forget(made)
+    else:
+        lance.dataset(tmp_path / "n" / "__manifest").drop_columns(READ)
+    return PartitionedNamespace.open(tmp_path / "n")
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_the_partition_of_null_is_like_any_other(with_null, deep):
+    report = lance_df.verify(with_null.uri, deep=deep)
+    assert report.ok
+    names = with_null.partitions()["object_id"].to_pylist()
+    assert sorted(each.subject for each in report.problems) == sorted(names)
+    assert {(each.severity, each.kind) for each in report.problems} == {
+        (Severity.INFO, ProblemKind.UNPUBLISHED)
+    }
+    version = with_null.version
+    assert PartitionedNamespace.repair(with_null.uri).actions == ()
+    assert PartitionedNamespace.open(with_null.uri).version == version
+    assert found(with_null, filter="p IS NULL") == [("", 2)]
+    assert found(with_null) == [("", 2), ("a", 1), ("c", 3)]
+
+
+def test_a_program_that_forgets_values_is_found_by_the_rows(with_null):
+    """The row is as that of the partition of NULL, but the rows of its table are not."""
+    before = found(with_null)
+    manifest = lance_df.dataset(Path(with_null.uri) / "__manifest")
+    manifest.update({"partition_field_p": "NULL"}, where="partition_field_p = 'a'")
+    report = lance_df.verify(with_null.uri)
+    (name,) = (row["object_id"] for row in with_null.partitions().to_pylist() if row["p"] == "a")
+    assert not report.ok
+    assert [
+        each.subject for each in report.of_kind(ProblemKind.ROW) if "although its rows" in each.found
+    ] == [name]
+    repaired = PartitionedNamespace.repair(with_null.uri)
+    assert repaired.actions
+    again = PartitionedNamespace.open(with_null.uri)
+    assert found(again) == before
+    assert {row["p"] for row in again.partitions().to_pylist()} == {"a", None, "c"}
+    assert found(again, filter="p = 'a'") == [("a", 1)]
+    assert lance_df.verify(with_null.uri, deep=True).ok
+
+
+def test_all_combinations_in_one_namespace(tmp_path):
+    """A version, a version of a branch, a tag, and nothing: each is read as the specification says."""
+    made = PartitionedNamespace.create(tmp_path / "n", rows(("a", 1)).schema, ["p"])
+    made.append(rows(("version", 1), ("branch", 2), ("tag", 3), ("none", 4), (None, 5)))
+    folders = {row["p"]: tmp_path / "n" / row["location"] for row in made.partitions().to_pylist()}
+    for name, folder in folders.items():
+        member = lance_df.dataset(folder)
+        if name == "branch":
+            branch = member.create_branch("dev")
+            for k in (20, 21):
+                branch = lance_df.write_dataset(rows((name, k)), branch, mode="append")
+        lance.write_dataset(rows((name, 100)), folder, mode="append")
+        if name == "tag":
+            lance_df.dataset(folder).tags.create("golden", 2)
+        lance.write_dataset(rows((name, 200)), folder, mode="append")
+    manifest = lance_df.dataset(tmp_path / "n" / "__manifest")
+    named = {
+        "version": {"read_version": "2"},
+        "branch": {"read_version": str(branch.version - 1), "read_branch": "'dev'"},
+        "tag": {"read_version": "NULL", "read_tag": "'golden'"},
+        "none": {"read_version": "NULL"},
+    }
+    for name, columns in named.items():
+        manifest.update(columns, where=f"object_type = 'table' AND partition_field_p = '{name}'")
+        manifest = lance_df.dataset(tmp_path / "n" / "__manifest")
+    manifest.update({"read_version": "NULL"}, where="object_type = 'table' AND partition_field_p IS NULL")
+    read = {"version": [1, 100], "branch": [2, 20], "tag": [3, 100], "none": [4, 100, 200], "": [5, 100, 200]}
+    expected = sorted((name, k) for name, own in read.items() for k in own)
+    opened = PartitionedNamespace.open(tmp_path / "n")
+    assert found(opened) == expected
+    assert opened.count_rows() == len(expected)
+    context = lance_df.connect(tmp_path)
+    text = "SELECT coalesce(p, '') AS p, k FROM n ORDER BY p, k"
+    assert [(row["p"], row["k"]) for row in context.sql(text).to_pylist()] == expected
+    for p, k in expected:
+        condition = f"p = '{p}'" if p else "p IS NULL"
+        assert (p, k) in found(opened, filter=condition)
+    kinds = {(each.severity, each.kind) for each in lance_df.verify(tmp_path / "n", deep=True).problems}
+    assert kinds == {(Severity.WARNING, ProblemKind.UNPUBLISHED), (Severity.INFO, ProblemKind.UNPUBLISHED)}
+    assert PartitionedNamespace.repair(tmp_path / "n").actions == ()
+    assert found(PartitionedNamespace.open(tmp_path / "n")) == expected

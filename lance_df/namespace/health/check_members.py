@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lance_df.errors import CorruptDataError, LanceError, NotFoundError, VersionNotFoundError
 from lance_df.namespace.changes.stored_values import values_of_table
 from lance_df.namespace.directory.names import folder_at
-from lance_df.namespace.health.check_rows import MOVE_ROWS, row_keys
+from lance_df.namespace.health.check_rows import MOVE_ROWS, row_keys, unproven_ids
 from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error, info, warning
 from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import is_spec_row
@@ -46,7 +46,10 @@ _NO_VERSION: Final = CleanupPolicy(versions=frozenset({2**62}))
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A row of ``__manifest``, and the key of its partition values that rows still tell; none if unknown."""
+    """A row of ``__manifest``, and the key of its partition values that rows still tell; none if unknown.
+
+    ``is_unproven`` says that the row tells neither values nor what to read; see `unproven_ids`.
+    """
 
     object_id: str
     location: str | None
@@ -55,6 +58,7 @@ class MemberRow:
     read_tag: str | None
     key: bytes | None
     spec: PartitionSpec | None
+    is_unproven: bool = False
 
     @property
     def names_version(self) -> bool:
@@ -101,8 +105,9 @@ def member_rows(survey: Survey, rows: pa.Table) -> list[MemberRow]:
             keys[place] = key
     names = ["object_id", "location", "read_version", "read_branch", "read_tag"]
     found = tables.select(names).to_pylist()
+    unproven = frozenset(unproven_ids(survey, tables))
     return [
-        MemberRow(**row, key=key, spec=specs.get(owner))
+        MemberRow(**row, key=key, spec=specs.get(owner), is_unproven=row["object_id"] in unproven)
         for row, key, owner in zip(found, keys, owners, strict=True)
     ]
 
@@ -213,6 +218,8 @@ def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
         table = seen or table
     if check.deep:
         yield from _read_through(check.schema, member, table)
+    elif member.is_unproven:
+        yield from _check_values(check.schema, member, table)
 
 
 def _in_columns_of(schema: NamespaceSchema, table: Table) -> Table | None:
@@ -253,6 +260,12 @@ def _read_through(schema: NamespaceSchema | None, member: MemberRow, table: Tabl
             "files of versions only",
             "Clean up the table",
         )
+    yield from _check_values(schema, member, table)
+
+
+def _check_values(schema: NamespaceSchema | None, member: MemberRow, table: Table) -> Iterator[Problem]:
+    """Compare the partition values of all rows with those of the member."""
+    name = member.object_id
     if member.spec is None or member.key is None or schema is None:
         return
     try:
@@ -260,7 +273,15 @@ def _read_through(schema: NamespaceSchema | None, member: MemberRow, table: Tabl
     except LanceError as err:
         yield error(ProblemKind.VALUES, name, str(err), "partition values can be computed", "Mend the spec")
         return
-    if example is not None:
+    if example is not None and member.is_unproven:
+        yield error(
+            ProblemKind.ROW,
+            name,
+            f"neither a version to read nor partition values, although its rows have some: {_text(example)}",
+            "one of the two, unless it is the partition of NULL: another program added or changed the row",
+            f"{REPAIR}: it looks at the rows. Until then they are read by every query",
+        )
+    elif example is not None:
         yield error(
             ProblemKind.VALUES,
             name,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error, info, warning
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
-from lance_df.namespace.manifest_table import NAMESPACE, TABLE
+from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
 
 _SEGMENT = "[a-z0-9]{16}"
-# what is found of every row of a table that lacks the columns for it
 UNPUBLISHED = "no version to read"
 # predicates of the namespace look for rows where their values say
 MOVE_ROWS = (
@@ -32,7 +31,6 @@ MOVE_ROWS = (
     "the namespace"
 )
 _SHARED = f"{REPAIR}: an older version may tell what is whose. To drop one would remove the folder of all"
-UNPROVEN = "neither a version to read nor a partition value"
 
 
 def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
@@ -47,7 +45,7 @@ def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
         below = own.filter(pc.starts_with(own["object_id"], spec.name + SEPARATOR))
         problems += _names(below, spec)
         tables = below.filter(pc.equal(below["object_type"], TABLE))
-        problems += _pins(tables, spec if survey.has_values else None)
+        problems += _pins(tables)
         if survey.has_values:
             problems += _values(below, spec, survey.specs)
             problems += _twins(tables, spec)
@@ -135,8 +133,8 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
         )
 
 
-def _pins(tables: pa.Table, spec: PartitionSpec | None) -> Iterator[Problem]:
-    """Folders and versions; rows that name no version are well, unless their values are missing, too."""
+def _pins(tables: pa.Table) -> Iterator[Problem]:
+    """Folders and versions; rows that name no version are well, as are tables without columns for that."""
     for row in _picked(tables, pc.is_null(tables["location"]), ["object_id"]):
         expected = "what every table has: another program added or changed the row"
         yield error(ProblemKind.ROW, row["object_id"], "no location", expected, REPAIR)
@@ -151,19 +149,7 @@ def _pins(tables: pa.Table, spec: PartitionSpec | None) -> Iterator[Problem]:
             "a version, a version of a branch, or a tag",
             REPAIR,
         )
-    loose = pc.invert(pc.or_(pc.or_(version, branch), tag))
-    unproven = loose
-    for field in spec.fields if spec is not None else ():
-        unproven = pc.and_(unproven, pc.is_null(tables[field.column]))
-    for row in _picked(tables, unproven, ["object_id"]):
-        yield error(
-            ProblemKind.ROW,
-            row["object_id"],
-            UNPROVEN,
-            "one of the two, unless it is the partition of NULL: another program added or changed the row",
-            f"{REPAIR}: it looks at the rows. Until then they are read by every query",
-        )
-    for row in _picked(tables, pc.and_(loose, pc.invert(unproven)), ["object_id"]):
+    for row in _picked(tables, _names_nothing(tables), ["object_id"]):
         yield info(
             ProblemKind.UNPUBLISHED,
             row["object_id"],
@@ -171,6 +157,28 @@ def _pins(tables: pa.Table, spec: PartitionSpec | None) -> Iterator[Problem]:
             "a version; without it readers take the newest one",
             "The first change of this partition publishes the version that is the newest by then",
         )
+
+
+def unproven_ids(survey: Survey, rows: pa.Table) -> list[str]:
+    """Return the ids of tables of which rows tell neither what to read nor any partition value.
+
+    They are the partition of NULL, or a program that does not know partitions has made them: what they hold
+    tells which.
+    """
+    found: list[str] = []
+    for spec in survey.specs if survey.specs is not None and survey.has_values else ():
+        is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+        tables = rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE)))
+        unproven = _names_nothing(tables)
+        for field in spec.fields:
+            unproven = pc.and_(unproven, pc.is_null(tables[field.column]))
+        found += tables.filter(unproven)["object_id"].to_pylist()
+    return found
+
+
+def _names_nothing(tables: pa.Table) -> pa.ChunkedArray:
+    version, branch, tag = (tables[field.name].is_null() for field in READ_FIELDS)
+    return pc.and_(pc.and_(version, branch), tag)
 
 
 def _values(below: pa.Table, spec: PartitionSpec, specs: PartitionSpecs) -> Iterator[Problem]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.namespace.health.check_members import MemberRow
-from lance_df.namespace.health.check_rows import check_rows, row_keys, twin_ids
+from lance_df.namespace.health.check_members import MemberRow, member_rows
+from lance_df.namespace.health.check_rows import check_rows, row_keys, twin_ids, unproven_ids
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.examine import NoMemberError, read_version, spec_of_path, values_of_member
 from lance_df.namespace.health.findings import ProblemKind, Severity
@@ -24,7 +24,7 @@ from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
 from lance_df.namespace.names import SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.health.survey import Survey
@@ -79,7 +79,10 @@ class Rebuild:
         is_own = is_spec_row(rows)
         found, other = sorted_out(rows.filter(is_own)), rows.filter(pc.invert(is_own))
         own = found.kept
-        bad = bad_ids(survey, own)
+        proven = _null_partitions(survey, specs, schema, own)
+        bad = bad_ids(survey, own, proven=proven)
+        for name in _namespaces_without_values(survey, specs, own, proven):
+            bad.setdefault(name, set()).add(ProblemKind.ROW)
         good = pc.invert(pc.is_in(own["object_id"], pa.array([*bad], pa.string())))
         if not survey.has_values:
             good = pc.equal(pc.count_substring(own["object_id"], SEPARATOR), 0)
@@ -339,13 +342,59 @@ def _read(root: Location, specs: PartitionSpecs, schema: NamespaceSchema, member
         return str(err)
 
 
-def bad_ids(survey: Survey, rows: pa.Table) -> dict[str, set[ProblemKind]]:
-    """Return the ids of rows that contradict others or are not complete, and how."""
-    found: dict[str, set[ProblemKind]] = {}
+def bad_ids(survey: Survey, rows: pa.Table, *, proven: Container[str] = ()) -> dict[str, set[ProblemKind]]:
+    """Return the ids of rows that contradict others or are not complete, and how.
+
+    Parameters
+    ----------
+    proven
+        Ids of members whose rows are known to be those of the partition of NULL.
+    """
+    found = {name: {ProblemKind.ROW} for name in unproven_ids(survey, rows) if name not in proven}
     for problem in check_rows(survey, rows):
         if problem.severity is Severity.ERROR and problem.kind in _ROW_PROBLEMS:
             found.setdefault(problem.subject, set()).add(problem.kind)
     return found
+
+
+def _null_partitions(
+    survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema, rows: pa.Table
+) -> frozenset[str]:
+    """Return the members whose values in ``__manifest`` are all NULL, as are those that their rows have."""
+    unproven = unproven_ids(survey, rows)
+    tables = rows.filter(pc.is_in(rows["object_id"], pa.array(unproven, pa.string())))
+    return frozenset(
+        member.object_id
+        for member in member_rows(survey, tables)
+        if _is_null_partition(survey.root, specs, schema, member)
+    )
+
+
+def _namespaces_without_values(
+    survey: Survey, specs: PartitionSpecs, rows: pa.Table, proven: Container[str]
+) -> list[str]:
+    """Return the namespaces, without values, of tables that lack the values that their rows have."""
+    parents: set[str] = set()
+    for name in unproven_ids(survey, rows):
+        if name not in proven:
+            levels = name.split(SEPARATOR)
+            parents |= {SEPARATOR.join(levels[:depth]) for depth in range(2, len(levels))}
+    above = rows.filter(pc.is_in(rows["object_id"], pa.array(sorted(parents), pa.string())))
+    for column in _value_columns(specs):
+        above = above.filter(pc.is_null(above[column]))
+    names: list[str] = above["object_id"].to_pylist()
+    return names
+
+
+def _is_null_partition(
+    root: Location, specs: PartitionSpecs, schema: NamespaceSchema, member: MemberRow
+) -> bool:
+    """Whether all rows of a member have NULL in all partition fields."""
+    found = _read(root, specs, schema, member)
+    if isinstance(found, str):
+        return False
+    values = found[1]
+    return values is None or all(column.null_count == len(column) for column in values.columns)
 
 
 def _value_columns(specs: PartitionSpecs) -> list[str]:

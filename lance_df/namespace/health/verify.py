@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import LanceError
 from lance_df.namespace.health.check_members import check_members
-from lance_df.namespace.health.check_rows import UNPROVEN, UNPUBLISHED, check_rows
+from lance_df.namespace.health.check_rows import UNPUBLISHED, check_rows
 from lance_df.namespace.health.findings import Problem, ProblemKind, VerifyReport, error, sorted_problems
 from lance_df.namespace.health.orphans import check_folders
 from lance_df.namespace.health.spread import in_threads
@@ -47,11 +47,9 @@ def verify_namespace(
     survey = open_survey(root, version)
     rows = survey.rows()
     problems = [*survey.problems, *_counters(survey)]
-    # without its columns every row lacks what they had, which is told already
+    # where columns are lost every row lacks what they had, which is told already
     problems += [
-        problem
-        for problem in check_rows(survey, rows)
-        if not (survey.missing and problem.found in (UNPUBLISHED, UNPROVEN))
+        problem for problem in check_rows(survey, rows) if not (survey.lost and problem.found == UNPUBLISHED)
     ]
     number, found = check_members(survey, rows, deep=deep, spread=spread)
     problems += found
