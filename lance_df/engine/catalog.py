@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from lance_df.compute.compat import NO_TABLE, CatalogProvider, NameList, Schema, SchemaProvider, Table
+from lance_df.engine.created import defined_name
 from lance_df.engine.folders import MemberTables, TableFolder, Tables, spelt_like, tables_of_schema
 from lance_df.engine.parts import PartSource, metadata_names
 from lance_df.engine.provider import LanceTableProvider
@@ -39,6 +40,18 @@ def _noted(error: LanceError) -> LanceError:
     if (statement := current_statement()) is not None:
         statement.errors.append(error)
     return error
+
+
+def _listed_view(created: Any, plan: Callable[[], Any]) -> Any:
+    """Return the view that listings show: as it was created, which alone has a definition.
+
+    Where its columns have changed since, it is the one planned anew.
+    """
+    try:
+        planned = plan()
+    except Exception:  # noqa: BLE001 - a table is gone, say: other names are listed all the same
+        return created
+    return created if planned is None or planned.schema == created.schema else planned
 
 
 class LanceSchema(SchemaProvider):  # type: ignore[misc]
@@ -132,17 +145,16 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         return None if found is None else self._provider(found, name)
 
     def _created(self, name: str) -> Any:
-        """Return a table or view that a statement created; a view is planned anew.
-
-        Only the view as it was created has a definition, which listings show. They get it unless its columns
-        have changed since.
-        """
+        """Return a table or view that a statement created; a query gets a view planned anew."""
         created = self._inner.table(name)
         if (plan := self._views.get(name)) is None:
             return created
-        planned = plan()
-        is_listed = current_statement() is None and planned.schema == created.schema
-        return created if is_listed else planned
+        statement = current_statement()
+        if statement is None:
+            return _listed_view(created, plan)
+        # to replace, drop or show a view takes none of the tables that it reads
+        is_defined = (defined_name(statement.text) or ("",))[-1] == name
+        return created if is_defined else plan()
 
     def _from_folder(self, name: str) -> TableSource | PartSource | None:
         return None if self.folder is None else self.folder.source(name)

@@ -1,4 +1,4 @@
-"""What statements create: tables of other places, views, tables of queries; and the names of tables.
+"""What statements create or drop: tables of other places, views, tables of queries; the names of tables.
 
 The parser is imported for statements only that may create something.
 """
@@ -49,6 +49,16 @@ def created_view(text: str) -> CreateView | None:
     from lance_df.sql.statements import parse_create_view
 
     return parse_create_view(text)
+
+
+def defined_name(text: str) -> tuple[str, ...] | None:
+    """Return what `lance_df.sql.statements.parse_defined_name` returns, without the parser where it can."""
+    lowered = text.lower()
+    if "create" not in lowered and "drop" not in lowered:
+        return None
+    from lance_df.sql.statements import parse_defined_name
+
+    return parse_defined_name(text)
 
 
 def query_of_created_table(text: str) -> str | None:

@@ -127,6 +127,29 @@ def parse_create_table_as(text: str) -> str | None:
     return text[reader.position() :] if reader.take("AS") else None
 
 
+def parse_defined_name(text: str) -> tuple[str, ...] | None:
+    """Return the table or view that a statement creates, drops or shows the definition of; None for others.
+
+    >>> parse_defined_name("DROP VIEW IF EXISTS a.v"), parse_defined_name("SELECT * FROM v")
+    (('a', 'v'), None)
+    """
+    reader = _reader(text)
+    if reader is None:
+        return None
+    reader.take("SHOW")
+    if not (reader.take("CREATE") or reader.take("DROP")):
+        return None
+    reader.take("OR", "REPLACE")
+    if not (reader.take("VIEW") or reader.take("TABLE")):
+        return None
+    reader.take("IF", "EXISTS")
+    reader.take("IF", "NOT", "EXISTS")
+    try:
+        return reader.name()
+    except InvalidInputError:
+        return None  # DataFusion says what is wrong with it
+
+
 def parse_preparation(text: str) -> Preparation | None:
     """Return the statement if it prepares one, executes a prepared one, or forgets it, else None."""
     reader = _reader(text)

@@ -68,3 +68,24 @@ def test_functions_are_those_of_datafusion_and_the_public_ones(session: Any) -> 
     few = session.sql("  show functions LIKE 'murmur3%'").to_pydict()["function_name"]
     assert set(few) == {"murmur3", "murmur3_multi"}
     assert session.sql(query).to_pylist() == first
+
+
+@pytest.mark.parametrize(
+    "drop", ["DROP VIEW v", "-- away\n drop view if exists v", "CREATE OR REPLACE VIEW v AS SELECT 2 AS b"]
+)
+def test_a_view_whose_table_is_gone_can_be_listed_and_dropped(session: Any, drop: str) -> None:
+    session.sql("CREATE TABLE t AS SELECT 1 AS a")
+    session.sql("CREATE VIEW v AS SELECT a FROM t")
+    session.sql("DROP TABLE t")
+    listed = session.sql("SELECT column_name FROM information_schema.columns WHERE table_name = 'v'")
+    assert listed.to_pydict()["column_name"] == ["a"]
+    (row,) = session.sql("SHOW CREATE TABLE v").to_pylist()
+    assert row["definition"] == "CREATE VIEW v AS SELECT a FROM t"
+    with pytest.raises(lance_df.errors.LanceError, match=r"not found"):
+        session.sql("SELECT * FROM v")
+
+    session.sql(drop)
+    names = session.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+    assert names.to_pydict()["table_name"] == (["v"] if "CREATE" in drop else [])
+    if "CREATE" in drop:
+        assert session.sql("SELECT * FROM v").to_pydict() == {"b": [2]}
