@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--datafusion", type=Path, required=True, help="checkout of apache/datafusion")
     parser.add_argument("--only", action="append", choices=_RUNS, help="run this alone")
     parser.add_argument("--files", default="**/*.slt", help="glob of sqllogictest files")
+    parser.add_argument(
+        "--start", default="", help="the first sqllogictest file to run, by its path in test_files"
+    )
     parser.add_argument("--context", choices=("session", "plain"), default="session")
     parser.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: every n-th file, from the i-th on")
     parser.add_argument("--batch-rows", type=int, help="rows of a batch; few give results of many batches")
@@ -94,9 +97,9 @@ def _sqllogictest(root: Path, options: argparse.Namespace) -> Iterator[Conforman
     folder = root / _SQLLOGICTEST / "test_files"
     index, of = options.shard
     os.chdir(folder.parent)  # statements name files from here
-    for path in sorted(folder.glob(options.files))[index::of]:
+    for path in sorted(folder.glob(options.files), key=str)[index::of]:
         shown = path.relative_to(folder)
-        if not _EXCLUDED.keys().isdisjoint(shown.parts):
+        if str(shown) < options.start or not _EXCLUDED.keys().isdisjoint(shown.parts):
             continue
         if options.verbose:
             print(f"# {shown}", flush=True)

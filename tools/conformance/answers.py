@@ -6,13 +6,12 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import datafusion
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from tools.conformance.statements import Ordering
+from tools.conformance.statements import Ordering
 
 _MOST_SHOWN: Final = 300
 _RELATIVE: Final = 1e-9
@@ -84,6 +83,13 @@ def difference(ours: Answer, theirs: Answer, ordering: Ordering | None) -> str |
     if what is not None or _are_identical(ours, theirs, is_ordered=ordering is not None):
         return what
     return _of_rows(ours.rows(), theirs.rows(), ordering)
+
+
+def difference_of_rows(ours: Answer, theirs: Answer) -> str | None:
+    """Return in which rows two answers differ, whose types may be Arrow's and Lance's for the same values."""
+    if _are_identical(ours, theirs, is_ordered=True):
+        return None
+    return _of_rows(ours.rows(), theirs.rows(), Ordering((), is_complete=False))
 
 
 def _are_identical(ours: Answer, theirs: Answer, *, is_ordered: bool) -> bool:

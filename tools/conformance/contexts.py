@@ -15,7 +15,7 @@ import datafusion
 import pyarrow as pa
 
 import lance_df
-from tools.conformance.answers import Answer, answer, difference
+from tools.conformance.answers import Answer, answer, difference, difference_of_rows
 from tools.conformance.statements import (
     KEYWORDS,
     Kind,
@@ -163,8 +163,8 @@ class Conformance:
                     stored = _write(rows, uri, mode, version, fragments)
                 except Exception:  # noqa: BLE001 - where nothing can be written, memory keeps the rows
                     continue
-                tables = stored.to_table(), rows.cast(stored.schema)
-                what = difference(*(Answer(each.schema, tuple(each.to_batches())) for each in tables), None)
+                tables = stored.to_table(), rows
+                what = difference_of_rows(*(Answer(each.schema, tuple(each.to_batches())) for each in tables))
                 if what is None:
                     return stored
         if what is not None:
