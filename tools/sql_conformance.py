@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--start", default="", help="the first sqllogictest file to run, by its path in test_files"
     )
-    parser.add_argument("--context", choices=("session", "plain"), default="session")
+    parser.add_argument("--context", choices=("session", "plain", "own"), default="session")
     parser.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: every n-th file, from the i-th on")
     parser.add_argument("--batch-rows", type=int, help="rows of a batch; few give results of many batches")
     parser.add_argument(

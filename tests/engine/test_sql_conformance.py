@@ -21,7 +21,7 @@ pytestmark = pytest.mark.engine
 FILES = sorted((Path(__file__).parent / "conformance").glob("*.slt"))
 
 
-@pytest.fixture(params=["session", "plain"])
+@pytest.fixture(params=["session", "plain", "own"])
 def kind(request: pytest.FixtureRequest) -> Any:
     return request.param
 
@@ -87,6 +87,7 @@ def big_tables() -> dict[str, pa.Table]:
     }
 
 
+@pytest.mark.parametrize("kind", ["session", "plain"])
 def test_results_of_many_batches(kind: Any, tmp_path: Path) -> None:
     conformance = Conformance(tmp_path, kind)
     for name, rows in big_tables().items():

@@ -27,7 +27,7 @@ from tools.conformance.statements import (
     without_comments,
 )
 
-ContextKind = Literal["session", "plain"]
+ContextKind = Literal["session", "plain", "own"]
 Change = Callable[[Any, "Layout"], None]
 
 FILE_VERSIONS: Final = ("2.0", "2.1", "2.2")
@@ -85,8 +85,8 @@ class Conformance:
     folder
         Where Lance tables are written.
     kind
-        Whether the tables are read by a session of `lance_df.connect` or by a plain context that they are
-        registered in.
+        What reads the tables: a session of `lance_df.connect`, or a plain context that has them registered.
+        With ``"own"`` a session makes its own tables in memory, none of Lance.
     batch_rows
         The rows of a batch in all contexts; None for DataFusion's default.
     """
@@ -105,9 +105,7 @@ class Conformance:
         config = MEMORY.config(batch_rows)
         self._source = datafusion.SessionContext(MEMORY.config(batch_rows))
         self._memory = datafusion.SessionContext(MEMORY.config(batch_rows))
-        self._ours = (
-            lance_df.connect(config=config) if kind == "session" else datafusion.SessionContext(config)
-        )
+        self._ours = lance_df.connect(config=config) if kind != "plain" else datafusion.SessionContext(config)
 
     def run(self, sql: str, position: str = "") -> None:
         """Run a statement in every context that it is for, and compare the answers."""
@@ -115,6 +113,8 @@ class Conformance:
             self.counts[f"excluded: {reason}"] += 1
             return
         kind, table = kind_of(sql)
+        if kind is Kind.TABLE and self._kind == "own":
+            kind = Kind.STATE
         if kind in (Kind.TABLE, Kind.DATA):
             self._texts.append(sql)
             self.counts["statements that make or change data"] += 1
@@ -205,6 +205,7 @@ class Conformance:
         what = difference(ours, theirs, ordering)
         if what is None:
             self.counts["results of many batches"] += len(theirs.batches) > 1
+            self.counts["results without rows"] += not any(batch.num_rows for batch in theirs.batches)
             return
         if not is_state and self._depends_on_layout(sql, theirs, ours):
             self.counts["results that depend on the order of rows"] += 1
