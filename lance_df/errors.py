@@ -13,6 +13,7 @@
     │   ├── RetryableConflictError             run the operation again on the new version
     │   └── IncompatibleConflictError          decide by hand
     ├── CommitStateUnknownError                look at the table before trying again
+    ├── RowCountMismatchError                  report it: a defect stopped a commit that would lose rows
     ├── CorruptDataError                       restore the file
     ├── UnsupportedFeatureError                valid data, newer than this reader
     ├── StorageError (OSError)                 credentials, network, permissions
@@ -67,6 +68,10 @@ class IncompatibleConflictError(ConflictError):
 
 class CommitStateUnknownError(LanceError):
     """A commit may or may not have landed."""
+
+
+class RowCountMismatchError(LanceError):
+    """A commit would lose rows, or hold some twice: a defect of what computed it. Nothing was published."""
 
 
 class CorruptDataError(LanceError):

@@ -18,6 +18,7 @@ from lance_df.operations import LanceOperation, Transaction
 from lance_df.table.base_paths_write import checked_bases
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.loop import CommitOptions, commit, create_table
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
 from lance_df.table.evolution.validate import validate_table
@@ -98,6 +99,8 @@ class Commits(DatasetBase):
             Another commit since the read version forbids this one.
         DatasetNotFoundError, VersionNotFoundError
             There is no such table, or not the version that was read.
+        RowCountMismatchError
+            The operation would lose rows, or hold some twice, without saying so.
         """
         refused = [name for name, value in others.items() if value]
         if refused:
@@ -180,7 +183,7 @@ class Commits(DatasetBase):
 
     def restore(self) -> None:
         """Make this version the newest one: a new version with its content."""
-        self._commit(ops.Restore(self._table.version))
+        self._commit(ops.Restore(self._table.version), rows=RowChange.restoring(self._table))
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return the transaction that made a version, if it is recorded.
@@ -258,6 +261,7 @@ def _create(
     made = create_table(
         place.location,
         _model(transaction, model, read_version=0),
+        rows=None,
         data_format=version,
         stable_row_ids=stable_row_ids,
         scheme=scheme,
@@ -281,6 +285,7 @@ def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> T
     made = commit(
         table.location,
         _model(transaction, model, read_version=read_version),
+        rows=None,
         read=read.manifest_file,
         data_format=data_format,
         external_store=table.shared.external_store,

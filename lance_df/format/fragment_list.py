@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 import numpy as np
@@ -211,6 +212,46 @@ class FragmentList(Sequence[Fragment]):
         near = np.minimum(np.searchsorted(ordered, fragment_ids), len(ordered) - 1)
         return np.where(ordered[near] == fragment_ids, order[near], -1)
 
+    def repeated_ids(self) -> npt.NDArray[np.int64]:
+        """Return the ids that several fragments have."""
+        if self._is_ascending:
+            return self.ids[:0]
+        values, counts = np.unique(self.ids, return_counts=True)
+        repeated: npt.NDArray[np.int64] = values[counts > 1]
+        return repeated
+
+    def extends(self, other: FragmentList) -> bool:
+        """Whether the list begins with the fragments of another one, in their order."""
+        # messages that two lists share are compared by their identity
+        count = len(other)
+        return count <= len(self) and self._messages[:count] == other._listed()
+
+    def rows_from(self, place: int) -> int:
+        """Return the live rows of the fragments from a place on, as far as they are told."""
+        return sum(m.physical_rows - m.deletion_file.num_deleted_rows for m in self._messages[place:])
+
+    def is_same(
+        self, places: npt.NDArray[np.intp], other: FragmentList, others: npt.NDArray[np.intp]
+    ) -> bool:
+        """Whether the fragments at some places equal those at places of another list, one by one."""
+        return self._picked(places) == other._picked(others)
+
+    def _picked(self, places: npt.NDArray[np.intp]) -> list[table_pb2.DataFragment]:
+        # messages that two lists share are compared by their identity
+        count = len(places)
+        messages = self._listed()
+        if np.array_equal(places, np.arange(count)):
+            return messages[:count]
+        if count < 2:
+            return [messages[place] for place in places.tolist()]
+        return list(itemgetter(*places.tolist())(messages))
+
+    def _listed(self) -> list[table_pb2.DataFragment]:
+        """Return the messages in a list: those of a parsed one are made anew at each access."""
+        if not isinstance(self._messages, list):
+            self._messages = list(self._messages)
+        return self._messages
+
     def edited(
         self,
         *,
@@ -227,10 +268,8 @@ class FragmentList(Sequence[Fragment]):
         CorruptDataError
             Two fragments share an id.
         """
-        if not self._is_ascending:
-            values, counts = np.unique(self.ids, return_counts=True)
-            if len(values) < len(self.ids):
-                raise CorruptDataError(f"{self._source}: two fragments have id {int(values[counts > 1][0])}")
+        if len(repeated := self.repeated_ids()):
+            raise CorruptDataError(f"{self._source}: two fragments have id {int(repeated[0])}")
         gone = set(removed)
         if not gone and not replaced:
             return self._joined(_NOWHERE, FragmentList.of(added, source=self._source))
@@ -273,7 +312,7 @@ class FragmentList(Sequence[Fragment]):
     def _chosen(self, order: npt.NDArray[np.intp] | None, new: FragmentList) -> FragmentList:
         """Return some fragments of this and another list, one after the other; all of them without order."""
         made = FragmentList.__new__(FragmentList)
-        messages = [*self._messages, *new._messages]
+        messages = [*self._listed(), *new._listed()]
         made._messages = messages if order is None else [messages[place] for place in order.tolist()]
         made._source = self._source
         made._told_rows = None

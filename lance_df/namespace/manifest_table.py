@@ -24,6 +24,7 @@ from lance_df.namespace.manifest_rows import NAMESPACE as NAMESPACE
 from lance_df.namespace.manifest_rows import TABLE as TABLE
 from lance_df.namespace.manifest_rows import ManifestRows
 from lance_df.namespace.names import MANIFEST_FOLDER
+from lance_df.namespace.object_account import check_new, check_none_lost, check_written
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionSpecs
 from lance_df.table.caches import LruCache
@@ -137,6 +138,7 @@ class NamespaceManifest:
         from lance_df.format.transaction import Transaction
         from lance_df.table.commit.apply import create
         from lance_df.table.commit.loop import publish_first_version
+        from lance_df.table.commit.row_account import RowChange
         from lance_df.table.fragment_writer import FileLimits, fragments_written
         from lance_df.table.schema_rules import check_schema
 
@@ -150,12 +152,13 @@ class NamespaceManifest:
             location, columns, [rows], version=FILE_VERSION, limits=FileLimits()
         ) as fragments:
             operation = Overwrite(fragments, columns)
+            counted = RowChange.replacing(len(first))
             state = create(operation, data_format=FILE_VERSION, stable_row_ids=False)
             state = dataclasses.replace(
                 state, manifest=dataclasses.replace(state.manifest, table_metadata=metadata)
             )
             transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
-            publish_first_version(location, state, transaction)
+            publish_first_version(location, state, transaction, rows=counted)
         return cls.open(root)
 
     @property
@@ -235,32 +238,44 @@ class NamespaceManifest:
             Another version was published meanwhile. Look at it, and start again.
         CommitStateUnknownError
             It is not known whether the change was published.
+        RowCountMismatchError
+            Namespaces or tables would be lost, or be there twice.
         """
         from lance_df.format.operations import Update
         from lance_df.table.changes.removal import rows_removed
         from lance_df.table.changes.row_set import RowSet
         from lance_df.table.changes.writing import rows_written
         from lance_df.table.commit.loop import commit_change
+        from lance_df.table.commit.row_account import RowChange
 
-        names = self.table.schema.names
+        names, uri = self.table.schema.names, self.table.uri
         wanted = pa.array(list(moved), pa.string())
         former = self.rows.filter(pc.is_in(self.rows["object_id"], wanted))
+        check_none_lost(uri, before=pa.chunked_array([wanted]), after=former["object_id"])
+        check_new(uri, before=self.rows["object_id"], removed=(), added=added["object_id"])
         merged = self._merged_fragments(len(added) + len(former))
-        rest = self._rows.of_fragments(merged)
-        rest = rest.filter(pc.invert(pc.is_in(rest["object_id"], wanted)))
+        whole = self._rows.of_fragments(merged)
+        rest = whole.filter(pc.invert(pc.is_in(whole["object_id"], wanted)))
         written = pa.concat_tables(
             [rest.select(names), _with_versions(former, moved).select(names), added.select(names)]
         )
         addresses = former[ROW_ADDRESS].to_numpy()
+        is_left = ~np.isin(split_addresses(addresses)[0], merged)
         left = RowSet()
-        left.add(addresses[~np.isin(split_addresses(addresses)[0], merged)])
+        left.add(addresses[is_left])
+        taken = pa.concat_tables([whole, former.filter(pa.array(is_left))])["object_id"]
+        check_written(uri, taken=taken, removed=(), added=added["object_id"], written=written["object_id"])
+        # of fragments that are written again all rows must be in hand: their number is that of what was read
+        sizes = self._rows.sizes()
+        read = {fragment_id: sizes[fragment_id][0] for fragment_id in merged}
+        rows = RowChange(len(taken) + len(added), {**read, **left.live_counts(self.table)})
         with (
             rows_written(self.table, self.table.schema, written.to_batches()) as fragments,
             rows_removed(self.table, left) as removal,
         ):
             gone = (*removal.removed_fragment_ids, *merged)
             operation = Update(gone, removal.updated_fragments, fragments)
-            return NamespaceManifest(commit_change(self.table, operation, options=options), self)
+            return NamespaceManifest(commit_change(self.table, operation, rows=rows, options=options), self)
 
     def _merged_fragments(self, num_new: int) -> list[int]:
         """Return the fragments to write again with so many new rows.

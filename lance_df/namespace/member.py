@@ -25,6 +25,7 @@ from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.numbering import highest_id, numbered
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.publish import publish_manifest
+from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
@@ -70,6 +71,8 @@ class NewMembers:
         fragments: tuple[Fragment, ...],
         unsynced: Unsynced,
         zone_maps: ZoneMaps | None = None,
+        *,
+        num_rows: int,
     ) -> int:
         """Make a table, in a folder that no other writer knows, and return its version.
 
@@ -81,11 +84,15 @@ class NewMembers:
             Takes note of local files, which are not durable yet.
         zone_maps
             Of some of the fragments, if there are any.
+        num_rows
+            How many rows were handed over to be written.
 
         Raises
         ------
         AlreadyExistsError
             There is a table.
+        RowCountMismatchError
+            The fragments do not have so many rows.
         """
         added = numbered(self._empty, fragments)
         manifest = dataclasses.replace(
@@ -94,10 +101,12 @@ class NewMembers:
             max_fragment_id=highest_id(self._empty, added),
             timestamp_ns=time.time_ns(),
         )
+        operation = Overwrite(fragments, self._schema)
+        rows = RowChange.replacing(num_rows)
+        RowAccount(location.uri, 0, self._empty.fragments, operation, rows).check(manifest.fragments)
         indices: tuple[IndexMetadata, ...] = ()
         if zone_maps is not None:
             indices = zone_maps.builder.write(location, manifest, zone_maps.fragments, unsynced)
-        operation = Overwrite(fragments, self._schema)
         transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
         file = location / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
         data, _ = make_manifest_file(file.uri, TableState(manifest, indices), transaction.serialize())
@@ -110,8 +119,13 @@ class NewMembers:
         return manifest.version
 
 
-def commit_to_member(location: Location, published: int, operation: Operation) -> int:
+def commit_to_member(location: Location, published: int, operation: Operation, rows: RowChange) -> int:
     """Commit an operation that was computed from the published version, and return the version it became.
+
+    Parameters
+    ----------
+    rows
+        How many rows it adds and deletes, counted where these were selected.
 
     Raises
     ------
@@ -119,7 +133,7 @@ def commit_to_member(location: Location, published: int, operation: Operation) -
         Other writers were faster again and again.
     """
     return commits_to_member(
-        location, published, lambda base: commit_change(base, operation, options=MEMBER_COMMIT)
+        location, published, lambda base: commit_change(base, operation, rows=rows, options=MEMBER_COMMIT)
     )
 
 
@@ -143,7 +157,8 @@ def commits_to_member(location: Location, published: int, commit: Callable[[Tabl
             base = open_member(location, published)
             latest = base.latest()
             if latest.version != published:
-                base = commit_change(latest, Restore(published), options=MEMBER_COMMIT)
+                rows = RowChange.restoring(base)
+                base = commit_change(latest, Restore(published), rows=rows, options=MEMBER_COMMIT)
             return commit(base).version
         except RetryableConflictError:
             attempt += 1

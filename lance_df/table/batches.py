@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 
 import pyarrow as pa
+
+
+class CountedBatches:
+    """Batches on their way to a writer, and how many rows have passed so far, in ``num_rows``."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.num_rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.num_rows += batch.num_rows
+            yield batch
 
 
 def window(batches: Iterator[pa.RecordBatch], skipped: int, limit: int | None) -> Generator[pa.RecordBatch]:

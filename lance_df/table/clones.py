@@ -30,6 +30,7 @@ from lance_df.storage.copy import copy_file
 from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
 from lance_df.table.commit.loop import publish_first_version
 from lance_df.table.commit.options import CommitOptions
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.state import TableState, with_flags
 from lance_df.table.external_store import store_key
 from lance_df.table.free_place import check_free_place
@@ -76,7 +77,7 @@ def create_branch(source: Table, name: str) -> Table:
         created_at=int(time.time()),
         manifest_size=source.manifest_file.source.size,
     )
-    made = _publish(_inherited(source, location, branch=name), operation, location, shared)
+    made = _publish(_inherited(source, location, branch=name), operation, source, location, shared)
     files = [location / VERSIONS_DIR / NamingScheme.V2.file_name(source.version)]
     if made.manifest.transaction_file:
         files.append(location / TRANSACTIONS_DIR / made.manifest.transaction_file)
@@ -96,7 +97,7 @@ def shallow_clone(source: Table, target: Location) -> ManifestFile:
     """
     check_free_place(target)
     operation = Clone(True, source.branch, source.version, source.uri, None)
-    return _publish(_inherited(source, target, branch=None), operation, target)
+    return _publish(_inherited(source, target, branch=None), operation, source, target)
 
 
 def deep_clone(source: Table, target: Location) -> ManifestFile:
@@ -134,7 +135,7 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
         _remove(copies)
         raise
     with _removed_if_refused(copies):
-        return _publish(state, operation, target)
+        return _publish(state, operation, source, target)
 
 
 def _check_free(shared: Shared, name: str) -> None:
@@ -242,7 +243,7 @@ def _remove(files: Iterable[Location]) -> None:
 
 
 def _publish(
-    state: TableState, operation: Clone, target: Location, shared: Shared | None = None
+    state: TableState, operation: Clone, source: Table, target: Location, shared: Shared | None = None
 ) -> ManifestFile:
     """Make a state the first version of a table, or of a branch of one, with the feature flags it needs."""
     manifest = with_flags(state.manifest)
@@ -253,6 +254,8 @@ def _publish(
         target,
         state,
         transaction,
+        rows=RowChange.restoring(source),
+        cloned=source.fragments,
         external_store=None if shared is None else shared.external_store,
         options=None if shared is None else CommitOptions(lock=shared.commit_lock),
     )

@@ -56,6 +56,14 @@ def physical_rows(table: Table, places: npt.NDArray[np.intp]) -> npt.NDArray[np.
     return counts
 
 
+def live_counts(table: Table, fragment_ids: npt.NDArray[np.int64]) -> dict[int, int]:
+    """Return the rows of some fragments that are not deleted, by their ids; without those that are not there."""
+    places = table.fragments.positions(fragment_ids)
+    places = places[places >= 0]
+    counts = live_rows(table, places)
+    return dict(zip(table.fragments.ids[places].tolist(), counts.tolist(), strict=True))
+
+
 def live_rows(table: Table, places: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
     """Return the rows of the fragments at ``places`` that are not deleted."""
     fragments = table.fragments

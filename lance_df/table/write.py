@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, contextmanager
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
@@ -15,6 +14,7 @@ from lance_df.errors import (
 )
 from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.batches import CountedBatches
 from lance_df.table.commit.loop import TRANSACTIONS_DIR
 from lance_df.table.fragment_writer import fragments_written
 from lance_df.table.versions import VERSIONS_DIR
@@ -40,14 +40,15 @@ if TYPE_CHECKING:
 class StagedRows:
     """New fragments, and what to commit to make a version of them; computed from ``read_version``.
 
-    ``schema`` has the fields that were written, with the ids that they have in the files; ``zone_maps`` what
-    was collected of the rows.
+    ``schema`` has the fields that were written, with the ids that they have in the files; ``num_rows`` says
+    how many rows were handed over to be written; ``zone_maps`` has what was collected of them.
     """
 
     fragments: tuple[Fragment, ...]
     operation: Append | Overwrite
     read_version: int
     schema: Schema
+    num_rows: int
     zone_maps: ZoneMaps | None = None
 
 
@@ -89,8 +90,9 @@ def write_table(
     with _folders(table):
         plan = plan_write(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
-        with _written(table, plan, batches, options, zone_maps) as fragments:
-            made = plan.publish(table, fragments, options)
+        counted = CountedBatches(batches)
+        with _written(table, plan, counted, options, zone_maps) as fragments:
+            made = plan.publish(table, fragments, options, num_rows=counted.num_rows)
     if zone_maps is None:
         return made
     collected = ZoneMaps(zone_maps, list(fragments))
@@ -113,10 +115,13 @@ def stage_rows(
     with _folders(table):
         plan = plan_write(table, data_schema, mode, options)
         zone_maps = ZoneMapBuilder(plan.schema) if options.statistics else None
-        with _written(table, plan, batches, options, zone_maps) as fragments:
+        counted = CountedBatches(batches)
+        with _written(table, plan, counted, options, zone_maps) as fragments:
             read_version = 0 if plan.read is None else plan.read.manifest.version
             collected = None if zone_maps is None else ZoneMaps(zone_maps, list(fragments))
-            return StagedRows(fragments, plan.operation(fragments), read_version, plan.schema, collected)
+            return StagedRows(
+                fragments, plan.operation(fragments), read_version, plan.schema, counted.num_rows, collected
+            )
 
 
 def publish_staged(
@@ -161,7 +166,12 @@ def _published(
         raise RetryableConflictError(conflict) from err
     if any(each.schema.fields != plan.schema.fields for each in staged):
         raise RetryableConflictError(conflict)
-    return plan.publish(table, tuple(chain.from_iterable(each.fragments for each in staged)), options)
+    fragments: list[Fragment] = []
+    num_rows = 0
+    for each in staged:
+        fragments += each.fragments
+        num_rows += each.num_rows
+    return plan.publish(table, tuple(fragments), options, num_rows=num_rows)
 
 
 def _written(

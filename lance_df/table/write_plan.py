@@ -18,6 +18,7 @@ from lance_df.records import dataclass
 from lance_df.table.base_paths_write import checked_bases, choose_targets, numbered_bases
 from lance_df.table.blob_references import BlobReferences
 from lance_df.table.commit.loop import commit, create_table
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.fitting_schema import FITTING_SCHEMAS
 from lance_df.table.fragment_writer import FileLimits
 from lance_df.table.free_place import check_free_place
@@ -107,14 +108,22 @@ class WritePlan:
     dictionaries: dict[int, pa.Array] = field(default_factory=dict)
 
     def publish(
-        self, table: Location, fragments: tuple[Fragment, ...], options: WriteOptions
+        self, table: Location, fragments: tuple[Fragment, ...], options: WriteOptions, *, num_rows: int
     ) -> ManifestFile:
-        """Commit the fragments and return the version that was made."""
+        """Commit the fragments and return the version that was made.
+
+        Parameters
+        ----------
+        num_rows
+            How many rows were handed over to be written.
+        """
         operation = self.operation(fragments)
+        rows = RowChange(num_rows, replaces_all=isinstance(operation, Overwrite))
         if self.read is None:
             return create_table(
                 table,
                 _transaction(0, operation, options),
+                rows=rows,
                 data_format=self.version,
                 stable_row_ids=options.stable_row_ids,
                 scheme=NamingScheme.V2 if options.v2_manifest_names else NamingScheme.V1,
@@ -126,6 +135,7 @@ class WritePlan:
         return commit(
             table,
             transaction,
+            rows=rows,
             read=self.read,
             data_format=data_format,
             external_store=options.external_store,

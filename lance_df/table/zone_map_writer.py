@@ -19,6 +19,7 @@ from lance_df.format.transaction import Transaction
 from lance_df.records import dataclass
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.commit.loop import commit
+from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.history import History
 from lance_df.table.maintenance.zone_map_files import (
     KIND,
@@ -197,7 +198,7 @@ class ZoneMapBuilder:
                 uuid=str(uuid.uuid4()),
                 operation=CreateIndex(tuple(new), tuple(removed)),
             )
-            return commit(table, transaction, external_store=external_store, options=options)
+            return commit(table, transaction, rows=NO_ROWS, external_store=external_store, options=options)
         except CommitStateUnknownError:
             raise
         except LanceError:

@@ -18,6 +18,7 @@ TREE = {
     "RetryableConflictError": ("ConflictError", Exception),
     "IncompatibleConflictError": ("ConflictError", Exception),
     "CommitStateUnknownError": ("LanceError", Exception),
+    "RowCountMismatchError": ("LanceError", Exception),
     "CorruptDataError": ("LanceError", Exception),
     "UnsupportedFeatureError": ("LanceError", Exception),
     "StorageError": ("LanceError", OSError),

@@ -236,7 +236,7 @@ def test_clean_up_removes_what_dead_changes_of_columns_have_left(namespace):
     table = namespace._table.manifest.table
     folder = Path(namespace.uri) / "__manifest" / "_versions"
     update = UpdateConfig(table_metadata=map_update({"a": "b"}))
-    commit_change(table, update, options=CommitOptions(detached=True))
+    commit_change(table, update, rows=None, options=CommitOptions(detached=True))
     (left,) = folder.glob("d*")
     namespace.cleanup_old_versions(NOW)
     assert left.exists()

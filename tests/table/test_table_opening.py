@@ -21,6 +21,7 @@ from lance_df.format.operations import Append
 from lance_df.storage import Location, open_location
 from lance_df.table.commit.apply import TableState
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.history import History
 from lance_df.table.open import open_table
@@ -37,7 +38,8 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
     table = tmp_path_factory.mktemp("opening") / "t.lance"
     lance_df.write_dataset(pa.table({"a": [1]}), table)
     small = open_table(table)
-    commit_change(small, Append(tuple(small.fragments) * (NUM_FRAGMENTS - 1)))
+    added = Append(tuple(small.fragments) * (NUM_FRAGMENTS - 1))
+    commit_change(small, added, rows=RowChange(None))
     transaction = small.transaction()
     assert transaction is not None
     latest = dataclasses.replace(small.manifest, version=NUM_VERSIONS)

@@ -36,6 +36,7 @@ from lance_df.table.commit import publish as publish_module
 from lance_df.table.commit.conflicts import RULES, check_conflict
 from lance_df.table.commit.loop import CommitOptions, commit, commit_change
 from lance_df.table.commit.manifest_bytes import make_manifest_file
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.state import TableState
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.open import open_table
@@ -54,7 +55,8 @@ def append_from(uri: str, version: int, **options: Any) -> int:
         table.location, table.schema, ROW.to_batches(), version="2.2", limits=FileLimits()
     ) as fragments:
         transaction = Transaction(read_version=version, uuid=str(uuid.uuid4()), operation=Append(fragments))
-        return commit(table.location, transaction, options=QUICK, **options).manifest.version
+        rows = RowChange(len(ROW))
+        return commit(table.location, transaction, rows=rows, options=QUICK, **options).manifest.version
 
 
 def data_files(path: Path) -> set[str]:
@@ -171,15 +173,15 @@ def test_a_table_that_went_back_is_a_conflict(uri: str, tmp_path: Path) -> None:
     newest.unlink()
     transaction = Transaction(read_version=2, uuid=str(uuid.uuid4()), operation=Append(()))
     with pytest.raises(IncompatibleConflictError, match="version 2 was read, but is no longer there"):
-        commit(table.location, transaction, options=QUICK)
+        commit(table.location, transaction, rows=RowChange(), options=QUICK)
 
 
 def test_a_transaction_is_never_applied_twice(uri: str) -> None:
     table = open_table(uri)
     transaction = Transaction(read_version=1, uuid=str(uuid.uuid4()), operation=Append(()))
-    assert commit(table.location, transaction).manifest.version == 2
+    assert commit(table.location, transaction, rows=None).manifest.version == 2
     lance.write_dataset(ROW, uri, mode="append")
-    assert commit(table.location, transaction).manifest.version == 2
+    assert commit(table.location, transaction, rows=None).manifest.version == 2
     assert lance.dataset(uri).version == 3
 
 
@@ -309,7 +311,7 @@ def test_a_table_that_was_made_anew_refuses_its_old_writer(uri: str, tmp_path: P
             lance_df.write_dataset(ROW, uri, mode="append")
         before = data_files(tmp_path / "t.lance")
         with pytest.raises(IncompatibleConflictError, match="dropped and made anew"):
-            commit_change(stale, Append(()))
+            commit_change(stale, Append(()), rows=RowChange())
         assert data_files(tmp_path / "t.lance") == before
         assert lance.dataset(uri).version == 1 + extra
 
@@ -333,13 +335,18 @@ def test_a_strict_overwrite(uri: str) -> None:
     strict = CommitOptions(max_retries=0)
     lance_df.write_dataset(ROW, uri, mode="append")
     with pytest.raises(RetryableConflictError, match="may not follow another"):
-        commit_change(stale, Overwrite((), stale.schema), options=strict)
-    assert commit_change(stale.latest(), Overwrite((), stale.schema), options=strict).version == 3
+        commit_change(stale, Overwrite((), stale.schema), rows=RowChange.replacing(0), options=strict)
+    assert (
+        commit_change(
+            stale.latest(), Overwrite((), stale.schema), rows=RowChange.replacing(0), options=strict
+        ).version
+        == 3
+    )
 
 
 def test_detached_versions(uri: str) -> None:
     table = open_table(uri)
-    made = commit_change(table, Append(()), options=CommitOptions(detached=True))
+    made = commit_change(table, Append(()), rows=RowChange(), options=CommitOptions(detached=True))
     assert made.version >> 63 == 1
     assert lance.dataset(uri).version == 1
     assert lance.dataset(uri, version=made.version).count_rows() == 1
@@ -354,7 +361,7 @@ def test_the_time_for_a_commit_is_limited(uri: str, monkeypatch: pytest.MonkeyPa
         commit_timeout=dt.timedelta(seconds=30), monotonic=lambda: next(seconds), sleep=lambda _: None
     )
     with pytest.raises(RetryableConflictError, match="2 times in a row"):
-        commit_change(table, Append(()), options=options)
+        commit_change(table, Append(()), rows=RowChange(), options=options)
 
 
 def test_no_transaction_file_where_the_table_wants_none(uri: str, tmp_path: Path) -> None:
@@ -364,7 +371,7 @@ def test_no_transaction_file_where_the_table_wants_none(uri: str, tmp_path: Path
     name = tmp_path / f"t.lance/_versions/{2**64 - 1 - 2}.manifest"
     name.write_bytes(make_manifest_file("m", TableState(flagged, ()), transaction.serialize())[0])
     before = data_files(tmp_path / "t.lance")
-    made = commit_change(open_table(uri), Append(()))
+    made = commit_change(open_table(uri), Append(()), rows=RowChange())
     assert data_files(tmp_path / "t.lance") == before
     assert made.manifest.writer_feature_flags == 32
     assert lance.dataset(uri).version == 3

@@ -12,6 +12,7 @@ from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.member import MEMBER_COMMIT, NewMembers
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import RowChange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,11 +103,18 @@ class NewRows:
     def _version_with(self, partition: WrittenPartition, member: DraftMember) -> int:
         fragments = tuple(partition.fragments)
         if not member.version:
-            return self._new_members.create(member.folder, fragments, self._unsynced, partition.zone_maps)
+            return self._new_members.create(
+                member.folder,
+                fragments,
+                self._unsynced,
+                partition.zone_maps,
+                num_rows=partition.num_rows,
+            )
         operation = Overwrite(fragments, self._columns) if self._replaces else Append(fragments)
+        rows = RowChange(partition.num_rows, replaces_all=self._replaces)
 
         def commit(base: Table) -> Table:
-            made = commit_change(base, operation, options=MEMBER_COMMIT)
+            made = commit_change(base, operation, rows=rows, options=MEMBER_COMMIT)
             if (zone_maps := partition.zone_maps) is None:
                 return made
             return made.followed_by(

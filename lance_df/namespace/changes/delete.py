@@ -94,4 +94,4 @@ def without_rows(member: DraftMember, table: Table, rows: RowSet, *, text: str) 
     if not len(rows):
         return member.version, 0
     with deletion(table, rows, predicate=text) as change:
-        return member.commit(change.operation), change.result
+        return member.commit(change.operation, change.rows), change.result

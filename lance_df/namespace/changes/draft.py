@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.table.commit.marks import Mark
     from lance_df.table.commit.options import CommitOptions
+    from lance_df.table.commit.row_account import RowChange
     from lance_df.table.table import Table
 
 
@@ -84,8 +85,13 @@ class DraftMember:
         """
         return open_ref(Shared(self.folder), ResolvedRef(self.branch, self.version))
 
-    def commit(self, operation: Operation) -> int:
+    def commit(self, operation: Operation, rows: RowChange) -> int:
         """Commit an operation that was computed from the version, and return the version it became.
+
+        Parameters
+        ----------
+        rows
+            How many rows it adds and deletes, counted where these were selected.
 
         Raises
         ------
@@ -95,7 +101,7 @@ class DraftMember:
             Other writers were faster again and again.
         """
         self.check_writable()
-        return commit_to_member(self.folder, self.version, operation)
+        return commit_to_member(self.folder, self.version, operation, rows)
 
     def make_commits(self, commit: Callable[[Table], Table]) -> int:
         """Make commits that follow the version; see `lance_df.namespace.member.commits_to_member`."""

@@ -16,6 +16,7 @@ from lance_df.format.operations import UpdateConfig
 from lance_df.namespace.manifest_table import NAMESPACE, STRICT, NamespaceManifest
 from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.evolution.add_columns import null_columns
 from lance_df.table.evolution.metadata import map_update
 
@@ -69,7 +70,7 @@ def _with_columns(manifest: NamespaceManifest, specs: PartitionSpecs) -> Namespa
     if not new:
         return manifest
     operation = null_columns(manifest.table, pa.schema(new))
-    return NamespaceManifest(commit_change(manifest.table, operation, options=STRICT))
+    return NamespaceManifest(commit_change(manifest.table, operation, rows=NO_ROWS, options=STRICT))
 
 
 def _with_row(manifest: NamespaceManifest, specs: PartitionSpecs) -> NamespaceManifest:
@@ -83,4 +84,4 @@ def _with_row(manifest: NamespaceManifest, specs: PartitionSpecs) -> NamespaceMa
 def _published(manifest: NamespaceManifest, specs: PartitionSpecs) -> NamespaceManifest:
     spec = specs.current
     operation = UpdateConfig(table_metadata=map_update({spec.key: spec.to_json()}))
-    return NamespaceManifest(commit_change(manifest.table, operation, options=STRICT))
+    return NamespaceManifest(commit_change(manifest.table, operation, rows=NO_ROWS, options=STRICT))

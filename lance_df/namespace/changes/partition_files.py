@@ -41,6 +41,8 @@ class WrittenPartition:
         rows has those of this one.
     place
         Where its table is, or will be.
+    num_rows
+        How many rows were handed over to be written.
     zone_maps
         Of the fragments from the first one on that is large enough.
     made
@@ -53,6 +55,7 @@ class WrittenPartition:
     place: Place
     fragments: list[Fragment] = field(default_factory=list)
     waiting: WaitingRows = field(default_factory=WaitingRows)
+    num_rows: int = 0
     zone_maps: ZoneMaps | None = None
     made: tuple[int, int] | None = None
 
@@ -115,6 +118,7 @@ class PartitionFiles:
         num_encoders
             See :func:`lance_df.table.fragment_writer.fragments_written`.
         """
+        partition.num_rows += num_rows
         is_large = self._least_rows is not None and num_rows >= self._least_rows
         if is_large and partition.zone_maps is None:
             partition.zone_maps = ZoneMaps(ZoneMapBuilder(self._columns, without=self._constant))

@@ -21,6 +21,7 @@ from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, NamespaceMani
 from lance_df.namespace.member import STAGED_KEY, in_columns_of
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.evolution.add_columns import null_columns
 from lance_df.table.parallel import map_reads
 
@@ -65,7 +66,7 @@ def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Mem
     missing = [field for field in READ_FIELDS if field.name not in known]
     if missing:
         operation = null_columns(manifest.table, pa.schema(missing))
-        manifest = NamespaceManifest(commit_change(manifest.table, operation, options=STRICT))
+        manifest = NamespaceManifest(commit_change(manifest.table, operation, rows=NO_ROWS, options=STRICT))
     if not members:
         return manifest
     tables = map_reads(lambda member: member.open(), members, where=root)

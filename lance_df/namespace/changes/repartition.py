@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from lance_df.errors import CommitStateUnknownError, RetryableConflictError, UnsupportedFeatureError
+from lance_df.errors import (
+    CommitStateUnknownError,
+    RetryableConflictError,
+    RowCountMismatchError,
+    UnsupportedFeatureError,
+)
 from lance_df.format.operations import Delete
 from lance_df.namespace.changes.advanced import MemberRef, refs_of_main
 from lance_df.namespace.changes.append import NewRows
@@ -31,8 +36,10 @@ from lance_df.namespace.published import Member, members_at
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.base_paths import DATA_DIR
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.fragment_writer import files_named_for, remove_files_of_job
 from lance_df.table.maintenance.compaction import rows_to_rewrite
+from lance_df.table.parallel import map_reads
 from lance_df.table.row_counts import live_rows
 
 if TYPE_CHECKING:
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.changes.draft import Draft, DraftMember
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
+    from lance_df.table.table import Table
 
 STEP_BYTES: Final = 1024 * 1024 * 1024
 _ATTEMPTS: Final = 20
@@ -220,6 +228,7 @@ class _RowsMoved:
         self._spec: PartitionSpec = manifest.specs.current
         self._members = members
         written = merged_partitions(root, staged)
+        self._num_written = sum(each.num_rows for each in written)
         self._rows = NewRows(self._spec, manifest.schema.columns, written, unsynced=Unsynced())
         self._emptied: dict[str, int] = {}
         self.is_begun = False
@@ -231,6 +240,8 @@ class _RowsMoved:
         ------
         RetryableConflictError
             There are other rows than those that were written anew, or a newer spec version.
+        RowCountMismatchError
+            Not as many rows were written anew as are taken out.
         """
         members = draft.members_called(self._members.keys())
         states = {
@@ -241,21 +252,28 @@ class _RowsMoved:
         wanted = {name: each.version for name, each in self._members.items()}
         if states != wanted or draft.manifest.specs.current.id != self._spec.id:
             raise RetryableConflictError(f"{draft.root.uri}: partitions to be moved have changed meanwhile")
+        tables = map_reads(lambda each: each.open(), members, where=draft.root)
+        emptied = [RowChange.emptying(table) for table in tables]
+        num_taken = sum(sum(rows.deleted.values()) for rows in emptied)
+        if num_taken != self._num_written:
+            raise RowCountMismatchError(
+                f"{draft.root.uri}: repartition takes {num_taken} rows out of {len(members)} members, and "
+                f"has written {self._num_written} anew. Nothing was published; please report this defect"
+            )
         # files are not to be broken from here on: versions that nobody reads may have them
         self.is_begun = True
-        map_commits(self._empty, members)
+        map_commits(lambda part: self._empty(*part), zip(members, tables, emptied, strict=True))
         self._rows.apply(draft)
 
     def tidy(self) -> None:
         """Remove the folders of tables that somebody else made first."""
         self._rows.tidy()
 
-    def _empty(self, member: DraftMember) -> None:
+    def _empty(self, member: DraftMember, table: Table, rows: RowChange) -> None:
         path = member.folder.path
         if path not in self._emptied:
-            table = member.open()
             operation = Delete((), tuple(table.fragments.ids.tolist()), "repartition")
-            self._emptied[path] = member.commit(operation)
+            self._emptied[path] = member.commit(operation, rows)
         member.version = self._emptied[path]
 
 

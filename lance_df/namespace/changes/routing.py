@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.errors import RowCountMismatchError
 from lance_df.expr.text_views import is_view, parts_of_texts
 from lance_df.file.conform import conform_array
 from lance_df.file.writer import num_threads
@@ -23,6 +24,7 @@ from lance_df.namespace.changes.waiting_rows import (
 from lance_df.namespace.changes.writer_threads import WriterThreads
 from lance_df.namespace.keys import group_rows, value_keys
 from lance_df.namespace.spec.partition_values import partition_values
+from lance_df.table.batches import CountedBatches
 from lance_df.table.conform import schema_to_write
 from lance_df.table.fragment_writer import FileLimits
 
@@ -102,6 +104,7 @@ class PartitionWriter:
         self._sources = frozenset(path[0] for path in paths if path)
         self._waiting_bytes = 0
         self._partitions: dict[bytes, WrittenPartition] = {}
+        self._num_brought = 0
         self._keeps = False
 
     def __enter__(self) -> Self:
@@ -125,15 +128,23 @@ class PartitionWriter:
         ----------
         batches
             A sequence is in memory anyway: its rows stay there until the files are written that they go to.
+
+        Raises
+        ------
+        RowCountMismatchError
+            Not all rows have come to be in files.
         """
+        counted = CountedBatches(batches)
+        rest: Iterable[pa.RecordBatch] = counted
         with WriterThreads() as threads:
             if isinstance(batches, Sequence) and _are_large(batches):
                 pieces = [piece for batch in batches for piece in self._cut(batch)]
-                batches = pieces[self._add_in_place(pieces, threads) :]
-                if batches:
+                counted.num_rows = sum(piece.num_rows for piece in pieces)
+                rest = pieces[self._add_in_place(pieces, threads) :]
+                if rest:
                     self._write_all(self._partitions.values(), threads)
                     threads.wait()
-            for rows in self._brought_together(batches):
+            for rows in self._brought_together(rest):
                 self._add(self._routed(rows))
                 self._waiting_bytes += rows.nbytes
                 if self._waiting_bytes > self._buffer_bytes:
@@ -141,6 +152,13 @@ class PartitionWriter:
             threads.wait()
             self._write_all(self._partitions.values(), threads)
             threads.wait()
+        self._num_brought += counted.num_rows
+        num_written = sum(partition.num_rows for partition in self._partitions.values())
+        if num_written != self._num_brought:
+            raise RowCountMismatchError(
+                f"{self._num_brought} rows are to be written to {len(self._partitions)} partitions, but "
+                f"{num_written} were written. Nothing was published; please report this defect"
+            )
         return list(self._partitions.values())
 
     def _add_in_place(self, pieces: Sequence[pa.RecordBatch], threads: WriterThreads) -> int:

@@ -19,10 +19,12 @@ from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.manifest_table import STRICT, NamespaceManifest
 from lance_df.namespace.member import check_columns, in_columns_of
+from lance_df.namespace.object_account import check_same
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.promotion import promoted_specs
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.options import CommitOptions
+from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
 from lance_df.table.evolution.metadata import map_update
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
@@ -93,7 +95,7 @@ def changed_members(
             table = member.open()
             check_columns(manifest.schema, table)
             with change.operation(table, manifest) as operation:
-                made[state] = member.commit(operation)
+                made[state] = member.commit(operation, NO_ROWS)
         member.version = made[state]
 
     after = change.schema_after(manifest.schema)
@@ -129,11 +131,16 @@ def _published(
     specs = promoted_specs(manifest.specs, manifest.schema, schema)
     if not moved and not _casts(manifest.specs, specs):
         update = _metadata_update(manifest, schema, specs)
-        return NamespaceManifest(commit_change(manifest.table, update, options=STRICT))
+        return NamespaceManifest(commit_change(manifest.table, update, rows=NO_ROWS, options=STRICT))
     staged: list[Table] = []
     try:
         last = with_schema(manifest, schema, staged, moved)
-        return NamespaceManifest(commit_change(manifest.table, Restore(last.version), options=STRICT))
+        # members move to other versions, none comes or goes
+        check_same(manifest.table.uri, before=manifest.rows["object_id"], after=last.rows["object_id"])
+        rows = RowChange.restoring(manifest.table)
+        return NamespaceManifest(
+            commit_change(manifest.table, Restore(last.version), rows=rows, options=STRICT)
+        )
     finally:
         remove_staged(staged)
 
@@ -155,11 +162,11 @@ def with_schema(
     """
     specs = promoted_specs(manifest.specs, manifest.schema, schema)
     update = _metadata_update(manifest, schema, specs)
-    staged.append(commit_change(manifest.table, update, options=DETACHED))
+    staged.append(commit_change(manifest.table, update, rows=NO_ROWS, options=DETACHED))
     casts = _casts(manifest.specs, specs)
     if casts:
         with columns_altered(staged[-1], casts) as operation:
-            staged.append(commit_change(staged[-1], operation, options=DETACHED))
+            staged.append(commit_change(staged[-1], operation, rows=NO_ROWS, options=DETACHED))
     whole = NamespaceManifest(staged[-1])
     if moved:
         whole = whole.changed(whole.table.arrow_schema.empty_table(), moved, options=DETACHED)

@@ -39,9 +39,9 @@ class StagedPartitions:
         Of the namespace that the rows were written for.
     values
         The partition values, a row for each partition, by name of the column in ``__manifest``.
-    folders, paths, fragments, zone_maps
+    folders, paths, fragments, row_counts, zone_maps
         For each partition the folder of its table, the last parts of the names of the namespaces above it,
-        its new fragments, and what was collected of them.
+        its new fragments, how many rows were handed over to be written, and what was collected of them.
     """
 
     version: int
@@ -49,12 +49,13 @@ class StagedPartitions:
     folders: tuple[str, ...]
     paths: tuple[tuple[str, ...], ...]
     fragments: tuple[tuple[Fragment, ...], ...]
+    row_counts: tuple[int, ...]
     zone_maps: tuple[ZoneMaps | None, ...]
 
     @property
     def num_rows(self) -> int:
         """The number of rows."""
-        return sum(fragment.physical_rows for each in self.fragments for fragment in each)
+        return sum(self.row_counts)
 
     @property
     def num_bytes(self) -> int:
@@ -118,6 +119,7 @@ def stage_partitions(
         folders=tuple(each.place.folder.name for each in written),
         paths=tuple(each.place.path for each in written),
         fragments=tuple(tuple(each.fragments) for each in written),
+        row_counts=tuple(each.num_rows for each in written),
         zone_maps=tuple(each.zone_maps for each in written),
     )
 
@@ -182,13 +184,16 @@ def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> lis
     found: dict[bytes, WrittenPartition] = {}
     for each in staged:
         keys = value_keys(each.values.columns).to_pylist()
-        rows = zip(keys, each.folders, each.paths, each.fragments, each.zone_maps, strict=True)
-        for number, (key, folder, path, fragments, zone_maps) in enumerate(rows):
+        rows = zip(
+            keys, each.folders, each.paths, each.fragments, each.row_counts, each.zone_maps, strict=True
+        )
+        for number, (key, folder, path, fragments, num_rows, zone_maps) in enumerate(rows):
             if key not in found:
                 place = Place(root / folder, path)
                 found[key] = WrittenPartition(key, each.values, number, place)
             partition = found[key]
             partition.fragments += fragments
+            partition.num_rows += num_rows
             if partition.zone_maps is None:
                 partition.zone_maps = zone_maps
             elif zone_maps is not None:

@@ -25,8 +25,10 @@ from lance_df.namespace.changes.schema_publish import (
     with_schema,
 )
 from lance_df.namespace.manifest_table import STRICT, NamespaceManifest
+from lance_df.namespace.object_account import check_none_lost
 from lance_df.records import dataclass
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import RowChange
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -128,7 +130,15 @@ class Stages:
             for rows, step in self._former:
                 last = self._with_columns(self._with_rows(last, rows, staged), step, staged)
             last = self._with_rows(last, self.rows, staged)
-            table = commit_change(manifest.table, Restore(last.version), options=STRICT)
+            check_none_lost(
+                manifest.table.uri, before=manifest.rows["object_id"], after=last.rows["object_id"]
+            )
+            table = commit_change(
+                manifest.table,
+                Restore(last.version),
+                rows=RowChange.restoring(last.table),
+                options=STRICT,
+            )
         finally:
             remove_staged(staged)
         for rows in (*(rows for rows, _ in self._former), self.rows):

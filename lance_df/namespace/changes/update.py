@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeAlias
 
+from lance_df.errors import RowCountMismatchError
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.delete import check_writable, opened, without_rows
 from lance_df.namespace.changes.partition_index import PartitionIndex
@@ -43,8 +44,8 @@ class RowsRewritten(ABC):
 
     Attributes
     ----------
-    num_rows
-        How many rows were written anew when the change was made last.
+    num_rows, num_inserted
+        How many rows were written anew, and how many were new, when the change was made last.
     """
 
     def __init__(self, spec: PartitionSpec, candidates: Candidates, *, text: str) -> None:
@@ -56,6 +57,8 @@ class RowsRewritten(ABC):
         self._rows: NewRows | None = None
         self._all_rows: list[NewRows] = []
         self.num_rows = 0
+        self.num_inserted = 0
+        self._num_written = 0
 
     @abstractmethod
     def _rewritten(
@@ -74,6 +77,7 @@ class RowsRewritten(ABC):
             tables = opened(draft, members)
             batches, left = self._rewritten(draft.manifest.schema.columns, tables)
             self._rows = self._written(draft, batches)
+            self._check_written(draft, sum(map(len, left)))
             self._all_rows += () if self._rows is None else (self._rows,)
             check_writable(members, left)
             parts = zip(members, tables, left, strict=True)
@@ -94,11 +98,20 @@ class RowsRewritten(ABC):
         if self._rows is not None:
             self._rows.tidy()
 
+    def _check_written(self, draft: Draft, num_left: int) -> None:
+        """Check that as many rows were written as there are to be, before any is deleted."""
+        if self._num_written != num_left + self.num_inserted:
+            raise RowCountMismatchError(
+                f"{draft.root.uri}: {num_left} rows are to be written anew and {self.num_inserted} are new, "
+                f"but {self._num_written} were written. Nothing was published; please report this defect"
+            )
+
     def _written(self, draft: Draft, batches: Iterable[pa.RecordBatch]) -> NewRows | None:
         schema = draft.manifest.schema
         index, unsynced = PartitionIndex(draft.root, draft.manifest, self._spec), Unsynced()
         with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.place, unsynced) as writer:
             written = writer.write(batches)
+            self._num_written = sum(each.num_rows for each in written)
             # what follows may leave a member with a version that nobody reads, but that must not be broken
             writer.keep()
         return NewRows(self._spec, schema.columns, written, unsynced=unsynced) if written else None

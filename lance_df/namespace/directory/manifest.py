@@ -35,6 +35,7 @@ from lance_df.namespace.manifest_table import (
 )
 from lance_df.namespace.metadata.runtime_properties import spec_properties, value_column, value_properties
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
+from lance_df.namespace.object_account import check_new, check_written
 from lance_df.namespace.spec.json_text import parse_json
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.records import dataclass
@@ -133,12 +134,18 @@ class DirectoryManifest:
             from lance_df.format.operations import Overwrite
             from lance_df.format.transaction import Transaction
             from lance_df.table.commit.loop import create_table
+            from lance_df.table.commit.row_account import RowChange
 
             transaction = Transaction(
                 read_version=0, uuid=str(uuid.uuid4()), operation=Overwrite((), manifest_schema(()))
             )
             with suppress(AlreadyExistsError):
-                create_table(root / MANIFEST_FOLDER, transaction, data_format=FILE_VERSION)
+                create_table(
+                    root / MANIFEST_FOLDER,
+                    transaction,
+                    rows=RowChange.replacing(0),
+                    data_format=FILE_VERSION,
+                )
             found = cls(open_manifest_table(root))
         return found
 
@@ -248,6 +255,7 @@ class DirectoryManifest:
         from lance_df.table.changes.row_set import RowSet
         from lance_df.table.changes.writing import rows_written
         from lance_df.table.commit.loop import commit_change
+        from lance_df.table.commit.row_account import RowChange
 
         self.check_changeable()
         going = pc.is_in(self._rows["object_id"], pa.array(edit.removed, pa.string()))
@@ -256,12 +264,19 @@ class DirectoryManifest:
         added = [self._row(entry, going) for entry in edit.added]
         if pc.any(moving).as_py():
             added.append(self._full_rows(moving))
-        batches = pa.concat_tables(added).to_batches() if added else []
+        written = pa.concat_tables([self.table.arrow_schema.empty_table(), *added])
+        ids, uri = self._rows["object_id"], self.table.uri
+        new = pa.chunked_array([[entry.object_id for entry in edit.added]], pa.string())
+        taken = ids.filter(pc.or_(going, moving))
+        check_new(uri, before=ids, removed=edit.removed, added=new)
+        check_written(uri, taken=taken, removed=edit.removed, added=new, written=written["object_id"])
+        num_moved = len(ids.filter(moving))
+        rows = RowChange(len(new) + num_moved, gone.live_counts(self.table))
         with ExitStack() as stack:
-            written = stack.enter_context(rows_written(self.table, self.table.schema, batches))
+            fragments = stack.enter_context(rows_written(self.table, self.table.schema, written.to_batches()))
             removal = stack.enter_context(rows_removed(self.table, gone))
-            operation = Update(removal.removed_fragment_ids, removal.updated_fragments, written)
-            return DirectoryManifest(commit_change(self.table, operation, options=_STRICT))
+            operation = Update(removal.removed_fragment_ids, removal.updated_fragments, fragments)
+            return DirectoryManifest(commit_change(self.table, operation, rows=rows, options=_STRICT))
 
     @cached_property
     def _rows(self) -> pa.Table:

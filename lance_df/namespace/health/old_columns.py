@@ -14,6 +14,7 @@ from lance_df.namespace.member import (
     open_member,
 )
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import NO_ROWS
 
 if TYPE_CHECKING:
     from lance_df.namespace.health.check_members import MemberRow
@@ -46,7 +47,8 @@ def with_columns(root: Location, schema: NamespaceSchema, member: MemberRow) -> 
     """
 
     def commit(base: Table) -> Table:
-        return commit_change(base, Merge(tuple(base.fragments), schema.columns), options=MEMBER_COMMIT)
+        operation = Merge(tuple(base.fragments), schema.columns)
+        return commit_change(base, operation, rows=NO_ROWS, options=MEMBER_COMMIT)
 
     table = _opened(root, member)
     return commits_to_member(table.location, table.version, commit)

@@ -39,6 +39,7 @@ from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.records import dataclass
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.evolution.metadata import map_update
 
 if TYPE_CHECKING:
@@ -343,10 +344,12 @@ def _published(survey: Survey, rows: pa.Table, metadata: Mapping[str, str]) -> T
     schema = _schema(survey, rows.schema)
     batches = rows.select(schema.names).cast(schema.to_arrow()).to_batches()
     with rows_written(table, schema, batches) as fragments:
-        table = commit_change(table, Overwrite(fragments, schema), options=STRICT)
+        table = commit_change(
+            table, Overwrite(fragments, schema), rows=RowChange.replacing(len(rows)), options=STRICT
+        )
     if metadata:
         update = UpdateConfig(table_metadata=map_update(dict(metadata)))
-        table = commit_change(table, update, options=STRICT)
+        table = commit_change(table, update, rows=NO_ROWS, options=STRICT)
     return table
 
 

@@ -21,6 +21,7 @@ from lance_df.namespace.member import check_columns, commit_to_member, in_column
 from lance_df.namespace.names import SEPARATOR
 from lance_df.records import dataclass
 from lance_df.table.changes.writing import rows_written
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.maintenance.compaction import rows_to_rewrite
 
 if TYPE_CHECKING:
@@ -106,11 +107,13 @@ def move_rows(root: Location, schema: NamespaceSchema, twins: Twins) -> dict[str
         num_rows = sum(fragment.physical_rows for fragment in fragments)
         if num_rows != twins.num_rows:
             raise CorruptDataError(f"{target.uri}: {num_rows} rows to move here, expected {twins.num_rows}")
-        version = commit_to_member(target.location, target.version, Append(fragments))
+        appended = RowChange(twins.num_rows)
+        version = commit_to_member(target.location, target.version, Append(fragments), appended)
     versions = {twins.target.object_id: version}
     for source, table in zip(twins.sources, tables, strict=True):
         emptied = Delete((), tuple(table.fragments.ids.tolist()), "repair")
-        versions[source.object_id] = commit_to_member(table.location, table.version, emptied)
+        rows = RowChange.emptying(table)
+        versions[source.object_id] = commit_to_member(table.location, table.version, emptied, rows)
     return versions
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lance_df.format.operations import Delete
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
+from lance_df.table.commit.row_account import RowChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,4 +28,4 @@ def deletion(table: Table, rows: RowSet, *, predicate: str) -> Iterator[Change[i
     """
     with rows_removed(table, rows) as removal:
         operation = Delete(removal.updated_fragments, removal.removed_fragment_ids, predicate)
-        yield Change(operation, removal.num_rows)
+        yield Change(operation, RowChange(deleted=rows.live_counts(table)), removal.num_rows)

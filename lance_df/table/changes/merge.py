@@ -31,6 +31,7 @@ from lance_df.table.changes.retry import Change
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.inserted_keys import inserted_keys
+from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.take import take_addresses
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
     chosen = _chosen(table, source, matches, clauses)
     if clauses.rewrites_columns(source, table):
         with columns_patched(table, source, chosen, keys=clauses.on) as operation:
-            yield Change(operation, MergeStatistics(0, len(chosen), 0))
+            yield Change(operation, NO_ROWS, MergeStatistics(0, len(chosen), 0))
         return
     inserted = _without_match(source, matches) if clauses.insert else np.empty(0, np.int64)
     removed = RowSet.of([chosen.addresses])
@@ -203,7 +204,8 @@ def merge(table: Table, rows: pa.Table, clauses: MergeClauses) -> Iterator[Chang
             inserted_keys=_new_keys(table, clauses.on, keys, inserted),
         )
         num_deleted = removal.num_rows - len(updated)
-        yield Change(operation, MergeStatistics(len(inserted), len(updated), num_deleted))
+        changed = RowChange(len(updated) + len(inserted), removed.live_counts(table))
+        yield Change(operation, changed, MergeStatistics(len(inserted), len(updated), num_deleted))
 
 
 def _needed(rows: pa.Table, clauses: MergeClauses) -> pa.Table:

@@ -14,6 +14,7 @@ from lance_df.table.commit.loop import commit_change
 
 if TYPE_CHECKING:
     from lance_df.format.operations import Operation
+    from lance_df.table.commit.row_account import RowChange
     from lance_df.table.table import Table
 
 R = TypeVar("R")
@@ -21,9 +22,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[R]):
-    """An operation that was computed from one version of a table, and what the caller is told of it."""
+    """An operation that was computed from one version of a table, and what the caller is told of it.
+
+    ``rows`` is what it does to rows, counted where these were selected.
+    """
 
     operation: Operation
+    rows: RowChange
     result: R
 
 
@@ -76,7 +81,7 @@ def commit_with_retries(table: Table, compute: Compute[R], options: RetryOptions
     while True:
         try:
             with compute(table) as change:
-                return commit_change(table, change.operation), change.result
+                return commit_change(table, change.operation, rows=change.rows), change.result
         except RetryableConflictError:
             if attempt >= options.retries or options.clock() - start >= options.timeout:
                 raise

@@ -48,6 +48,14 @@ class RowSet:
     def __len__(self) -> int:
         return sum(map(len, self._offsets.values()))
 
+    def live_counts(self, table: Table) -> dict[int, int]:
+        """Return how many of the rows are not deleted in a version, by the id of their fragment."""
+        counts = {}
+        for fragment_id, offsets in self:
+            deleted = table.deletion_vector(table.fragment(fragment_id))
+            counts[fragment_id] = len(offsets if deleted is None else offsets - deleted)
+        return counts
+
     def add(self, addresses: Addresses) -> None:
         """Add rows, which may come in any order and repeat."""
         if not len(addresses):

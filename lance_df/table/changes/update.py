@@ -14,6 +14,7 @@ from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.moved_blobs import take_whole
 from lance_df.table.prefetch import map_ahead
 from lance_df.table.system_columns import ROW_ADDRESS
@@ -57,7 +58,8 @@ def row_update(table: Table, columns: list[str], values: Iterable[pa.RecordBatch
                 with_row_ids(fragments, moved.row_ids()),
                 fields_for_preserving_frag_bitmap=tuple(sorted(assigned)),
             )
-            yield Change(operation, removal.num_rows)
+            rows = RowChange(len(moved.left), moved.left.live_counts(table))
+            yield Change(operation, rows, removal.num_rows)
 
 
 class MovedRows:

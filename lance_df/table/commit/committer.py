@@ -29,6 +29,7 @@ from lance_df.table.commit.marks import check_marks, with_marks
 from lance_df.table.commit.old_tables import recounted, upgraded
 from lance_df.table.commit.publish import publish_manifest
 from lance_df.table.commit.rebase import Rebase
+from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.history import History
 from lance_df.table.manifest_cache import LATEST
@@ -52,7 +53,13 @@ _MANIFEST_SUFFIX = ".manifest"
 
 
 class Committer:
-    """One transaction on its way into a table."""
+    """One transaction on its way into a table.
+
+    Parameters
+    ----------
+    rows
+        What the transaction does to rows, by the count of who computed it; None where another program did.
+    """
 
     def __init__(
         self,
@@ -61,8 +68,11 @@ class Committer:
         external_store: ExternalManifestStore | None,
         options: CommitOptions,
         shared: Shared | None = None,
+        *,
+        rows: RowChange | None,
     ) -> None:
         self.location = location
+        self._rows = rows
         self.history = History(location, external_store)
         properties = {**options.properties, **transaction.properties}
         self._transaction = dataclasses.replace(transaction, properties=properties)
@@ -123,11 +133,11 @@ class Committer:
             check_marks(self._options.marks, latest.manifest.config)
             known, checked = latest, latest.version
             operation = self._rebased(base, latest, others)
-            state = self._applied(latest, operation, data_format)
+            state, account = self._applied(latest, operation, data_format)
             transaction = self._transaction
             if operation is not transaction.operation:
                 transaction = dataclasses.replace(transaction, operation=operation)
-            published = self.publish(state, transaction, _scheme_of(latest))
+            published = self.publish(state, transaction, _scheme_of(latest), account)
             if published is not None:
                 return published
             passed = self._options.monotonic() - begin
@@ -142,9 +152,16 @@ class Committer:
         )
 
     def publish(
-        self, state: TableState, transaction: Transaction, scheme: NamingScheme
+        self, state: TableState, transaction: Transaction, scheme: NamingScheme, account: RowAccount
     ) -> ManifestFile | None:
-        """Write the transaction file and the manifest; return the version, None if another writer has it."""
+        """Write the transaction file and the manifest; return the version, None if another writer has it.
+
+        Raises
+        ------
+        RowCountMismatchError
+            The version does not have the rows that it should have. Nothing is written.
+        """
+        account.check(state.manifest.fragments)
         with_file = not _has_no_transaction_file(state.manifest)
         manifest = dataclasses.replace(
             state.manifest,
@@ -194,9 +211,10 @@ class Committer:
 
     def _commit_detached(self, base: Table | None, data_format: str | None) -> ManifestFile:
         base = base or self._read_version()
-        state = self._applied(base, self._transaction.operation, data_format)
+        state, account = self._applied(base, self._transaction.operation, data_format)
         manifest = dataclasses.replace(state.manifest, version=DETACHED | secrets.randbits(63))
-        published = self.publish(TableState(manifest, state.indices), self._transaction, NamingScheme.V2)
+        state = TableState(manifest, state.indices)
+        published = self.publish(state, self._transaction, NamingScheme.V2, account)
         if published is None:
             raise RetryableConflictError(
                 f"{self.location.uri}: detached version {manifest.version} is taken; try again"
@@ -283,16 +301,28 @@ class Committer:
         self._rebase = Rebase(lambda: base or self._read_version(), latest, others)
         return self._rebase.apply(self._transaction.operation)
 
-    def _applied(self, latest: Table, operation: Operation, data_format: str | None) -> TableState:
+    def _applied(
+        self, latest: Table, operation: Operation, data_format: str | None
+    ) -> tuple[TableState, RowAccount]:
+        """Return the version that follows, and the account that it is checked against."""
         path = latest.manifest_file.path
         check_writable(writer=latest.manifest.writer_feature_flags, source=path)
         restored = None
         if isinstance(operation, Restore):
             restored = upgraded(self.table_of(self.history.open(operation.version)))
         state = upgraded(latest)
-        if state.manifest.fragments is not latest.fragments:
-            operation = recounted(operation, state.manifest.fragments)
-        return apply(state, operation, data_format=data_format, restored=restored)
+        before = state.manifest.fragments
+        if before is not latest.fragments:
+            operation = recounted(operation, before)
+        account = RowAccount(
+            self.location.uri,
+            latest.version,
+            before,
+            operation,
+            self._rows,
+            None if restored is None else restored.manifest.fragments,
+        )
+        return apply(state, operation, data_format=data_format, restored=restored), account
 
     def _put_transaction(self, name: str, data: bytes) -> None:
         if data != self._transaction_file:

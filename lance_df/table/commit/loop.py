@@ -12,12 +12,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_df.errors import AlreadyExistsError, DatasetNotFoundError
+from lance_df.format.fragment_list import FragmentList
 from lance_df.format.operations import Operation, Overwrite
 from lance_df.format.transaction import Transaction
 from lance_df.table.commit.apply import create
 from lance_df.table.commit.committer import TRANSACTIONS_DIR as TRANSACTIONS_DIR
 from lance_df.table.commit.committer import Committer
 from lance_df.table.commit.options import CommitOptions as CommitOptions
+from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.table import Table
 from lance_df.table.versions import NamingScheme
 
@@ -34,6 +36,7 @@ def create_table(
     table: Location,
     transaction: Transaction,
     *,
+    rows: RowChange | None,
     data_format: str,
     stable_row_ids: bool = False,
     scheme: NamingScheme = NamingScheme.V2,
@@ -48,6 +51,9 @@ def create_table(
         Its root.
     transaction
         An overwrite with read version 0.
+    rows
+        How many rows it adds and deletes, counted by who computed it; None where another program did, so
+        that only what the operation says itself is checked.
     data_format
         File version of its data files.
     external_store
@@ -68,6 +74,7 @@ def create_table(
         table,
         create(transaction.operation, data_format=data_format, stable_row_ids=stable_row_ids),
         transaction,
+        rows=rows,
         scheme=scheme,
         external_store=external_store,
         options=options,
@@ -79,14 +86,26 @@ def publish_first_version(
     state: TableState,
     transaction: Transaction,
     *,
+    rows: RowChange | None,
+    cloned: FragmentList | None = None,
     scheme: NamingScheme = NamingScheme.V2,
     external_store: ExternalManifestStore | None = None,
     options: CommitOptions | None = None,
 ) -> ManifestFile:
     """Publish the version that a table or branch starts with; that of a clone keeps its number.
 
+    Parameters
+    ----------
+    rows
+        How many rows it adds and deletes, counted by who computed it; None where another program did, so
+        that only what the operation says itself is checked.
+    cloned
+        The fragments of what a clone is made of.
+
     Raises
     ------
+    RowCountMismatchError
+        The version would not have the rows that it should have.
     AlreadyExistsError
         There is a table already, or another writer made one meanwhile.
     CommitStateUnknownError
@@ -94,12 +113,13 @@ def publish_first_version(
     StorageError
         The store failed; the table was not made.
     """
-    committer = Committer(table, transaction, external_store, options or CommitOptions())
+    committer = Committer(table, transaction, external_store, options or CommitOptions(), rows=rows)
+    account = RowAccount(table.uri, 0, FragmentList.of(()), transaction.operation, rows, cloned)
     with suppress(DatasetNotFoundError):
         committer.history.latest_version()
         raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")
     with committer.tidied():
-        published = committer.publish(state, transaction, scheme)
+        published = committer.publish(state, transaction, scheme, account)
         if published is None:
             raise AlreadyExistsError(f"{table.uri}: another writer created a table here meanwhile")
         return published
@@ -109,6 +129,7 @@ def commit(
     table: Location,
     transaction: Transaction,
     *,
+    rows: RowChange | None,
     read: ManifestFile | None = None,
     data_format: str | None = None,
     external_store: ExternalManifestStore | None = None,
@@ -122,6 +143,9 @@ def commit(
         The root of the table or branch.
     transaction
         Computed from its ``read_version``.
+    rows
+        How many rows it adds and deletes, counted by who computed it; None where another program did, so
+        that only what the operation says itself is checked.
     read
         The manifest of that version, where the caller has it: a table that was dropped and made anew since
         is then told from the one that was read.
@@ -146,8 +170,10 @@ def commit(
         The table needs a writer that knows more.
     InvalidInputError
         The operation contradicts the table.
+    RowCountMismatchError
+        The version would not have the rows that it should have; to try again does not help.
     """
-    committer = Committer(table, transaction, external_store, options or CommitOptions())
+    committer = Committer(table, transaction, external_store, options or CommitOptions(), rows=rows)
     base = None if read is None else committer.table_of(read)
     return committer.commit(base, data_format)
 
@@ -156,6 +182,7 @@ def commit_change(
     table: Table,
     operation: Operation,
     *,
+    rows: RowChange | None,
     properties: Mapping[str, str] | None = None,
     data_format: str | None = None,
     options: CommitOptions | None = None,
@@ -166,12 +193,15 @@ def commit_change(
     ----------
     table
         The version that the operation was computed from; it need not be the newest one.
+    rows
+        How many rows it adds and deletes, counted by who computed it; None where another program did, so
+        that only what the operation says itself is checked.
     properties
         Kept with the transaction.
 
     Raises
     ------
-    ConflictError, CommitStateUnknownError, UnsupportedFeatureError, InvalidInputError
+    ConflictError, CommitStateUnknownError, UnsupportedFeatureError, InvalidInputError, RowCountMismatchError
         See :func:`commit`.
     """
     transaction = Transaction(
@@ -181,7 +211,12 @@ def commit_change(
         properties=properties or {},
     )
     committer = Committer(
-        table.location, transaction, table.shared.external_store, options or CommitOptions(), table.shared
+        table.location,
+        transaction,
+        table.shared.external_store,
+        options or CommitOptions(),
+        table.shared,
+        rows=rows,
     )
     file = committer.commit(table, data_format)
     return table.followed_by(file)

@@ -28,6 +28,7 @@ from lance_df.file.sidecars import remove_sidecars
 from lance_df.format.operations import ReserveFragments, Rewrite, RewriteGroup
 from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.maintenance.compaction_options import FORCE_BINARY_COPY, REENCODE
 from lance_df.table.maintenance.compaction_plan import plan_compaction
@@ -36,7 +37,7 @@ from lance_df.table.maintenance.page_copies import can_be_copied, fragments_copi
 from lance_df.table.maintenance.zone_map_files import KIND as ZONE_MAP
 from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
 from lance_df.table.moved_blobs import moved_blobs
-from lance_df.table.row_counts import live_rows
+from lance_df.table.row_counts import live_counts, live_rows
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import ScanRequest
 from lance_df.table.scan_run import run_tasks
@@ -197,7 +198,9 @@ def commit_rewrites(
     latest, numbered = _numbered(table, groups, commit_options)
     # what others did between the two is checked, unless nobody can have done anything
     base = table if commit_options is None or not commit_options.strict else latest
-    return commit_change(base, Rewrite(tuple(numbered)), options=commit_options)
+    counts = live_counts(table, np.array(old_ids, np.int64))
+    moved = RowChange(sum(counts.values()), counts)
+    return commit_change(base, Rewrite(tuple(numbered)), rows=moved, options=commit_options)
 
 
 def remove_files(table: Table, groups: Iterable[RewriteGroup]) -> None:
@@ -242,7 +245,7 @@ def _numbered(
     num_fragments = sum(len(group.new_fragments) for group in groups)
     if not num_fragments:
         return table, list(groups)
-    reserving = commit_change(table, ReserveFragments(num_fragments), options=options)
+    reserving = commit_change(table, ReserveFragments(num_fragments), rows=NO_ROWS, options=options)
     reserved = reserving.manifest.max_fragment_id or 0
     ids = iter(range(reserved - num_fragments + 1, reserved + 1))
 

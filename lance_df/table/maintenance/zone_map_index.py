@@ -20,6 +20,7 @@ from lance_df.errors import (
 )
 from lance_df.format.operations import CreateIndex
 from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.maintenance.zone_map_files import (
     KIND,
     ZoneMapData,
@@ -105,7 +106,7 @@ def drop_index(table: Table, name: str) -> Table:
     if not removed:
         names = ", ".join(sorted({repr(index.name) for index in table.indices})) or "none"
         raise NotFoundError(f"{table.uri}: no index {name!r}; there are: {names}")
-    return commit_change(table, CreateIndex((), removed))
+    return commit_change(table, CreateIndex((), removed), rows=NO_ROWS)
 
 
 def optimize_zone_maps(
@@ -204,7 +205,7 @@ def commit_zone_maps(
 ) -> Table:
     """Commit index entries that come and go; the files of the new ones are removed if that fails."""
     try:
-        return commit_change(table, CreateIndex(tuple(new), tuple(removed)), options=options)
+        return commit_change(table, CreateIndex(tuple(new), tuple(removed)), rows=NO_ROWS, options=options)
     except CommitStateUnknownError:
         raise
     except BaseException:

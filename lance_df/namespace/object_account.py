@@ -1,0 +1,130 @@
+"""The account of ``__manifest`` in objects: those of before, without the removed ones, with the added ones.
+
+A commit to the table is checked in numbers of rows (`lance_df.table.commit.row_account`); here it is checked
+that they are the rows of the same namespaces and tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import RowCountMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NUM_SHOWN: Final = 5
+
+
+def check_written(
+    uri: str,
+    *,
+    taken: pa.ChunkedArray,
+    removed: Sequence[str],
+    added: pa.ChunkedArray,
+    written: pa.ChunkedArray,
+) -> None:
+    """Check the rows that are about to be written, by their object ids.
+
+    Parameters
+    ----------
+    uri
+        The ``__manifest`` table.
+    taken
+        The ids of rows that leave their fragments, to be written again or removed.
+    removed
+        The ids of those that are removed.
+    added
+        The ids of rows that are new. One that is removed may be added in its place.
+    written
+        The ids of the rows to be written.
+
+    Raises
+    ------
+    RowCountMismatchError
+        An object would be lost, or be there twice.
+    """
+    left = taken.filter(pc.invert(pc.is_in(taken, pa.array(removed, pa.string()))))
+    expected = pa.chunked_array([*left.chunks, *added.chunks], pa.string())
+    if _sorted(expected).equals(_sorted(written)):
+        return
+    _refuse(
+        uri, expected, written, f"{len(taken)} taken, {len(taken) - len(left)} removed, {len(added)} added"
+    )
+
+
+def check_new(uri: str, *, before: pa.ChunkedArray, removed: Sequence[str], added: pa.ChunkedArray) -> None:
+    """Check that no object is added that is there already.
+
+    Raises
+    ------
+    RowCountMismatchError
+        One is, or is added twice.
+    """
+    distinct = added.unique()
+    known = before.filter(pc.is_in(before, distinct))
+    known = known.filter(pc.invert(pc.is_in(known, pa.array(removed, pa.string()))))
+    if len(known) or len(distinct) < len(added):
+        twice = known[0].as_py() if len(known) else _repeated(added)
+        raise RowCountMismatchError(
+            f"{uri}: {len(before)} objects before, {len(removed)} removed, {len(added)} added: {twice!r} "
+            "would be there twice. Nothing was published; please report this defect"
+        )
+
+
+def check_same(uri: str, *, before: pa.ChunkedArray, after: pa.ChunkedArray) -> None:
+    """Check that objects come to be what others were, one by one.
+
+    Raises
+    ------
+    RowCountMismatchError
+        One would be lost, added, or be there twice.
+    """
+    if not _sorted(before).equals(_sorted(after)):
+        _refuse(uri, before, after, f"{len(before)} before, 0 removed, 0 added")
+
+
+def check_none_lost(uri: str, *, before: pa.ChunkedArray, after: pa.ChunkedArray) -> None:
+    """Check that everything of before is there after.
+
+    Raises
+    ------
+    RowCountMismatchError
+        Something would be lost.
+    """
+    lost = before.filter(pc.invert(pc.is_in(before, _one(after)))).drop_null()
+    if len(lost):
+        shown = ", ".join(map(repr, lost.slice(0, _NUM_SHOWN).to_pylist()))
+        raise RowCountMismatchError(
+            f"{uri}: {len(before)} objects before, {len(after)} after, of which {len(lost)} would be lost: "
+            f"{shown}. Nothing was published; please report this defect"
+        )
+
+
+def _refuse(uri: str, expected: pa.ChunkedArray, found: pa.ChunkedArray, numbers: str) -> None:
+    lost = expected.filter(pc.invert(pc.is_in(expected, _one(found))))
+    more = found.filter(pc.invert(pc.is_in(found, _one(expected))))
+    shown = [*lost.slice(0, _NUM_SHOWN).to_pylist(), *more.slice(0, _NUM_SHOWN).to_pylist()]
+    raise RowCountMismatchError(
+        f"{uri}: objects: {numbers}, {len(expected)} expected, {len(found)} found; {len(lost)} would be "
+        f"lost, {len(more)} are not expected: {', '.join(map(repr, shown)) or _repeated(found)}. Nothing was "
+        "published; please report this defect"
+    )
+
+
+def _repeated(ids: pa.ChunkedArray) -> str:
+    counts = ids.value_counts()
+    again = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+    return str(again[0].as_py()) if len(again) else ""
+
+
+def _sorted(ids: pa.ChunkedArray) -> pa.Array:
+    ids = _one(ids)
+    return ids.take(pc.sort_indices(ids))
+
+
+def _one(ids: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], pa.string())

@@ -1,0 +1,419 @@
+"""The account of rows: what a commit does to their number is stated, and checked before it is published.
+
+Rows before, minus rows that are deleted, plus rows that are added, are the rows after; and each fragment
+loses the rows that were selected in it. All of it comes from manifests, no data is read. Counts that another
+program left out of its operation (0 for a deletion file) are not known before the next commit counts them;
+what depends on them is not checked. Spec: table format, chapters 4 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from lance_df.errors import RowCountMismatchError
+from lance_df.format.operations import (
+    Append,
+    Clone,
+    DataReplacement,
+    Delete,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    Restore,
+    Rewrite,
+    Update,
+)
+from lance_df.records import dataclass
+from lance_df.table.row_counts import live_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from lance_df.format.fragment_list import FragmentList
+    from lance_df.format.fragments import DataFile, Fragment
+    from lance_df.table.table import Table
+
+    Numbers: TypeAlias = npt.NDArray[np.int64]
+    Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_REPLACING: Final = (Overwrite, Restore, Clone)
+# A serialized list of fragments is searched for so many names; for more, its files are listed.
+_FEW_NAMES: Final = 16
+_NUM_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """How many rows a change adds and deletes, as counted by the code that selected them.
+
+    It must not be computed from the fragments of the operation, as it is there to check these.
+
+    Attributes
+    ----------
+    added
+        Rows in new fragments; None where only the operation says how many.
+    deleted
+        Live rows that are taken out of fragments, by the ids of these. A row that is written anew is deleted
+        and added.
+    replaces_all
+        Whether no row of before is left, so that the rows that are added are all rows.
+    """
+
+    added: int | None = 0
+    deleted: Mapping[int, int] = field(default_factory=dict, hash=False)
+    replaces_all: bool = False
+
+    @classmethod
+    def replacing(cls, added: int | None) -> RowChange:
+        """Return the change after which there are so many rows, whatever there was before."""
+        return cls(added, replaces_all=True)
+
+    @classmethod
+    def emptying(cls, table: Table) -> RowChange:
+        """Return the change that deletes all rows of a version."""
+        return cls(deleted=live_counts(table, table.fragments.ids))
+
+    @classmethod
+    def restoring(cls, table: Table) -> RowChange:
+        """Return the change that brings back the rows of a version."""
+        return cls.replacing(table.fragments.live_rows() if table.trusts_row_counts else None)
+
+
+NO_ROWS: Final = RowChange()
+"""Of changes that neither add nor delete rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowAccount:
+    """What a commit starts from and what it states, to be compared with the version that it makes.
+
+    Attributes
+    ----------
+    uri, version
+        The table, and the version that is followed; 0 for a table that is made.
+    before
+        The fragments of that version.
+    operation
+        As it is published, so after it was rebased.
+    rows
+        What its builder states; None where the operation was computed by another program. Then what the
+        operation itself says must agree with what it does.
+    restored
+        The fragments of the version that a restore or a clone names.
+    """
+
+    uri: str
+    version: int
+    before: FragmentList
+    operation: Operation
+    rows: RowChange | None
+    restored: FragmentList | None = None
+
+    def check(self, after: FragmentList) -> None:
+        """Check the fragments of the version that is about to be published.
+
+        Raises
+        ------
+        RowCountMismatchError
+            Fragments or rows would be lost, or be there twice.
+        """
+        if after is self.before and self.rows in (None, NO_ROWS) and not isinstance(self.operation, Restore):
+            return
+        if isinstance(self.operation, _REPLACING):
+            self._check_replaced(after)
+        else:
+            self._check_changed(after)
+
+    def _check_replaced(self, after: FragmentList) -> None:
+        """Check an operation after which there is what it brings, and nothing else."""
+        source = self.restored
+        faults = [] if after is source else _repeated(after)
+        brought = self.operation.fragments if isinstance(self.operation, Overwrite) else ()
+        expected = sum(fragment.physical_rows for fragment in brought) if source is None else _total(source)
+        if source is not None and not np.array_equal(source.ids, after.ids):
+            faults.append(f"it has {len(after)} fragments in place of the {len(source)} that it restores")
+        if self.rows is not None and not self.rows.replaces_all:
+            faults.append("it replaces all rows, which is not what it states")
+        if self.rows is None:
+            faults += _twice_in(brought)
+        elif self.rows.added is not None:
+            expected = self.rows.added
+        if faults or _total(after) != expected:
+            self._refuse(after, _total(self.before), expected, expected, faults)
+
+    def _check_changed(self, after: FragmentList) -> None:
+        """Check an operation that leaves most fragments as they are."""
+        if self._only_adds(after):
+            return
+        scope = _Scope.of(self.operation, self.before)
+        pair = _Pair(self.before, after, scope)
+        faults = [*_repeated(after), *pair.faults()]
+        added, stated = scope.added, pair.lost
+        if self.rows is None:
+            faults += pair.undue_losses()
+            faults += self._files_twice(after, scope)
+        else:
+            stated, unknown = self._stated()
+            added = added if self.rows.added is None else self.rows.added
+            faults += unknown
+            faults += _wrong(self.before.ids, pair.lost, stated)
+            if self.rows.replaces_all:
+                faults.append("it states that it replaces all rows, which it does not do")
+        if isinstance(self.operation, Rewrite):
+            faults += _uneven_groups(self.operation, self.before)
+        if pair.num_new != added:
+            faults.append(f"new fragments have {pair.num_new} rows")
+        deleted = int(stated.sum())
+        is_even = _total(self.before) - deleted + added == _total(after)
+        if faults or (not is_even and not pair.is_unknown.any()):
+            self._refuse(after, deleted, added, _total(self.before) - deleted + added, faults)
+
+    def _only_adds(self, after: FragmentList) -> bool:
+        """Whether the rows that are stated are added, and nothing else is done: found out at little cost."""
+        rows = self.rows
+        return (
+            isinstance(self.operation, Append)
+            and rows is not None
+            and not (rows.deleted or rows.replaces_all or len(after.repeated_ids()))
+            and after.extends(self.before)
+            and after.rows_from(len(self.before)) == rows.added
+        )
+
+    def _stated(self) -> tuple[Numbers, list[str]]:
+        """Return the rows to delete for each fragment of before, and what is said of others."""
+        stated = np.zeros(len(self.before), np.int64)
+        deleted = {} if self.rows is None else self.rows.deleted
+        if not deleted:
+            return stated, []
+        ids, counts = (np.fromiter(each, np.int64, len(deleted)) for each in (deleted, deleted.values()))
+        places = self.before.positions(ids)
+        stated[places[places >= 0]] = counts[places >= 0]
+        missing = ids[(places < 0) & (counts > 0)]
+        return stated, [f"rows are to be deleted from {_named(missing)}, not there"] if len(missing) else []
+
+    def _files_twice(self, after: FragmentList, scope: _Scope) -> list[str]:
+        """Say which of the data files that the operation brings are in another fragment, too."""
+        if scope.changing is None:
+            return _twice_in(self.operation.fragments) if isinstance(self.operation, Merge) else []
+        own = {
+            fragment.id: {_key(file) for file in fragment.files}
+            for fragment in _at(self.before, scope.changing)
+        }
+        new = [_key(file) for fragment in scope.new for file in fragment.files]
+        for fragment in _at(after, scope.changing):
+            new += {_key(file) for file in fragment.files} - own.get(fragment.id, set())
+        wanted = dict.fromkeys(new, 0)
+        if not wanted:
+            return []
+        data = after.serialize() if len(wanted) <= _FEW_NAMES else b""
+        if data and all(data.count(path.encode()) == 1 for _, path in wanted):
+            return []
+        for fragment in after:
+            for file in fragment.files:
+                if (key := _key(file)) in wanted:
+                    wanted[key] += 1
+        return [
+            f"data file {path!r} is in {count} fragments" for (_, path), count in wanted.items() if count > 1
+        ]
+
+    def _refuse(
+        self, after: FragmentList, deleted: int, added: int, expected: int, faults: list[str]
+    ) -> None:
+        more = [*faults[:_NUM_SHOWN], *(["…"] if len(faults) > _NUM_SHOWN else [])]
+        raise RowCountMismatchError(
+            f"{self.uri}: {type(self.operation).__name__} on version {self.version}: {_total(self.before)} "
+            f"rows before, {deleted} deleted, {added} added, {expected} expected; the new version would have "
+            f"{_total(after)} rows{': ' if more else ''}{'; '.join(more)}. Nothing was published, and to try "
+            "again does not help: please report this defect of the program that computed the change"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What an operation names.
+
+    Attributes
+    ----------
+    leaving
+        The ids of fragments that go.
+    changing
+        Those of fragments that become others; None for any of them.
+    shrinks
+        Whether rows may be deleted from these.
+    new
+        Fragments that come.
+    """
+
+    leaving: Numbers
+    changing: Numbers | None
+    shrinks: bool = False
+    new: tuple[Fragment, ...] = ()
+
+    @classmethod
+    def of(cls, operation: Operation, before: FragmentList) -> _Scope:
+        match operation:
+            case Append(fragments):
+                return cls(_NO_IDS, _NO_IDS, new=fragments)
+            case Delete(updated, gone):
+                return cls(_ids(gone), _ids_of(updated), shrinks=True)
+            case Update(gone, updated, new):
+                return cls(_ids(gone), _ids_of(updated), shrinks=True, new=new)
+            case Rewrite(groups):
+                old = _ids_of(fragment for group in groups for fragment in group.old_fragments)
+                return cls(old, _NO_IDS, new=tuple(new for group in groups for new in group.new_fragments))
+            case Merge(fragments):
+                known = before.positions(_ids_of(fragments)) >= 0
+                new = tuple(each for each, is_known in zip(fragments, known, strict=True) if not is_known)
+                return cls(_NO_IDS, None, new=new)
+            case Project():
+                return cls(_NO_IDS, None)
+            case DataReplacement(replacements):
+                return cls(_NO_IDS, _ids(fragment_id for fragment_id, _ in replacements))
+            case _:
+                return cls(_NO_IDS, _NO_IDS)
+
+    @property
+    def added(self) -> int:
+        """The rows that the operation says it adds."""
+        return sum(fragment.physical_rows for fragment in self.new)
+
+
+class _Pair:
+    """The fragments of two versions, side by side.
+
+    Attributes
+    ----------
+    lost
+        For each fragment of before: live rows that it had and has no more.
+    num_new
+        Rows in fragments that are new.
+    is_unknown
+        For each fragment of before: whether the new version does not tell its rows.
+    """
+
+    def __init__(self, before: FragmentList, after: FragmentList, scope: _Scope) -> None:
+        self._before, self._after, self._scope = before, after, scope
+        self._stays = np.ones(len(before), np.bool_)
+        if len(scope.leaving):
+            self._stays = ~np.isin(before.ids, scope.leaving)
+        self._now = _places(before, after, self._stays)
+        self._missing = self._stays & (self._now < 0)
+        self._here = np.flatnonzero(self._stays & ~self._missing)
+        now = self._now[self._here]
+        is_new = np.ones(len(after), np.bool_)
+        is_new[now] = False
+        live = _live(after)
+        self.lost: Numbers = _live(before).copy()
+        self.lost[self._here] -= live[now]
+        self.num_new = int(live[is_new].sum())
+        self.is_unknown = np.zeros(len(before), np.bool_)
+        self.is_unknown[self._here] = (after.has_deletions & (after.num_deleted == 0))[now]
+        self._changes = np.ones(len(before), np.bool_)
+        if scope.changing is not None:
+            self._changes = np.isin(before.ids, scope.changing) if len(scope.changing) else ~self._changes
+
+    def faults(self) -> Iterator[str]:
+        """Say what no operation of this kind may do, whatever it states."""
+        ids = self._before.ids
+        if self._missing.any():
+            yield f"{_named(ids[self._missing])} would be gone, which the operation does not name"
+        here, now = self._here, self._now[self._here]
+        if (gained := here[self.lost[here] < 0]).size:
+            yield f"{_named(ids[gained])} would have deleted rows back, or more rows"
+        other = self._before.physical_rows[here] != self._after.physical_rows[now]
+        if other.any():
+            yield f"{_named(ids[here[other]])} would have other numbers of physical rows"
+        if self._scope.changing is None:
+            return
+        same = ~self._changes[here]
+        if not self._before.is_same(here[same], self._after, now[same]):
+            yield "fragments would change that the operation does not name"
+
+    def undue_losses(self) -> Iterator[str]:
+        """Say which fragments would lose rows, though the operation does not say so."""
+        may = ~self._stays
+        if self._scope.shrinks:
+            may |= self._changes
+        undue = (self.lost > 0) & ~may & ~self._missing & ~self.is_unknown
+        if undue.any():
+            yield f"{_named(self._before.ids[undue])} would have less rows, which the operation does not say"
+
+
+_NO_IDS: Final[Numbers] = np.empty(0, np.int64)
+
+
+def _places(before: FragmentList, after: FragmentList, stays: Flags) -> npt.NDArray[np.intp]:
+    """Return where each fragment of before is in after; -1 for one that is not there, or does not stay."""
+    count = len(before)
+    if stays.all() and np.array_equal(before.ids, after.ids[:count]):
+        return np.arange(count)
+    return np.where(stays, after.positions(before.ids), -1)
+
+
+def _live(fragments: FragmentList) -> Numbers:
+    live: Numbers = fragments.physical_rows - fragments.num_deleted
+    return live
+
+
+def _total(fragments: FragmentList) -> int:
+    return int(_live(fragments).sum())
+
+
+def _wrong(ids: Numbers, found: Numbers, stated: Numbers) -> Iterator[str]:
+    for place in np.flatnonzero(found != stated).tolist():
+        yield f"fragment {ids[place]} would lose {found[place]} rows, {stated[place]} are stated"
+
+
+def _repeated(fragments: FragmentList) -> list[str]:
+    repeated = fragments.repeated_ids()
+    return [f"{_named(repeated)} would be there twice"] if len(repeated) else []
+
+
+def _uneven_groups(operation: Rewrite, before: FragmentList) -> Iterator[str]:
+    for group in operation.groups:
+        ids = _ids_of(group.old_fragments)
+        places = before.positions(ids)
+        old = int(_live(before)[places[places >= 0]].sum())
+        new = sum(fragment.physical_rows for fragment in group.new_fragments)
+        if old != new:
+            yield f"{_named(ids)} have {old} rows, those in their place {new}"
+
+
+def _twice_in(fragments: Iterable[Fragment]) -> list[str]:
+    seen: set[tuple[int | None, str]] = set()
+    twice = []
+    for fragment in fragments:
+        for key in {_key(file) for file in fragment.files}:
+            if key in seen:
+                twice.append(f"data file {key[1]!r} is in several fragments")
+            seen.add(key)
+    return twice
+
+
+def _key(file: DataFile) -> tuple[int | None, str]:
+    return file.base_id, file.path
+
+
+def _at(fragments: FragmentList, ids: Numbers) -> list[Fragment]:
+    return [fragments[place] for place in fragments.positions(ids).tolist() if place >= 0]
+
+
+def _ids(values: Iterable[int]) -> Numbers:
+    return np.fromiter(values, np.int64)
+
+
+def _ids_of(fragments: Iterable[Fragment]) -> Numbers:
+    return _ids(fragment.id for fragment in fragments)
+
+
+def _named(ids: Numbers) -> str:
+    shown = ", ".join(map(str, ids[:_NUM_SHOWN].tolist()))
+    more = f" and {len(ids) - _NUM_SHOWN} others" if len(ids) > _NUM_SHOWN else ""
+    return f"fragment{'s' if len(ids) > 1 else ''} {shown}{more}"
