@@ -57,7 +57,7 @@ def physical_rows(table: Table, places: npt.NDArray[np.intp]) -> npt.NDArray[np.
 
 
 def live_counts(table: Table, fragment_ids: npt.NDArray[np.int64]) -> dict[int, int]:
-    """Return the rows of some fragments that are not deleted, by their ids; without those that are not there."""
+    """Return the rows of some fragments that are not deleted, by the ids of those that are there."""
     places = table.fragments.positions(fragment_ids)
     places = places[places >= 0]
     counts = live_rows(table, places)

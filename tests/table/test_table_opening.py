@@ -21,8 +21,8 @@ from lance_df.format.operations import Append
 from lance_df.storage import Location, open_location
 from lance_df.table.commit.apply import TableState
 from lance_df.table.commit.loop import commit_change
-from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.manifest_bytes import make_manifest_file
+from lance_df.table.commit.row_account import RowChange
 from lance_df.table.history import History
 from lance_df.table.open import open_table
 from lance_df.table.versions import NamingScheme, find_latest, list_versions

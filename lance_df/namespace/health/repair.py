@@ -34,6 +34,7 @@ from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import Survey, check_base_columns, is_spec_row, older_surveys
 from lance_df.namespace.health.twins import move_rows, twins_with_rows
 from lance_df.namespace.manifest_table import READ_FIELDS, STRICT, manifest_schema, open_manifest_table
+from lance_df.namespace.object_account import check_none_lost
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.records import dataclass
@@ -140,6 +141,7 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     actions += rebuild.actions[done:]
     if options.dry_run or not changes(actions):
         return table.version, actions
+    _check_objects(survey, rows, actions)
     return _published(survey, rows, metadata).version, actions
 
 
@@ -336,6 +338,21 @@ def _newer(
     except NoMemberError as err:
         return str(err)
     return table.version
+
+
+def _check_objects(survey: Survey, rows: pa.Table, actions: Sequence[RepairAction]) -> None:
+    """Check that only what was set aside has another id, and that the folder of every table has a row."""
+    uri, before = survey.table.uri, survey.rows()
+    forgotten = _subjects(actions, RepairKind.FORGOTTEN)
+    is_gone = pc.is_in(before["object_id"], pa.array(sorted(forgotten), pa.string()))
+    before = before.filter(pc.invert(is_gone))
+    check_none_lost(uri, before=before["location"], after=rows["location"])
+    aside = pa.array(sorted(_subjects(actions, RepairKind.SET_ASIDE)), pa.string())
+    check_none_lost(
+        uri,
+        before=before["object_id"].filter(pc.invert(pc.is_in(before["object_id"], aside))),
+        after=rows["object_id"],
+    )
 
 
 def _published(survey: Survey, rows: pa.Table, metadata: Mapping[str, str]) -> Table:
