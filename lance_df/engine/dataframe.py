@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lance_df.compute.compat import DataFrame
+from lance_df.compute.compat import DataFrame, PlainSessionContext
 from lance_df.engine.failures import execution_errors
 from lance_df.engine.statement import Statement
 
@@ -17,11 +17,31 @@ class LanceDataFrame(DataFrame):  # type: ignore[misc]
     Its methods raise `LanceError` where a scan failed, and frames derived from it do the same. What happens
     later than the call, while a stream is consumed, comes as DataFusion puts it: an `Exception` with the
     message.
+
+    Its schema is that of its batches. DataFusion's own frames say of a union that it has the types of its
+    first input, and give rows of the types that both have in common.
     """
 
-    def __init__(self, frame: Any, statements: tuple[Statement, ...]) -> None:
+    def __init__(self, frame: Any, statements: tuple[Statement, ...], ctx: PlainSessionContext) -> None:
         super().__init__(frame)
         self.statements = statements
+        self.ctx = ctx
+
+
+def with_types_of_rows(ctx: PlainSessionContext, frame: DataFrame, optimized: Any = None) -> DataFrame:
+    """Return a frame whose schema has the types of its rows.
+
+    DataFusion gives expressions and unions their common types when it analyzes a plan, which a frame and a
+    view of one have not been through.
+
+    Parameters
+    ----------
+    optimized
+        The optimized plan of the frame, if that is known.
+    """
+    plan = frame.optimized_logical_plan() if optimized is None else optimized
+    analyzed = ctx.create_dataframe_from_logical_plan(plan)
+    return frame if frame.schema().types == analyzed.schema().types else analyzed
 
 
 def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +53,9 @@ def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
                 statements = (*statements, *other.statements)
         with execution_errors(statements):
             result = method(self, *args, **kwargs)
-        return LanceDataFrame(result.df, statements) if type(result) is DataFrame else result
+            if type(result) is DataFrame and method.__name__.startswith("union"):
+                result = with_types_of_rows(self.ctx, result)
+        return LanceDataFrame(result.df, statements, self.ctx) if type(result) is DataFrame else result
 
     return call
 

@@ -67,7 +67,7 @@ def rewritten(
         joined = join_by_partition(ctx, statement, planned, plan_again, options)
         if joined is not None:
             return joined, None
-    viewed = None if in_runs else with_string_views(statement, scans, frame, optimized, plan_again)
+    viewed = None if in_runs else with_string_views(ctx, statement, scans, frame, optimized, plan_again)
     if viewed is not None:
         frame, optimized = viewed, viewed.optimized_logical_plan()
     if reads_namespaces:

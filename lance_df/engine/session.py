@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,7 +30,7 @@ from lance_df.engine.created import (
     name_parts,
     query_of_created_table,
 )
-from lance_df.engine.dataframe import LanceDataFrame
+from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
 from lance_df.engine.extremes import EXTREMES
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
@@ -130,7 +131,7 @@ class LanceSession:
                 frame = PlainSessionContext.table(self, name)
             except KeyError as err:
                 raise NotFoundError(f"no table {name!r}") from err
-        return LanceDataFrame(frame.df, (statement,))
+        return LanceDataFrame(frame.df, (statement,), self)
 
     def register_udf(self, udf: Any) -> None:
         """Register a scalar function, as `datafusion.SessionContext.register_udf`.
@@ -202,19 +203,46 @@ class LanceSession:
             self._tell_tables(statement, ahead.optimized_logical_plan(), can_prove)
         frame = plan()
         if not statement.tables:
-            return LanceDataFrame(frame.df, (statement,))
+            return LanceDataFrame(self._typed(frame).df, (statement,), self)
         optimized = frame.optimized_logical_plan()
         scans, is_blocked = self._tell_tables(statement, optimized, can_prove)
         if is_blocked:
-            frame = plan()
-        elif can_prove:
-            how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
-            frame, optimized = rewritten(
-                self, statement, scans, (frame, optimized), plan, how, self._registered
-            )
-            if len(scans) > 1 and optimized is not None:
-                frame = self._join_mode.apply(self, statement, frame, optimized)
-        return LanceDataFrame(frame.df, (statement,))
+            frame = self._typed(plan())
+        else:
+            typed = with_types_of_rows(self, frame, optimized)
+            plan_again = plan if typed is frame else lambda: self._typed(plan())
+            frame = typed
+            if can_prove:
+                frame = self._rewritten(statement, scans, (frame, optimized), plan_again)
+        return LanceDataFrame(frame.df, (statement,), self)
+
+    def _typed(self, frame: DataFrame) -> DataFrame:
+        return with_types_of_rows(self, frame)
+
+    def _rewritten(
+        self,
+        statement: Statement,
+        scans: list[LogicalScan],
+        planned: tuple[DataFrame, Any],
+        plan: Callable[[], DataFrame],
+    ) -> DataFrame:
+        """Return a frame with the same rows, columns and order that takes less time."""
+        frame, optimized = planned
+        how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
+        anew, plan_of_anew = rewritten(self, statement, scans, planned, plan, how, self._registered)
+        if len(scans) > 1 and plan_of_anew is not None:
+            anew = self._join_mode.apply(self, statement, anew, plan_of_anew)
+        if anew is frame:
+            return frame
+        from lance_df.engine.plan_order import RewriteWarning, lost_by_rewriting
+
+        if (lost := lost_by_rewriting(frame, optimized, anew)) is None:
+            return anew
+        warnings.warn(f"the statement runs as it is written: {lost}", RewriteWarning, stacklevel=4)
+        statement.forget_tables()
+        frame = plan()
+        self._tell_tables(statement, frame.optimized_logical_plan(), can_prove=True)
+        return frame
 
     def _tell_tables(
         self, statement: Statement, optimized: Any, can_prove: bool
@@ -267,7 +295,7 @@ class LanceSession:
         if not helpers:
             return listed
         public = listed.filter(functions.in_list(col("function_name"), helpers, negated=True))
-        return LanceDataFrame(public.df, listed.statements)
+        return LanceDataFrame(public.df, listed.statements, self)
 
     def _follow_view(self, view: CreateView) -> None:
         """Plan the view anew at every use: the plan that DataFusion keeps stays at today's versions."""
@@ -275,7 +303,9 @@ class LanceSession:
 
         def plan() -> Any:
             owner = session()
-            return None if owner is None else as_view(PlainSessionContext.sql(owner, view.query))
+            if owner is None:
+                return None
+            return as_view(with_types_of_rows(owner, PlainSessionContext.sql(owner, view.query)))
 
         schema, name = names_of(self).place(self, view.name)
         schema.add_view(name, plan)
@@ -290,7 +320,7 @@ class LanceSession:
             schema.add(name, external_source(external, self._storage_options))
         elif not external.if_not_exists:
             raise AlreadyExistsError(f"table {name!r} exists; CREATE OR REPLACE EXTERNAL TABLE replaces it")
-        return LanceDataFrame(nothing.df, (statement,))
+        return LanceDataFrame(nothing.df, (statement,), self)
 
 
 class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]

@@ -82,6 +82,12 @@ class Statement:
             known.names.add((schema, name))
             return self.stand_ins.get(key, known.provider)
 
+    def forget_tables(self) -> None:
+        """Forget what plans have been made of; the next one reads the same versions."""
+        with self._lock:
+            for known in (self.tables, self.stand_ins, self.joins, self.units, self.unit_plans):
+                known.clear()
+
     def _seen(self, source: TableSource | PartSource) -> Scanned:
         if isinstance(source, PartSource):
             return source.of(self._seen(source.parent))

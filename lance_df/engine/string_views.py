@@ -2,23 +2,27 @@
 
 To tell those apart that do not lie within views themselves takes it a quarter longer.
 
-The types of the result stay what they are: what has become a view is cast back at the end.
+The types of the result stay what they are: what has become a view is cast back at the end. Where the
+statement orders its rows that is below the sort, or below another one of the few rows that a limit leaves
+(see `lance_df.engine.plan_order`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.compute.compat import DataFrame, col, variant
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, limit_of, variant
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
-from lance_df.sql.splice import quote_identifier
 from lance_df.table.string_looks import look_at_strings
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pyarrow as pa
+
+    from lance_df.engine.plan_rebuild import Path
     from lance_df.engine.plan_walk import LogicalScan
     from lance_df.engine.provider import LanceTableProvider, Scanned
     from lance_df.engine.statement import Statement
@@ -31,6 +35,7 @@ _TELLS_TYPES: Final = "arrow_typeof("
 
 
 def with_string_views(
+    ctx: PlainSessionContext,
     statement: Statement,
     scans: list[LogicalScan],
     frame: DataFrame,
@@ -63,17 +68,70 @@ def with_string_views(
     for provider, names in providers:
         provider.views = names
     try:
-        anew = plan()
+        anew = _with_types_of(ctx, frame.logical_plan(), plan())
+        if anew.schema() == schema:
+            return anew
     except Exception:  # noqa: BLE001 - a function that takes plain strings only, say: the statement stands
-        for provider, _ in providers:
-            provider.views = frozenset()
-        return None
-    columns = [
-        column if found.type == field.type else column.cast(field.type).alias(field.name)
-        for field, found in zip(schema, anew.schema(), strict=True)
-        for column in [col(quote_identifier(field.name))]
+        pass
+    for provider, _ in providers:
+        provider.views = frozenset()
+    return None
+
+
+def _with_types_of(ctx: PlainSessionContext, plan: Any, anew: DataFrame) -> DataFrame:
+    """Return ``anew`` with the types that a plan of the same statement has.
+
+    Raises
+    ------
+    ValueError
+        It has other columns.
+    NotRebuiltError
+        What is above the casts cannot be built.
+    """
+    if anew.schema() == ctx.create_dataframe_from_logical_plan(plan).schema():
+        return anew
+    from lance_df.engine.plan_order import node_at, sort_path
+    from lance_df.engine.plan_rebuild import rebuilt
+
+    found = anew.logical_plan()
+    ordered = sort_path(found)
+    limit = None if ordered is None else _limit_above(found, ordered)
+    path: Path = () if ordered is None else ordered if limit is not None else (*ordered, 0)
+    below = ctx.create_dataframe_from_logical_plan(node_at(found, path))
+    wanted = ctx.create_dataframe_from_logical_plan(node_at(plan, path)).schema()
+    if limit is None:
+        cast = _cast(ctx, below, wanted)
+    else:  # few rows are left to cast, and to sort again
+        keys = variant(node_at(found, path)).sort_exprs()
+        cast = DataFrame(_cast(ctx, below.limit(limit), wanted).df.sort(*keys))
+    return rebuilt(ctx, found, (), {path: cast})
+
+
+def _limit_above(plan: Any, path: Path) -> int | None:
+    """Return how many rows are needed of the node that a path leads to; None for all."""
+    from lance_df.engine.plan_order import node_at
+
+    for depth in range(len(path) - 1, -1, -1):
+        node = node_at(plan, path[:depth])
+        if type(variant(node)).__name__ == "Limit":
+            count, skip = limit_of(node)
+            return None if count is None else count + skip
+    return None
+
+
+def _cast(ctx: PlainSessionContext, frame: DataFrame, wanted: pa.Schema) -> DataFrame:
+    """Return a frame whose columns have other types, and the same names and tables."""
+    from lance_df.engine.plan_rebuild import columns_of
+    from lance_df.engine.qualified_columns import renaming
+
+    columns = columns_of(frame, frame.logical_plan())
+    names = [f"c{number}" for number in range(len(columns))]
+    cast = [
+        (expr if found.type == field.type else expr.cast(field.type)).alias(name)
+        for column, name, found, field in zip(columns, names, frame.schema(), wanted, strict=True)
+        for expr in [Expr.column(str(column))]
     ]
-    return anew if anew.schema() == schema else anew.select(*columns)
+    return frame.select(*cast).select(*renaming(ctx, list(zip(names, columns, strict=True))))
 
 
 @dataclass(frozen=True, slots=True)

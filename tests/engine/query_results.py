@@ -1,0 +1,98 @@
+"""Results of statements, compared with those of DataFusion over the same rows in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+from datafusion import DataFrame
+
+from lance_df.compute.compat import variant
+from lance_df.engine.plan_order import computes_nothing, node_at, sort_path
+
+_DIGITS = 9
+
+
+def assert_same_result(found: DataFrame, expected: DataFrame) -> pa.Table:
+    """Compare two frames of one statement, and return the rows of the first.
+
+    Names, types and nullability of the columns are equal, and the batches have the types that the frame
+    declares. Equal rows occur equally often, and they come in the order of the statement: if it orders them
+    by columns of the result, rows of equal keys in any order among them; where it orders them by something
+    else, in exactly the same order, so such a statement has to leave no choice. Floats are compared in nine
+    digits, because sums depend on the order of rows.
+    """
+    wanted = collected(expected)
+    declared = found.schema()
+    assert declared.names == wanted.schema.names
+    assert declared.types == wanted.schema.types
+    assert [field.nullable for field in declared] == [field.nullable for field in expected.schema()]
+    rows = collected(found)
+    assert rows.schema.types == declared.types
+    if rows.columns == wanted.columns:
+        return rows
+    keys = order_columns(expected)
+    if keys is None:
+        assert Counter(rows_of(rows)) == Counter(rows_of(wanted))
+    elif not keys:
+        assert rows_of(rows) == rows_of(wanted)
+    else:
+        assert rows_of(rows.select(keys)) == rows_of(wanted.select(keys))
+        assert Counter(rows_of(rows)) == Counter(rows_of(wanted))
+    return rows
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """Return the rows with the types that they have: DataFusion's own frames may declare others.
+
+    Some of its batches have no NULL where others may, so the types are what is said of them all.
+    """
+    batches = frame.collect()
+    shown = batches[0].schema if batches else frame.schema()
+    schema = pa.schema([field.with_nullable(True) for field in shown])
+    return pa.Table.from_batches(
+        [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches], schema
+    )
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    """Return the rows in their order, as texts."""
+    columns = [list(map(_rounded, column.to_pylist())) for column in table.columns]
+    return [repr(row) for row in zip(*columns, strict=True)] if columns else ["()"] * table.num_rows
+
+
+def order_columns(frame: DataFrame) -> list[int] | None:
+    """Return the columns of the result that order it, none if others do; None if it is not ordered."""
+    plan = frame.logical_plan()
+    path = sort_path(plan)
+    if path is None:
+        return None
+    names = [each.expr().canonical_name() for each in variant(node_at(plan, path)).sort_exprs()]
+    for depth in range(len(path) - 1, -1, -1):
+        detail = variant(node_at(plan, path[:depth]))
+        if type(detail).__name__ == "SubqueryAlias":
+            return []
+        if type(detail).__name__ == "Projection":
+            assert computes_nothing(detail)
+            renamed = dict(
+                zip(map(_column, detail.projections()), detail.schema().field_names(), strict=True)
+            )
+            names = [renamed.get(name, "") for name in names]
+    columns = list(variant(plan).schema().field_names())
+    return [columns.index(name) for name in names] if set(names) <= set(columns) else []
+
+
+def _column(expr: Any) -> str:
+    inner = expr.to_variant().expr() if expr.variant_name() == "Alias" else expr
+    return str(inner.canonical_name())
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, list):
+        return list(map(_rounded, value))
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return value

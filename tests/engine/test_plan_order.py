@@ -1,0 +1,195 @@
+"""Rewritten statements keep the order, names and types of what was written, in results of many batches."""
+
+from __future__ import annotations
+
+import datafusion
+import numpy as np
+import pyarrow as pa
+import pytest
+from query_results import assert_same_result, order_columns
+
+import lance_df
+from lance_df.engine import grouped_runs, grouped_scans, session, string_views
+from lance_df.engine.plan_order import RewriteWarning, lost_by_rewriting
+
+pytestmark = pytest.mark.engine
+
+ROWS = 60_000
+KEYS = 30_000
+
+
+@pytest.fixture(autouse=True)
+def _small_tables_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (string_views, grouped_scans):
+        monkeypatch.setattr(module, "WORTH_ROWS", 1000)
+    monkeypatch.setattr(grouped_runs, "_WORTH_ROWS", 1000)
+
+
+def _rows(num_rows: int = ROWS, num_keys: int = KEYS) -> pa.Table:
+    numbers = np.arange(num_rows)
+    keys = numbers * 7919 % num_keys
+    return pa.table(
+        {
+            "s": pa.array([f"key {key:06}" for key in keys], pa.string()),
+            "kind": pa.array([None if key % 7 == 0 else f"kind {key % 1000}" for key in keys], pa.string()),
+            "k": pa.array(keys, pa.int64()),
+            "region": pa.array(keys % 4, pa.int64()),
+            "v": pa.array(numbers, pa.int64()),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return _rows()
+
+
+@pytest.fixture(scope="module")
+def memory(rows):
+    context = datafusion.SessionContext()
+    for name in ("t", "other", "ns"):
+        context.from_arrow(rows if name != "other" else rows.slice(0, KEYS), name)
+    return context
+
+
+@pytest.fixture(scope="module")
+def root(rows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ordered")
+    lance_df.write_dataset(rows, folder / "t.lance", max_rows_per_file=25_000)
+    lance_df.write_dataset(rows.slice(0, KEYS), folder / "other.lance")
+    namespace = lance_df.PartitionedNamespace.create(folder / "ns", rows.schema, ["region"])
+    namespace.append(rows)
+    return folder
+
+
+ORDERED = [
+    "SELECT s, count(*) AS n FROM {t} GROUP BY s ORDER BY s",
+    "SELECT s, count(*) AS n FROM {t} GROUP BY s ORDER BY s DESC LIMIT 20000",
+    "SELECT s, max(v) AS m FROM {t} GROUP BY s ORDER BY m DESC LIMIT 30 OFFSET 10000",
+    "SELECT s AS name, min(kind) AS low FROM {t} GROUP BY s ORDER BY low NULLS FIRST, name DESC",
+    "SELECT upper(s) AS name, max(v) AS m FROM {t} GROUP BY s ORDER BY upper(s), m",
+    "SELECT DISTINCT s, kind FROM {t} ORDER BY kind DESC NULLS LAST, s",
+    "SELECT s FROM {t} GROUP BY s, k ORDER BY k DESC",
+    "SELECT x.s, x.n FROM (SELECT s, count(*) AS n FROM {t} GROUP BY s) AS x WHERE n > 1 ORDER BY x.s DESC",
+    "SELECT * FROM (SELECT s, count(*) AS n FROM {t} GROUP BY s ORDER BY s LIMIT 20000) "
+    "ORDER BY n DESC, s DESC",
+    "SELECT s, kind, v FROM {t} WHERE v < 40000 ORDER BY kind, s DESC, v",
+    "SELECT k, sum(v) AS total FROM {t} GROUP BY k ORDER BY total",
+    "SELECT s, count(*) AS n FROM {t} GROUP BY s UNION ALL SELECT kind, count(*) FROM {t} GROUP BY kind "
+    "ORDER BY s NULLS FIRST, n",
+    "SELECT s, row_number() OVER (PARTITION BY kind ORDER BY s) AS r FROM (SELECT DISTINCT s, kind FROM {t}) "
+    "ORDER BY s",
+    "SELECT a.s, b.kind, count(*) AS n FROM {t} a JOIN other b ON a.k = b.k "
+    "GROUP BY a.s, b.kind ORDER BY a.s",
+    "SELECT DISTINCT ON (s) s, v FROM {t} ORDER BY s, v DESC",
+]
+
+
+@pytest.mark.parametrize(("table", "mode"), [("t", "auto"), ("ns", "auto"), ("ns", "always")])
+@pytest.mark.parametrize("text", ORDERED)
+def test_rows_come_in_the_order_of_the_statement(root, memory, text, table, mode):
+    query = text.format(t=table)
+    context = lance_df.connect(root, partitioned_joins=mode)
+    rows = assert_same_result(context.sql(query), memory.sql(query))
+    assert rows.num_rows == 30 or rows["s" if "s" in rows.schema.names else 0].num_chunks > 1
+
+
+@pytest.mark.parametrize("text", ORDERED[:4])
+def test_views_prepared_statements_and_streams_are_ordered(root, memory, text):
+    query, context = text.format(t="t"), lance_df.connect(root)
+    expected = memory.sql(query)
+    context.sql(f"PREPARE p AS {query}")
+    assert_same_result(context.sql("EXECUTE p"), expected)
+    for each in (context, memory):
+        each.sql(f"CREATE OR REPLACE VIEW ordered AS {query}")
+    # DataFusion leaves out the sort of a view that a statement chooses from
+    assert_same_result(context.sql("SELECT * FROM ordered"), memory.sql("SELECT * FROM ordered"))
+    assert_same_result(context.table("ordered"), memory.table("ordered"))
+    streamed = [batch.to_pyarrow() for batch in context.sql(query).execute_stream()]  # of one scan
+    assert pa.Table.from_batches(streamed).equals(expected.to_arrow_table())
+
+
+def test_many_groups_of_a_large_table(tmp_path):
+    rows = _rows(400_000, 60_000)
+    lance_df.write_dataset(rows, tmp_path / "t.lance")
+    memory = datafusion.SessionContext()
+    memory.from_arrow(rows, "t")
+    query = "SELECT s, count(*) AS n, max(kind) AS m FROM t GROUP BY s ORDER BY s"
+    assert_same_result(lance_df.connect(tmp_path).sql(query), memory.sql(query))
+
+
+def test_functions_of_the_session_do_not_undo_the_order(root):
+    query = "SELECT murmur3(s) AS h, s, count(*) AS n FROM t GROUP BY s ORDER BY s"
+    found = lance_df.connect(root).sql(query).to_arrow_table()["s"].to_pylist()
+    assert found == sorted(found)
+    assert len(found) == KEYS
+
+
+def test_the_comparison_sees_what_is_out_of_order(memory):
+    ordered = memory.sql("SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s")
+    assert order_columns(ordered) == [0]
+    for wrong in (
+        "SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s DESC",
+        "SELECT s, count(*) AS m FROM t GROUP BY s ORDER BY s",
+        "SELECT s, CAST(count(*) AS INT) AS n FROM t GROUP BY s ORDER BY s",
+        "SELECT s, nullif(count(*), 0) AS n FROM t GROUP BY s ORDER BY s",
+        "SELECT s, count(*) + 1 AS n FROM t GROUP BY s ORDER BY s",
+    ):
+        with pytest.raises(AssertionError):
+            assert_same_result(memory.sql(wrong), ordered)
+    by_other = memory.sql("SELECT s FROM t GROUP BY s, k ORDER BY k")
+    assert order_columns(by_other) == []
+    with pytest.raises(AssertionError):
+        assert_same_result(memory.sql("SELECT s FROM t GROUP BY s, k ORDER BY k DESC"), by_other)
+    assert order_columns(memory.sql("SELECT s, upper(s) AS u FROM (SELECT s FROM t ORDER BY s)")) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "rewritten", "message"),
+    [
+        ("SELECT s FROM t ORDER BY s", "SELECT s FROM t", "ordered by None"),
+        ("SELECT s FROM t ORDER BY s", "SELECT s FROM t ORDER BY s DESC", "ordered by"),
+        ("SELECT s FROM t ORDER BY s", "SELECT s FROM t ORDER BY s NULLS FIRST", "ordered by"),
+        ("SELECT s FROM t ORDER BY s, k", "SELECT s FROM t ORDER BY s", "ordered by"),
+        ("SELECT s FROM t ORDER BY s", "SELECT arrow_cast(s, 'Utf8') AS s FROM "
+         "(SELECT arrow_cast(s, 'Utf8View') AS s FROM t ORDER BY s LIMIT 99999)", "ordered by None"),
+        ("SELECT s FROM t", "SELECT s AS x FROM t", "columns"),
+        ("SELECT k FROM t", "SELECT CAST(k AS INT) AS k FROM t", "columns"),
+        ("SELECT k FROM t", "SELECT coalesce(k, 0) AS k FROM t", "columns"),
+        ("SELECT s FROM t", "SELECT s FROM t ORDER BY s", None),
+        ("SELECT s FROM t ORDER BY k LIMIT 3", "SELECT s FROM t ORDER BY k LIMIT 3", None),
+    ],
+)  # fmt: skip
+def test_what_is_lost_is_said(memory, written, rewritten, message):
+    frame, anew = memory.sql(written), memory.sql(rewritten)
+    lost = lost_by_rewriting(frame, frame.optimized_logical_plan(), anew)
+    assert (lost is None) if message is None else message in lost
+
+
+def test_keys_that_the_optimizer_leaves_out_are_not_lost(memory):
+    frame = memory.sql("SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s, n")
+    optimized = frame.optimized_logical_plan()
+    assert lost_by_rewriting(frame, optimized, frame) is None
+
+
+def test_a_wrong_rewrite_is_dropped(root, memory, monkeypatch):
+    query = "SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s"
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "rewritten", _cast_above)
+        context = lance_df.connect(root)
+        with pytest.raises(lance_df.LanceError, match="as it is written: the rows are ordered by None"):
+            context.sql(query)
+        with pytest.warns(RewriteWarning, match="ordered by None"):
+            frame = context.sql(query)
+        assert_same_result(frame, memory.sql(query))
+
+
+def _cast_above(ctx, statement, scans, planned, plan_again, options, registered=()):
+    del scans, options, registered
+    (table,) = statement.tables.values()
+    table.provider.views = frozenset({"s"})
+    frame = plan_again()
+    schema = planned[0].schema()
+    return frame.select(
+        *(datafusion.col(each.name).cast(each.type).alias(each.name) for each in schema)
+    ), None
