@@ -1,0 +1,132 @@
+"""Random histories with fixed seeds, and that a defect of the past is found, reproduced and made short."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from planted import FIRST_FRAGMENT_ONLY
+
+from tools.histories import run_random, run_seed
+from tools.histories.model import Column, Model, Settings, State
+from tools.histories.running import Counts
+from tools.histories.shrinking import replay, shrunk
+from tools.histories.steps import Step
+from tools.histories.workers import Workers
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, str(ROOT / "tools" / "lifecycle.py")]
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(ROOT) as started:
+        yield started
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", ["namespace", "table"])
+def test_histories_are_those_of_the_model(workers: Workers, kind: str, seed: int) -> None:
+    counts = Counts()
+    model, failure = run_seed(seed, workers, counts, kind=kind, max_steps=4)
+    assert failure is None, failure.program(model.settings, f"seed {seed}")
+    assert sum(counts.checks.values()) > 3
+    assert counts.seconds > 0
+
+
+COLUMNS = [("a", "key", "int64"), ("s", "text", "string")]
+
+
+def append(numbers: list[int], way: str = "new") -> Step:
+    arguments = {"columns": COLUMNS, "numbers": numbers, "salt": 0, "statistics": None}
+    return Step("append", arguments, way)
+
+
+def few_partitions() -> Model:
+    columns = tuple(Column(*each) for each in COLUMNS)
+    settings = Settings("namespace", partitions=12, thresholds="fragments")
+    return Model(settings, State(columns), ("a",))
+
+
+def history_that_loses_rows() -> tuple[Model, list[Step]]:
+    """Return partitions to which two processes append."""
+    steps = [
+        append(list(range(12)), "held"),
+        Step("delete", {"where": ("eq", "a", 5000)}, "held"),
+        append([1000], "held"),
+        append([2000]),
+    ]
+    return few_partitions(), steps
+
+
+def test_a_planted_defect_is_found_made_shorter_and_reproduced(tmp_path: Path, workers: Workers) -> None:
+    model, steps = history_that_loses_rows()
+    assert replay(model, steps, workers, Counts()) is None
+    with Workers(ROOT, FIRST_FRAGMENT_ONLY) as broken:
+        failure = replay(model, steps, broken, Counts())
+        assert failure is not None
+        model, short = shrunk(model, failure, broken, Counts(), seconds=300, attempts=4)
+    assert short.kind == failure.kind
+    assert len(short.steps) <= 3
+    path = tmp_path / "program.py"
+    text = short.program(model.settings, "A history.")
+    assert len(text.partition("# create")[2].splitlines()) < 40
+    path.write_text(text)
+    assert ran(path).returncode == 0  # without the defect
+    path.write_text(text.replace("\nhandles = {}", f"\n{FIRST_FRAGMENT_ONLY}\nhandles = {{}}"))
+    outcome = ran(path)
+    assert outcome.returncode == 1
+    assert "Error" in outcome.stderr
+
+
+def ran(path: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(path.parent)}
+    return subprocess.run(
+        [sys.executable, path], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_random_histories_find_it() -> None:
+    with Workers(ROOT, FIRST_FRAGMENT_ONLY) as broken:
+        found = (
+            run_random(few_partitions(), random.Random(seed), broken, Counts(), length=6) for seed in range(9)
+        )
+        assert any(failure is not None for failure in found)
+
+
+def test_a_model_that_differs_is_a_failure(workers: Workers) -> None:
+    model, steps = history_that_loses_rows()
+    model = model.with_state(model.state.plus([(1, "not there")]))
+    failure = replay(model, steps, workers, Counts())
+    assert failure is not None
+    assert failure.kind == "rows"
+    assert "not there" in failure.text
+
+
+def test_the_command_writes_a_summary_and_ends_on_an_interrupt(tmp_path: Path) -> None:
+    summary = tmp_path / "summary.jsonl"
+    command = [*COMMAND, "--seconds", "120", "--seed", "7", "--summary", str(summary)]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [*command, "--failures", str(tmp_path)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    while not list(tmp_path.glob("lifecycle-*/data")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[0]
+    assert process.returncode == 0
+    [line] = map(json.loads, summary.read_text().splitlines())
+    assert line["seed"] == 7
+    assert line["processor_seconds"] > 0
+    assert not list(tmp_path.glob("lifecycle-*"))

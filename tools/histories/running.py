@@ -1,0 +1,338 @@
+"""Run one history: step by step, each compared with the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import namespace_upkeep, table_upkeep
+from .checks import QUESTIONS, as_read, read_all
+from .model import Model, Settings
+from .program import Action, program
+from .steps import OPERATIONS, Check, Step
+from .thresholds import values_of
+from .workers import Outcome, Worker, Workers
+
+NextStep = Callable[[int, Model], Step | None]
+NextChecks = Callable[[int, Model], Sequence[Check]]
+
+_OPENING = {
+    ("namespace", "new"): "ns = lance_df.PartitionedNamespace.open(root)",
+    ("namespace", "held"): "ns = held",
+    ("table", "new"): "api = lance_df\ntable = api.dataset(root)",
+    ("table", "held"): "api = lance_df\ntable = held\ntable.checkout_latest()",
+    ("table", "pylance"): "api = lance\ntable = api.dataset(root)",
+}
+_CONFLICT = "ConflictError"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong.
+
+    Attributes
+    ----------
+    kind
+        Equal for failures of one cause, most likely.
+    text
+        What was found, and what was expected.
+    actions
+        The history up to there.
+    steps
+        The steps with the checks that were made, the last one being the step that failed.
+    """
+
+    kind: str
+    text: str
+    actions: tuple[Action, ...]
+    steps: tuple[Step, ...]
+
+    def program(self, settings: Settings, title: str) -> str:
+        """Return a program that reproduces it."""
+        said = self.text.replace("\\", "\\\\").replace('"""', "'''")[:2000]
+        return program(f"{title}\n\n{self.kind}: {said}\n", values_of(settings.thresholds), self.actions)
+
+
+class _FailedError(Exception):
+    """A step or a check failed."""
+
+    def __init__(self, kind: str, text: str, action: Action | None = None) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+        self.action = action
+
+
+@dataclass
+class Counts:
+    """What was done.
+
+    Attributes
+    ----------
+    seconds
+        Of the processor, in the processes that ran steps.
+    """
+
+    steps: dict[str, int] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add_step(self, name: str) -> None:
+        self.steps[name] = self.steps.get(name, 0) + 1
+
+    def add_check(self, name: str) -> None:
+        self.checks[name] = self.checks.get(name, 0) + 1
+
+
+class History:
+    """A history while it runs.
+
+    Parameters
+    ----------
+    model
+        What there is before the first step: columns and no rows.
+    folder
+        An empty folder.
+    """
+
+    def __init__(self, model: Model, folder: Path, workers: Workers, counts: Counts) -> None:
+        self.model = model
+        self._workers = workers
+        self._settings = model.settings
+        self._counts = counts
+        self._actions: list[Action] = []
+        self._steps: list[Step] = []
+        self._variables = {"folder": str(folder), "root": str(folder / "data"), "handles": {}}
+        self._thresholds = values_of(model.settings.thresholds)
+        self._main = self._start()
+
+    def _start(self) -> Worker:
+        return self._workers.start(self._variables, self._thresholds)
+
+    @contextmanager
+    def _new(self) -> Iterator[Worker]:
+        worker = self._start()
+        try:
+            yield worker
+        finally:
+            self._counts.seconds += worker.close()
+
+    def close(self) -> None:
+        """End the process that goes on."""
+        self._counts.seconds += self._main.close()
+
+    def create(self) -> None:
+        """Make the table or the namespace."""
+        module = {"namespace": namespace_upkeep, "table": table_upkeep}[self._settings.kind]
+        source = module.created(self.model)
+        if self._settings.kind == "table":
+            source = f"api = lance_df\n{source}"
+        action = Action((source,), "here", "create")
+        [outcome] = self._main.run(source)
+        self._actions.append(action)
+        if outcome.error:
+            raise _FailedError(f"{outcome.error[0]} in create", outcome.trace)
+        self._compare([self.model])
+
+    def step(self, step: Step) -> None:
+        """Make a step, and read everything."""
+        self._steps.append(dataclasses.replace(step, checks=()))
+        self._counts.add_step(step.label)
+        if step.way == "pair" and step.other is not None:
+            allowed = self._pair(step, step.other)
+        elif step.way == "killed":
+            allowed = self._killed(step)
+        else:
+            allowed = self._alone(step)
+        self._compare(allowed)
+
+    def _source(self, step: Step) -> str:
+        way = step.way if step.way in ("held", "pylance") else "new"
+        return f"{_OPENING[self._settings.kind, way]}\n{OPERATIONS[step.operation].source(step.arguments)}"
+
+    def _alone(self, step: Step) -> list[Model]:
+        source = self._source(step)
+        is_here = step.way in ("here", "held")
+        operation = OPERATIONS[step.operation]
+        action = Action((source,), "here" if is_here else "new", step.label)
+        with ExitStack() as stack:
+            worker = self._main if is_here else stack.enter_context(self._new())
+            outcome = worker.run(source)[0]
+        if outcome.error and not set(operation.refusals) & set(outcome.error):
+            raise _FailedError(f"{outcome.error[0]} in {step.operation} ({step.way})", outcome.trace, action)
+        self._actions.append(dataclasses.replace(action, may_fail=bool(outcome.error)))
+        return [self.model] if outcome.error else [operation.apply(self.model, step.arguments)]
+
+    def _killed(self, step: Step) -> list[Model]:
+        source = f"killed_at(folder, {step.kill_at})\n{self._source(step)}"
+        action = Action((source,), "new", step.label, may_fail=True)
+        with self._new() as worker:
+            outcome = worker.run(source)[0]
+        if outcome.error and outcome.error != ("killed",):
+            raise _FailedError(f"{outcome.error[0]} in {step.operation} (killed)", outcome.trace, action)
+        self._actions.append(action)
+        after = OPERATIONS[step.operation].apply(self.model, step.arguments)
+        if not outcome.error:
+            return [after]
+        models = [self.model, after]
+        return [dataclasses.replace(model, was_killed=True) for model in models]
+
+    def _pair(self, step: Step, other: Step) -> list[Model]:
+        sources = self._source(step), self._source(other)
+        action = Action(sources, "pair", step.label, may_fail=True)
+        with self._new() as one, self._new() as two:
+            one.send([sources[0]])
+            two.send([sources[1]])
+            outcomes = [worker.receive(1)[0] for worker in (one, two)]
+        self._actions.append(action)
+        return list(self._orders((step, other), outcomes))
+
+    def _orders(self, steps: tuple[Step, Step], outcomes: Sequence[Outcome]) -> Iterator[Model]:
+        """Yield the models of what two processes may have left, in either order."""
+        for step, other, outcome in zip(steps, reversed(steps), outcomes, strict=True):
+            if outcome.error and _CONFLICT not in outcome.error and self._both(other, step) is not None:
+                text = f"{step.operation} beside {other.operation}: {outcome.trace}"
+                raise _FailedError(f"{outcome.error[0]} in {step.operation} (pair)", text)
+        made = [step for step, outcome in zip(steps, outcomes, strict=True) if not outcome.error]
+        if not made:
+            yield self.model
+            return
+        if len(made) == 1:
+            yield OPERATIONS[made[0].operation].apply(self.model, made[0].arguments)
+            return
+        models = [self._both(made[0], made[1]), self._both(made[1], made[0])]
+        yield from (model for model in models if model is not None)
+
+    def _both(self, first: Step, second: Step) -> Model | None:
+        """Return the model after two steps, or None if the second makes no sense after the first."""
+        model = OPERATIONS[first.operation].apply(self.model, first.arguments)
+        operation = OPERATIONS[second.operation]
+        return (
+            operation.apply(model, second.arguments) if operation.is_valid(model, second.arguments) else None
+        )
+
+    def _compare(self, allowed: Sequence[Model]) -> None:
+        """Read everything in a new process, and go on with the model that it is."""
+        source = read_all(self.model)
+        with self._new() as worker:
+            outcome = worker.run(source)[0]
+        if outcome.error:
+            raise _FailedError(
+                f"{outcome.error[0]} in reading", outcome.trace, Action((source,), "new", "read")
+            )
+        version, (fields, texts) = outcome.result
+        fields = [tuple(each) for each in fields]
+        for model in allowed:
+            if model.state.is_read_as(fields, texts):
+                break
+        else:
+            model = allowed[0]
+            text = " or ".join(each.state.differences(fields, texts) for each in allowed)
+            shown = f"result = canonical({source.split(' = ', 1)[1].splitlines()[0]}.to_table())"
+            is_table = self._settings.kind == "table" and model.state.is_ordered
+            expected = (model.state.fields, model.state.texts) if is_table else as_read(model.state)
+            action = Action((shown,), "new", "read", "equal" if is_table else "sorted", expected)
+            raise _FailedError("rows", text, action)
+        state = model.state
+        if self._settings.kind == "table" and not state.is_ordered:
+            state = state.in_order_of(texts)
+        versions = dict(sorted((model.versions | {version: state}).items())[-8:])
+        self.model = dataclasses.replace(model, state=state, versions=versions)
+        self._counts.add_check("all rows")
+
+    def check(self, checks: Sequence[Check]) -> None:
+        """Ask more."""
+        asked = [
+            (each, QUESTIONS[each.name])
+            for each in checks
+            if QUESTIONS[each.name].is_valid(self.model, each.arguments)
+        ]
+        for way in ("here", "new"):
+            these = [(each, question) for each, question in asked if each.way == way]
+            if not these:
+                continue
+            sources = [question.source(self.model, each.arguments) for each, question in these]
+            with ExitStack() as stack:
+                worker = self._main if way == "here" else stack.enter_context(self._new())
+                outcomes = worker.run(*sources)
+            for (each, question), source, outcome in zip(these, sources, outcomes, strict=False):
+                self._steps[-1] = dataclasses.replace(self._steps[-1], checks=(each,))
+                self._answer(each, source, outcome)
+                self._counts.add_check(question.name)
+
+    def _answer(self, check: Check, source: str, outcome: Outcome) -> None:
+        question = QUESTIONS[check.name]
+        expected = question.expected(self.model, check.arguments)
+        is_sorted = isinstance(expected, tuple)
+        action = Action(
+            (source,), check.way, f"check: {check.name}", "sorted" if is_sorted else "equal", expected
+        )
+        if outcome.error:
+            raise _FailedError(f"{outcome.error[0]} in check {check.name}", outcome.trace, action)
+        found = question.prepared(outcome.result)
+        if found == expected:
+            return
+        text = f"found {_short(found)}, expected {_short(expected)}"
+        if is_sorted:
+            text = _row_differences(found, expected)
+        raise _FailedError(f"check {check.name}", text, action)
+
+    def failure(self, err: _FailedError) -> Failure:
+        """Return the failure with all that led to it."""
+        last = (err.action,) if err.action is not None else ()
+        return Failure(err.kind, err.text, (*self._actions, *last), tuple(self._steps))
+
+
+def _row_differences(found: Any, expected: Any) -> str:
+    if found[0] != expected[0]:
+        return f"columns {found[0]}, expected {expected[0]}"
+    missing = sorted(set(expected[1]) - set(found[1]))[:4]
+    added = sorted(set(found[1]) - set(expected[1]))[:4]
+    return f"{len(found[1])} rows, expected {len(expected[1])}; missing {missing}, not expected {added}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 1500 else f"{text[:1500]}…"
+
+
+def run_history(
+    model: Model,
+    workers: Workers,
+    counts: Counts,
+    next_step: NextStep,
+    next_checks: NextChecks,
+    *,
+    until: float | None = None,
+) -> Failure | None:
+    """Run a history until there are no more steps, time is up or something is wrong.
+
+    Parameters
+    ----------
+    until
+        As `time.monotonic` tells it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="lifecycle-"))
+    history = History(model, folder, workers, counts)
+    try:
+        history.create()
+        number = 0
+        while (step := next_step(number, history.model)) is not None:
+            history.step(step)
+            history.check(next_checks(number, history.model))
+            number += 1
+            if until is not None and time.monotonic() > until:
+                break
+    except _FailedError as err:
+        return history.failure(err)
+    finally:
+        history.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    return None

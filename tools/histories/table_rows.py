@@ -1,0 +1,224 @@
+"""Changes of the rows of a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from .conditions import columns_of, draw_condition, to_sql
+from .model import Model, Row, State
+from .namespace_rows import after, assigned, assignment_text, draw_assignment, draw_numbers
+from .numbers_text import numbers_text
+from .steps import OPERATIONS, Arguments, Operation, Way
+
+ALL_WAYS: frozenset[Way] = frozenset({"here", "held", "new", "killed", "pair", "pylance"})
+OURS: frozenset[Way] = ALL_WAYS - {"pylance"}
+
+
+class TableOperation(Operation):
+    """A change of a table, which pylance can make as well."""
+
+    kind = "table"
+    ways = ALL_WAYS
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        names = model.state.names
+        columns = arguments.get("columns")
+        return columns is None or [name for name, *_ in columns] == names
+
+
+def all_columns(state: State) -> list[tuple[str, str, str]]:
+    """Return the columns as `prelude.rows` takes them."""
+    return [(column.name, column.role, column.type) for column in state.columns]
+
+
+def data_text(arguments: Arguments) -> str:
+    """Return the rows of arguments as Python."""
+    numbers = numbers_text(arguments["numbers"])
+    return f"rows({arguments['columns']!r}, {numbers}, {arguments['salt']})"
+
+
+@OPERATIONS.add
+class TableAppend(TableOperation):
+    """Append rows."""
+
+    name = "table_append"
+    weight = 5.0
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments:
+        return {
+            "columns": all_columns(model.state),
+            "numbers": draw_numbers(rng, model),
+            "salt": rng.randrange(50),
+            "max_rows_per_file": rng.choice([1_000_000, 3, 20, 100]),
+            "method": rng.choice(["write_dataset", "insert"]),
+        }
+
+    def source(self, arguments: Arguments) -> str:
+        limit = max(arguments["max_rows_per_file"], len(arguments["numbers"]) // 50 + 1)
+        if arguments["method"] == "insert":
+            return f"table.insert({data_text(arguments)}, mode='append', max_rows_per_file={limit})"
+        return f"api.write_dataset({data_text(arguments)}, root, mode='append', max_rows_per_file={limit})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        new = model.state.new_rows(arguments["numbers"], arguments["salt"])
+        return model.with_state(model.state.plus(new), next_number=after(model, arguments["numbers"]))
+
+
+@OPERATIONS.add
+class TableOverwrite(TableAppend):
+    """Replace all rows."""
+
+    name = "table_overwrite"
+    weight = 0.5
+
+    def source(self, arguments: Arguments) -> str:
+        return super().source(arguments).replace("mode='append'", "mode='overwrite'")
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        emptied = model.with_state(dataclasses.replace(model.state, rows=(), is_ordered=True))
+        return super().apply(emptied, arguments)
+
+
+@OPERATIONS.add
+class TableDelete(TableOperation):
+    """Delete the rows for which a condition is true."""
+
+    name = "table_delete"
+    weight = 3.0
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments:
+        return {"where": draw_condition(rng, model.state)}
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        return columns_of(arguments["where"]) <= set(model.state.names)
+
+    def source(self, arguments: Arguments) -> str:
+        return f"table.delete({to_sql(arguments['where'])!r})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        return model.with_state(model.state.without(arguments["where"]))
+
+    def smaller(self, arguments: Arguments) -> Iterator[Arguments]:
+        if arguments["where"][0] in ("and", "or"):
+            for part in arguments["where"][1:]:
+                yield {"where": part}
+
+
+@OPERATIONS.add
+class TableUpdate(TableOperation):
+    """Give rows another value."""
+
+    name = "table_update"
+    weight = 2.0
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        assignment = draw_assignment(rng, model.state)
+        where = draw_condition(rng, model.state) if rng.random() < 0.9 else None
+        return None if assignment is None else {"set": assignment, "where": where}
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        where = arguments["where"]
+        names = {arguments["set"][0]} | (set() if where is None else columns_of(where))
+        return names <= set(model.state.names)
+
+    def source(self, arguments: Arguments) -> str:
+        where = None if arguments["where"] is None else to_sql(arguments["where"])
+        return f"table.update({assignment_text(arguments['set'])}, where={where!r})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        state = model.state
+        return model.map_rows(lambda row: assigned(state, arguments["set"], row), arguments["where"])
+
+
+@OPERATIONS.add
+class MergeInsert(TableOperation):
+    """Merge rows by their keys, with every combination of clauses."""
+
+    name = "merge_insert"
+    weight = 2.5
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        keys = [each for each in model.state.columns if each.role == "key"]
+        if not keys:
+            return None
+        matched = rng.choice(["update", "update", "delete", None])
+        insert = rng.random() < 0.7
+        by_source = rng.choice([None, None, None, "all", "some"])
+        if matched is None and not insert and by_source is None:
+            insert = True
+        return {
+            "columns": all_columns(model.state),
+            "numbers": sorted(set(draw_numbers(rng, model))),
+            "salt": rng.randrange(50),
+            "on": keys[0].name,
+            "matched": matched,
+            "insert": insert,
+            "by_source": draw_condition(rng, model.state) if by_source == "some" else by_source,
+        }
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        keys = (
+            [row[model.state.position(arguments["on"])] for row in model.state.rows]
+            if (arguments["on"] in model.state.names)
+            else [None]
+        )
+        by_source = arguments["by_source"]
+        names = columns_of(by_source) if isinstance(by_source, tuple) else set()
+        # several rows of one key are an error of their own
+        return super().is_valid(model, arguments) and None not in keys and names <= set(model.state.names)
+
+    def source(self, arguments: Arguments) -> str:
+        clauses = {"update": ".when_matched_update_all()", "delete": ".when_matched_delete()", None: ""}
+        text = clauses[arguments["matched"]]
+        if arguments["insert"]:
+            text += ".when_not_matched_insert_all()"
+        if arguments["by_source"] is not None:
+            where = arguments["by_source"]
+            condition = "" if where == "all" else repr(to_sql(where))
+            text += f".when_not_matched_by_source_delete({condition})"
+        return f"table.merge_insert({arguments['on']!r}){text}.execute({data_text(arguments)})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        state = model.state
+        key = state.position(arguments["on"])
+        incoming = {row[key]: row for row in state.new_rows(arguments["numbers"], arguments["salt"])}
+        where: Any = arguments["by_source"]
+        goes = state.matches(where) if isinstance(where, tuple) else [where == "all"] * len(state.rows)
+        rows: list[Row] = []
+        for row, is_gone in zip(state.rows, goes, strict=True):
+            new = incoming.get(row[key])
+            if new is None:
+                rows += [] if is_gone else [row]
+            elif arguments["matched"] != "delete":
+                rows.append(row if arguments["matched"] is None else new)
+        if arguments["insert"]:
+            seen = {row[key] for row in state.rows}
+            rows += [row for value, row in incoming.items() if value not in seen]
+        return model.with_state(
+            State(state.columns, tuple(rows)), next_number=after(model, arguments["numbers"])
+        )
+
+
+@OPERATIONS.add
+class CommitFragments(TableOperation):
+    """Write fragments, and commit them as an operation."""
+
+    name = "commit_fragments"
+    weight = 1.0
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments:
+        return {
+            "columns": all_columns(model.state),
+            "numbers": draw_numbers(rng, model),
+            "salt": rng.randrange(50),
+        }
+
+    def source(self, arguments: Arguments) -> str:
+        return f"commit_fragments(api, root, {data_text(arguments)})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        new = model.state.new_rows(arguments["numbers"], arguments["salt"])
+        return model.with_state(model.state.plus(new), next_number=after(model, arguments["numbers"]))
