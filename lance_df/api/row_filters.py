@@ -12,7 +12,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.nodes import Literal
 from lance_df.table.changes.retry import RetryOptions
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import ROW_ADDRESS
 
@@ -52,6 +52,7 @@ def matching_rows(
             with_row_address=True,
             window_rows=_WINDOW_ROWS,
             fragment_ids=fragment_ids,
+            requires=Promise.COMPLETE,
         )
         threads = None if table.location.is_local else _REMOTE_THREADS
         with closing(run_tasks(plan_scan(table, request).tasks, num_threads=threads)) as batches:

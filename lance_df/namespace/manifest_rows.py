@@ -21,7 +21,7 @@ from pyroaring import BitMap
 from lance_df.errors import CorruptDataError
 from lance_df.table.row_ids import split_addresses
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import ROW_ADDRESS
 
@@ -76,7 +76,10 @@ class ManifestRows:
             else:
                 unread[fragment.id] = fragment, deleted
         if unread:
-            plan = plan_scan(table, ScanRequest(with_row_address=True, fragment_ids=tuple(unread)))
+            request = ScanRequest(
+                with_row_address=True, fragment_ids=tuple(unread), requires=Promise.COMPLETE
+            )
+            plan = plan_scan(table, request)
             batches = _by_fragment(run_tasks(plan.tasks))
             for fragment_id, (fragment, deleted) in unread.items():
                 rows = pa.Table.from_batches(batches.pop(fragment_id, ()), schema)
@@ -179,6 +182,20 @@ def _by_fragment(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.RecordB
                 rows = batch.slice(start, stop - start)
                 of_fragments.setdefault(int(owners[start]), []).append(rows)
     return of_fragments
+
+
+def check_all_rows(table: Table, rows: pa.Table) -> None:
+    """Check that rows that were read of a version of ``__manifest`` are as many as it counts.
+
+    Raises
+    ------
+    CorruptDataError
+        There are more or fewer.
+    """
+    if len(rows) != (expected := table.count_rows()):
+        raise CorruptDataError(
+            f"{table.uri}: {len(rows)} rows in version {table.version}, expected {expected}"
+        )
 
 
 def _check_complete(table: Table, fragment: Fragment, part: _Part) -> None:

@@ -25,7 +25,7 @@ from lance_df.table.caches import LruCache
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_columns
-from lance_df.table.scan_plan import Count, ScanPlan, ScanRequest, ScanTask, SpecReport, TableReport
+from lance_df.table.scan_plan import Count, Promise, ScanPlan, ScanRequest, ScanTask, SpecReport, TableReport
 from lance_df.table.system_columns import SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class NamespaceSnapshot:
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         return ScanPlan(
             schema,
+            request.promises(),
             tasks,
             lambda: self._report(
                 plans, Count(len(kept.places), len(self.manifest.members)), self._specs(request, kept)
@@ -162,9 +163,7 @@ class NamespaceSnapshot:
 
     def _tables_of(self, request: ScanRequest, kept: KeptMembers) -> Iterator[tuple[Table, int]]:
         """Yield tables to scan, small members joined, and what is left to be asked of each."""
-        # addresses are those of rows in their own tables
-        wants_addresses = request.with_row_id or request.with_row_address
-        if wants_addresses or not SYSTEM_NAMES.isdisjoint(request.columns or ()):
+        if _is_of_members(request):
             yield from zip(self.open_members(kept.places), kept.choices.tolist(), strict=True)
             return
         for run in self._runs_of(kept):
@@ -283,6 +282,13 @@ class NamespaceSnapshot:
             bytes=total(report.bytes for report in reports),
             reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
         )
+
+
+def _is_of_members(request: ScanRequest) -> bool:
+    """Whether a scan is about fragments or addresses, which are those of members in their own tables."""
+    wants_addresses = request.with_row_id or request.with_row_address
+    per_fragment = request.fragment_ids is not None or Promise.PER_FRAGMENT in request.requires
+    return wants_addresses or per_fragment or not SYSTEM_NAMES.isdisjoint(request.columns or ())
 
 
 def _is_plain(request: ScanRequest) -> bool:

@@ -7,7 +7,7 @@ version.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from lance_df.records import dataclass
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.scan import kept_fragments, plan_scan
-from lance_df.table.scan_plan import ScanRequest
-from lance_df.table.scan_task import FragmentTask
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.additions import Fragments
     from lance_df.spark.opened import Source, SourceRef
-    from lance_df.table.scan_plan import ScanTask
 
 # A Python task costs Spark about 20 ms, whatever it does.
 MIN_SPLIT_BYTES: Final = 1024 * 1024
@@ -102,22 +100,15 @@ class Piece:
             )
             return
         request = ScanRequest(
-            columns=tuple(columns), predicate=self.filter.predicate, fragment_ids=self.fragment_ids
+            columns=tuple(columns),
+            predicate=self.filter.predicate,
+            requires=Promise.COMPLETE,
+            fragment_ids=self.fragment_ids,
+            rows=self.rows,
         )
         plan = plan_scan(source, request) if isinstance(source, Table) else source.plan_scan(request)
         for task in plan.tasks:
-            # which tasks there are depends on what a process has learned: rows tell the parts apart
-            part = task if self.rows is None else _within(task, *self.rows)
-            if part is not None:
-                yield from part.read()
-
-
-def _within(task: ScanTask, start: int, stop: int) -> FragmentTask | None:
-    """Return what a task reads of some rows of its fragment, None if that is nothing."""
-    if not isinstance(task, FragmentTask):
-        raise TypeError(f"not a stretch of a single fragment: {task!r}")
-    start, stop = max(start, task.start), min(stop, task.stop)
-    return replace(task, start=start, stop=stop) if start < stop else None
+            yield from task.read()
 
 
 def plan_splits(

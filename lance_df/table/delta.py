@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 
@@ -37,7 +37,7 @@ def changed_rows(
     """
     _check_stable(table)
     columns = (*table.schema.names, ROW_ID, CREATED_AT, LAST_UPDATED_AT)
-    plan = plan_scan(table, ScanRequest(columns=columns))
+    plan = plan_scan(table, ScanRequest(columns=columns, requires=Promise.COMPLETE))
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in run_tasks(plan.tasks):
@@ -67,7 +67,7 @@ def deleted_row_ids(before: Table, after: Table) -> pa.Array:
 
 
 def _row_ids(table: Table) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    batches = run_tasks(plan_scan(table, ScanRequest(columns=(ROW_ID,))).tasks)
+    batches = run_tasks(plan_scan(table, ScanRequest(columns=(ROW_ID,), requires=Promise.COMPLETE)).tasks)
     parts = [batch.column(0).to_numpy() for batch in batches]
     return np.concatenate([np.empty(0, np.uint64), *parts])
 

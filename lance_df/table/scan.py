@@ -18,7 +18,7 @@ from lance_df.table.filter_steps import filter_steps, word_steps
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.scan_columns import resolve_columns, resolve_path, row_columns
-from lance_df.table.scan_plan import ScanPlan, ScanRequest
+from lance_df.table.scan_plan import Promise, ScanPlan, ScanRequest
 from lance_df.table.scan_prune import Pruning, plan_pruning
 from lance_df.table.scan_report import make_report
 from lance_df.table.scan_task import CountTask, FragmentTask, Scan
@@ -59,10 +59,13 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     NotFoundError
         A fragment does not exist.
     InvalidInputError
-        A column is asked for twice, the predicate holds `Unknown`, or rows are to be counted for no column.
+        A column is asked for twice, the predicate holds `Unknown`, rows are to be counted for no column, a
+        range of rows is asked for of several fragments, or a promise that the rest of the request excludes.
     UnsupportedFeatureError
         The bytes of 2.2 blobs are wanted by the name of a struct or list that they are in.
     """
+    promises = request.promises()
+    _check_rows(request)
     predicate = _simplified(request.predicate)
     if predicate is not None and has_unknown(predicate):
         raise InvalidInputError("a filter that cannot be evaluated was handed to the scan")
@@ -70,8 +73,8 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     if request.count_as is not None and not scan.columns:
         raise InvalidInputError("rows are counted for columns, of which none is asked for")
     places = _places(table, request.fragment_ids)
-    if predicate is None and not scan.columns and not request.include_deleted_rows:
-        return _plan_count(scan, places, request.limit)
+    if predicate is None and not scan.columns and not request.include_deleted_rows and request.rows is None:
+        return _plan_count(scan, promises, places, request.limit)
     if isinstance(predicate, Literal):
         kept = places[:0]
     else:
@@ -86,9 +89,11 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     if request.hint is not None and request.use_statistics:
         scan = _with_words(scan, request.hint)
     tasks = _Tasks.cut(scan, kept)
+    if request.rows is not None:
+        tasks = tasks.within(*request.rows)
     if scan.predicate is None and not scan.pruning.conditions and request.limit is not None:
         tasks = tasks.first(request.limit)
-    return ScanPlan(scan.schema, tasks, lambda: make_report(scan, places, kept))
+    return ScanPlan(scan.schema, promises, tasks, lambda: make_report(scan, places, kept))
 
 
 def kept_fragments(table: Table, request: ScanRequest) -> Places:
@@ -162,6 +167,7 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         ),
         pruning=Pruning(table.schema),
         limit=request.limit,
+        per_fragment=Promise.PER_FRAGMENT in request.requires,
         batch_rows=request.batch_rows,
         window_rows=request.window_rows,
         include_deleted_rows=request.include_deleted_rows,
@@ -204,10 +210,15 @@ def _pruned(scan: Scan, request: ScanRequest, places: Places) -> Scan:
     )
 
 
-def _plan_count(scan: Scan, places: Places, limit: int | None) -> ScanPlan:
+def _check_rows(request: ScanRequest) -> None:
+    if request.rows is not None and (request.fragment_ids is None or len(request.fragment_ids) != 1):
+        raise InvalidInputError("a range of rows is asked for of one fragment, which fragment_ids names")
+
+
+def _plan_count(scan: Scan, promises: Promise, places: Places, limit: int | None) -> ScanPlan:
     num_rows = int(live_rows(scan.table, places).sum())
     num_rows = num_rows if limit is None else min(num_rows, limit)
-    return ScanPlan(scan.schema, (CountTask(num_rows),), lambda: make_report(scan, places, places))
+    return ScanPlan(scan.schema, promises, (CountTask(num_rows),), lambda: make_report(scan, places, places))
 
 
 class _Tasks(Sequence["ScanTask"]):
@@ -256,6 +267,12 @@ class _Tasks(Sequence["ScanTask"]):
         kept = np.cumsum(least) - least < num_rows
         firsts = np.arange(int(kept.sum()) + 1)
         return _Tasks(self._scan, self._places[kept], self._starts[kept], self._stops[kept], firsts)
+
+    def within(self, start: int, stop: int) -> _Tasks:
+        """Return the tasks that give the physical rows from ``start`` to ``stop``, of a single fragment."""
+        starts, stops = np.maximum(self._starts, start), np.minimum(self._stops, stop)
+        left = np.flatnonzero(starts < stops)
+        return _Tasks(self._scan, self._places[left], starts[left], stops[left], np.arange(len(left) + 1))
 
     def __len__(self) -> int:
         return len(self._firsts) - 1
@@ -307,7 +324,8 @@ def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.ND
     limits = SCAN_LIMITS.current
     small = are_whole & (rows < limits.max_joined_rows // 2) & (sizes > 0)
     small &= sizes <= limits.max_small_file_bytes
-    if scan.limit is not None or not fields or any(node.is_blob for each in fields for node in each.walk()):
+    is_apart = scan.per_fragment or scan.limit is not None or not fields
+    if is_apart or any(node.is_blob for each in fields for node in each.walk()):
         small[:] = False
     begins = np.ones(len(places), np.bool_)
     follows = small[1:] & small[:-1]

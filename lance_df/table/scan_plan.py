@@ -1,13 +1,18 @@
-"""The seam where engines attach: a planned scan, its tasks, and the report of what it keeps and why."""
+"""The seam where engines attach: a planned scan, its tasks and promises, and the report of what it keeps.
+
+A consumer that relies on more than the schema of the batches names it in `ScanRequest.requires`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from enum import Flag, auto
 from typing import Protocol
 
 import pyarrow as pa
 
+from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import Predicate
 from lance_df.records import dataclass
 
@@ -67,6 +72,29 @@ class TableReport:
     manifest_query: str | None = None
 
 
+class Promise(Flag):
+    """What whoever runs the tasks of a plan may rely on."""
+
+    NOTHING = 0
+    COMPLETE = auto()
+    """Exactly the rows of the request are returned: those for which its predicate is true, each once.
+
+    A limit, a pruning predicate (``hint``), ``extremes_only``, ``distinct`` and ``count_as`` exclude it.
+    """
+    ORDERED = auto()
+    """Rows come in the order of the fragments of the request, and within a fragment by ascending offset.
+
+    So do tasks; `lance_df.table.scan_run.run_tasks` and ``run_ahead`` keep the order. The order of fragments
+    is that of ``fragment_ids``, or else of the table's list; in a namespace, that of its members first.
+    ``extremes_only``, ``distinct`` and ``count_as`` exclude it.
+    """
+    PER_FRAGMENT = auto()
+    """The rows of a task, and so those of a batch, are of one fragment. Small fragments are not joined.
+
+    It is promised only where it is required. Others split batches by the addresses of all their rows.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
     """What an engine wants from one table version.
@@ -91,8 +119,13 @@ class ScanRequest:
     window_rows
         Rows to read at once, as far as they take little memory; ``None`` for as many as whoever computes on
         all of them likes best. Scans that look for few rows in few columns are faster with more.
+    requires
+        What the consumer relies on. Planning fails where a plan cannot promise that.
     fragment_ids
-        Restrict to these fragments; ``None`` for all.
+        Restrict to these fragments; ``None`` for all. Of a namespace with a single member only.
+    rows
+        Restrict to these physical rows of the only fragment of ``fragment_ids``: a start and a stop
+        (exclusive).
     use_statistics
         Whether page statistics and indices may prune.
     include_deleted_rows
@@ -119,7 +152,9 @@ class ScanRequest:
     limit: int | None = None
     batch_rows: int | None = None
     window_rows: int | None = None
+    requires: Promise = Promise.NOTHING
     fragment_ids: tuple[int, ...] | None = None
+    rows: tuple[int, int] | None = None
     use_statistics: bool = True
     include_deleted_rows: bool = False
     blobs_as_bytes: bool = False
@@ -128,9 +163,27 @@ class ScanRequest:
     distinct: bool = False
     count_as: str | None = None
 
+    def promises(self) -> Promise:
+        """Return what every plan of the request promises.
+
+        Raises
+        ------
+        InvalidInputError
+            Something that is required is excluded by something else that is asked for.
+        """
+        promises = self.requires & Promise.PER_FRAGMENT
+        if not (self.extremes_only or self.distinct or self.count_as is not None):
+            promises |= Promise.ORDERED
+            if self.limit is None and (self.hint is None or not self.use_statistics):
+                promises |= Promise.COMPLETE
+        if missing := self.requires & ~promises:
+            names = " and ".join(str(each.name) for each in missing)
+            raise InvalidInputError(f"a scan that is to be {names} is asked for what excludes that")
+        return promises
+
 
 class ScanTask(Protocol):
-    """One stretch of rows of one fragment; tasks in plan order give rows in table order.
+    """Some rows of a scan: a slice of a fragment, or several small fragments; see `Promise`.
 
     Attributes
     ----------
@@ -155,10 +208,16 @@ class ScanTask(Protocol):
 class ScanPlan:
     """A scan that has been pruned but not run.
 
-    ``schema`` has Arrow storage types.
+    Attributes
+    ----------
+    schema
+        Of all batches, with Arrow storage types.
+    promises
+        What holds of the batches that the tasks return.
     """
 
     schema: pa.Schema
+    promises: Promise
     tasks: Sequence[ScanTask] = field(repr=False)
     make_report: Callable[[], TableReport] = field(repr=False)
 

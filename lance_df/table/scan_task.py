@@ -45,6 +45,8 @@ class Scan:
         order.
     limit
         Rows after which a task may stop.
+    per_fragment
+        Whether small fragments must not be joined.
     batch_rows
         Upper bound for the rows of a batch.
     window_rows
@@ -66,6 +68,7 @@ class Scan:
     filter_columns: tuple[Column, ...]
     pruning: Pruning
     limit: int | None
+    per_fragment: bool
     batch_rows: int | None
     window_rows: int | None
     include_deleted_rows: bool

@@ -102,7 +102,7 @@ def fake_plan_scan(table: FakeTable, request: ScanRequest) -> ScanPlan:
         Count(8 * len(kept), 8 * len(tasks)),
         reasons,
     )
-    return ScanPlan(schema, kept, lambda: report)
+    return ScanPlan(schema, request.promises(), kept, lambda: report)
 
 
 class _FakeTask:

@@ -62,6 +62,17 @@ def test_parts_have_each_row_once_whatever_a_worker_has_learned(
         assert read_in_workers(monkeypatch, reader, splits, 2) == [row for row in live if row >= first]
 
 
+def test_parts_without_columns_have_as_many_rows(tmp_path, rows):
+    path = tmp_path / "t.lance"
+    lance_df.write_dataset(rows, path).delete("x % 1000 = 7")
+    _, splits = reader_of(path, splitBytes="1000000")
+    pieces = [piece for split in splits for piece in split.pieces]
+    assert any(piece.rows is not None for piece in pieces)
+    counts = [sum(batch.num_rows for batch in piece.read(())) for piece in pieces]
+    assert counts == [sum(batch.num_rows for batch in piece.read(["x"])) for piece in pieces]
+    assert sum(counts) == NUM_ROWS - NUM_ROWS // 1000
+
+
 def test_parts_of_members_have_each_row_once(tmp_path, rows, monkeypatch):
     lance_df.PartitionedNamespace.create(tmp_path / "ns", rows.schema, ["identity(p)"]).append(rows)
     reader, splits = reader_of(tmp_path / "ns", filter="x >= 100000", splitBytes="1000000")

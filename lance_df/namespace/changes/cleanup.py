@@ -24,7 +24,7 @@ from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE, CleanupPolicy
 from lance_df.table.maintenance.cleanup_result import CleanupStats
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 
@@ -123,7 +123,7 @@ def _pinned_versions(table: Table, goes: set[int]) -> defaultdict[str, set[int]]
 def _pins(table: Table, fragment_ids: tuple[int, ...]) -> Iterable[tuple[str, int]]:
     if not fragment_ids:
         return ()
-    plan = plan_scan(table, ScanRequest(columns=_PINS, fragment_ids=fragment_ids))
+    plan = plan_scan(table, ScanRequest(columns=_PINS, fragment_ids=fragment_ids, requires=Promise.COMPLETE))
     rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema)
     # versions of branches count for main, too; tags and the newest version stay anyway
     rows = rows.filter(rows["read_version"].is_valid())

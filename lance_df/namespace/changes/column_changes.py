@@ -26,7 +26,7 @@ from lance_df.table.evolution.alter_columns import Alteration, altered_schema, c
 from lance_df.table.evolution.drop_columns import columns_dropped, schema_without
 from lance_df.table.evolution.fields import find_field, with_new_fields
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _check_same_values(
     paths = [before.path(field_id) for field_id in field.source_ids]
     types = {each.id: each.arrow_type() for each in after.columns.walk()}
     names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))
-    for batch in run_tasks(plan_scan(table, ScanRequest(columns=names)).tasks):
+    for batch in run_tasks(plan_scan(table, ScanRequest(columns=names, requires=Promise.COMPLETE)).tasks):
         narrow = [_source(batch, path) for path in paths]
         wide = [
             column.cast(types[field_id]) if field_id in types else column

@@ -25,7 +25,7 @@ from lance_df.table.changes.key_values import is_comparable
 from lance_df.table.changes.matching import Matches, PairsTask, key_hint
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
@@ -130,7 +130,10 @@ class KeyedRows:
         tasks: list[ScanTask] = []
         if len(self._index):
             request = ScanRequest(
-                columns=self._names, hint=key_hint(self._names, self._index), with_row_address=True
+                columns=self._names,
+                hint=key_hint(self._names, self._index),
+                with_row_address=True,
+                requires=Promise.ORDERED,
             )
             tasks = [
                 PairsTask(task, self._index, number)

@@ -57,7 +57,12 @@ class NumberedMembers(NamespaceSnapshot):
                 for number, plan in enumerate(plans)
                 for task in plan.tasks
             ]
-        return ScanPlan(schema, tasks, lambda: self._report(plans, Count(len(plans), len(self._tables)), ()))
+        return ScanPlan(
+            schema,
+            request.promises(),
+            tasks,
+            lambda: self._report(plans, Count(len(plans), len(self._tables)), ()),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lance_df.namespace.keys import value_keys
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import ROW_ADDRESS
 
@@ -288,7 +288,9 @@ class PendingChanges:
         paths = [schema.path(field_id) for field in self._spec.fields for field_id in field.source_ids]
         names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))
         for number, table in enumerate(tables):
-            plan = plan_scan(table, ScanRequest(columns=names, with_row_address=True))
+            plan = plan_scan(
+                table, ScanRequest(columns=names, with_row_address=True, requires=Promise.COMPLETE)
+            )
             for batch in run_tasks(plan.tasks):
                 values = values_of_rows(self._spec, schema, batch)
                 is_replaced = pc.is_in(value_keys(values.columns), keys)
@@ -297,5 +299,6 @@ class PendingChanges:
 
 def _all_rows(tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
     for number, table in enumerate(tables):
-        for batch in run_tasks(plan_scan(table, ScanRequest(columns=(), with_row_address=True)).tasks):
+        request = ScanRequest(columns=(), with_row_address=True, requires=Promise.COMPLETE)
+        for batch in run_tasks(plan_scan(table, request).tasks):
             yield number, batch.column(ROW_ADDRESS).to_numpy()

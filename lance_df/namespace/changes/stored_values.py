@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.namespace.changes.routing import values_of_rows
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def values_of_table(table: Table, spec: PartitionSpec, schema: NamespaceSchema) 
     """Yield the partition values of a table's rows, batch by batch."""
     paths = [schema.path(field_id) for field in spec.fields for field_id in field.source_ids]
     names = tuple(dict.fromkeys(path[0] for path in paths if path is not None))
-    plan = plan_scan(table, ScanRequest(columns=names))
+    plan = plan_scan(table, ScanRequest(columns=names, requires=Promise.COMPLETE))
     for batch in run_tasks(plan.tasks):
         if batch.num_rows:
             yield values_of_rows(spec, schema, batch)

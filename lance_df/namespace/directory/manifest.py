@@ -26,6 +26,7 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.namespace.limits import NAMESPACE_LIMITS
+from lance_df.namespace.manifest_rows import check_all_rows
 from lance_df.namespace.manifest_table import (
     FILE_VERSION,
     NAMESPACE,
@@ -41,7 +42,7 @@ from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.records import dataclass
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import ROW_ADDRESS
 
@@ -169,7 +170,7 @@ class DirectoryManifest:
         field_id, column = place
         if column not in self.table.schema.names:
             return {}
-        rows = self._scan(ScanRequest(columns=("object_id", column)))
+        rows = self._scan(ScanRequest(columns=("object_id", column), requires=Promise.COMPLETE))
         return value_properties(field_id, rows.filter(pc.equal(rows["object_id"], object_id))[column])
 
     def check_changeable(self, object_id: str | None = None) -> None:
@@ -280,16 +281,19 @@ class DirectoryManifest:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        return self._scan(ScanRequest(columns=_COLUMNS, with_row_address=True))
+        return self._scan(ScanRequest(columns=_COLUMNS, with_row_address=True, requires=Promise.COMPLETE))
 
     def _full_rows(self, wanted: pa.ChunkedArray) -> pa.Table:
         addresses = self._rows[ROW_ADDRESS].filter(wanted).combine_chunks()
-        rows = self._scan(ScanRequest(with_row_address=True))
+        rows = self._scan(ScanRequest(with_row_address=True, requires=Promise.COMPLETE))
         return rows.filter(pc.is_in(rows[ROW_ADDRESS], addresses)).drop_columns([ROW_ADDRESS])
 
     def _scan(self, request: ScanRequest) -> pa.Table:
+        """Return all rows. Those that are not there would be lost by whoever rewrites their fragment."""
         plan = plan_scan(self.table, request)
-        return pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
+        rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
+        check_all_rows(self.table, rows)
+        return rows
 
     def _row(self, entry: Entry, going: pa.ChunkedArray) -> pa.Table:
         schema = self.table.arrow_schema

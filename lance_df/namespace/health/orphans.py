@@ -24,7 +24,7 @@ from lance_df.records import dataclass
 from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.versions import VERSIONS_DIR
 
@@ -167,7 +167,10 @@ def _named_by(versions: Iterable[Table]) -> frozenset[str]:
                 continue
             seen.add(files)
             request = ScanRequest(
-                columns=("object_type", "location"), fragment_ids=(fragment.id,), include_deleted_rows=True
+                columns=("object_type", "location"),
+                fragment_ids=(fragment.id,),
+                include_deleted_rows=True,
+                requires=Promise.COMPLETE,
             )
             plan = plan_scan(version, request)
             found |= _first_parts(pa.Table.from_batches(run_tasks(plan.tasks), plan.schema))

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from lance_df.errors import CorruptDataError, LanceError, NotFoundError
 from lance_df.format.operations import Restore
 from lance_df.namespace.health.findings import REPAIR, Problem, ProblemKind, error
+from lance_df.namespace.manifest_rows import check_all_rows
 from lance_df.namespace.manifest_table import BASE_FIELDS, READ_FIELDS, open_manifest_table
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX, PartitionSpec, PartitionSpecs
 from lance_df.records import dataclass
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.versions import DETACHED
 
@@ -87,8 +88,9 @@ class Survey:
 
     def rows(self) -> pa.Table:
         """Return all rows; columns that are missing are null."""
-        plan = plan_scan(self.table, ScanRequest())
+        plan = plan_scan(self.table, ScanRequest(requires=Promise.COMPLETE))
         rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema).combine_chunks()
+        check_all_rows(self.table, rows)
         for each in self.missing:
             if each.name in rows.column_names:
                 rows = rows.drop_columns([each.name])

@@ -13,7 +13,7 @@ from lance_df.namespace.metadata.tables import MetadataTable
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _different(table: Table | None, other: Table | None) -> pa.Table:
     known = set() if other is None else {_state(fragment) for fragment in other.fragments}
     ids = tuple(fragment.id for fragment in table.fragments if _state(fragment) not in known)
     names = [name for name in ("object_type", *schema.names) if name in table.schema.names]
-    plan = plan_scan(table, ScanRequest(columns=tuple(names), fragment_ids=ids))
+    plan = plan_scan(table, ScanRequest(columns=tuple(names), fragment_ids=ids, requires=Promise.COMPLETE))
     rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema)
     is_member = pc.and_(
         pc.equal(rows["object_type"], TABLE), pc.match_substring_regex(rows["object_id"], r"^v[0-9]+\$")

@@ -77,7 +77,7 @@ class MetadataTable(ABC):
         task = MetadataTask(self, schema, request.predicate)
         nothing = Count(0, 0)
         report = TableReport(self.uri, self.version, fragments=nothing, pages=nothing, bytes=nothing)
-        return ScanPlan(schema, [task], lambda: report)
+        return ScanPlan(schema, request.promises(), [task], lambda: report)
 
     def rows(self, names: frozenset[str], predicate: Predicate | None) -> pa.Table:
         """Return the rows for which a predicate is true, with at least these columns."""

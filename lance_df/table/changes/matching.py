@@ -14,7 +14,7 @@ from lance_df.expr.nodes import And, Column, Comparison, In, Operator
 from lance_df.records import dataclass
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def find_matches(
             with_row_address=True,
             window_rows=_WINDOW_ROWS,
             use_statistics=use_statistics,
+            requires=Promise.ORDERED,
         )
         tasks = [PairsTask(task, index) for task in plan_scan(table, request).tasks]
         threads = None if table.location.is_local else _REMOTE_THREADS

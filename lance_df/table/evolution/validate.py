@@ -17,7 +17,7 @@ from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import TOMBSTONE
 from lance_df.table.indices.segments import segments_by_index
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def validate_fragments(table: Table, fragments: Sequence[Fragment]) -> None:
     for fragment in fragments:
         _check_files(table, fragment)
         table.deletion_vector(fragment)
-    request = ScanRequest(fragment_ids=tuple(fragment.id for fragment in fragments), use_statistics=False)
+    ids = tuple(fragment.id for fragment in fragments)
+    request = ScanRequest(fragment_ids=ids, use_statistics=False, requires=Promise.COMPLETE)
     for _ in run_tasks(plan_scan(table, request).tasks):
         pass
 

@@ -39,7 +39,7 @@ from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
 from lance_df.table.moved_blobs import moved_blobs
 from lance_df.table.row_counts import live_counts, live_rows
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.schema_rules import resolve_version
 from lance_df.table.system_columns import ROW_ADDRESS
@@ -152,7 +152,12 @@ def rows_to_rewrite(
 ) -> Generator[pa.RecordBatch]:
     """Yield the live rows of fragments, fit to be written anew, with their blobs."""
     has_blobs = any(field.is_blob for field in table.schema.walk())
-    request = ScanRequest(fragment_ids=tuple(fragment_ids), batch_rows=batch_rows, with_row_address=has_blobs)
+    request = ScanRequest(
+        fragment_ids=tuple(fragment_ids),
+        batch_rows=batch_rows,
+        with_row_address=has_blobs,
+        requires=Promise.COMPLETE | Promise.ORDERED,
+    )
     with closing(run_tasks(plan_scan(table, request).tasks, num_threads=num_threads)) as batches:
         yield from _with_blobs(table, batches) if has_blobs else batches
 

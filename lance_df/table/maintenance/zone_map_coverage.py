@@ -28,7 +28,7 @@ from lance_df.table.maintenance.zone_map_index import (
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector
 from lance_df.table.row_ids import split_addresses
 from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
@@ -116,7 +116,10 @@ def collect_zones(
         for each in missing
     ]
     request = ScanRequest(
-        columns=tuple(each.column for each in missing), with_row_address=True, fragment_ids=tuple(ids)
+        columns=tuple(each.column for each in missing),
+        with_row_address=True,
+        fragment_ids=tuple(ids),
+        requires=Promise.COMPLETE | Promise.ORDERED,
     )
     for batch in run_tasks(plan_scan(table, request).tasks, num_threads=num_threads):
         for fragment_id, rows, offsets in _runs(batch):

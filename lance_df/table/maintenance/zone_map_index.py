@@ -34,7 +34,7 @@ from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector, has_b
 from lance_df.table.row_ids import split_addresses
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_name
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 
 if TYPE_CHECKING:
@@ -187,7 +187,12 @@ def _collect(
     table: Table, column: str, field: Field, fragment_ids: BitMap, rows_per_zone: int
 ) -> ZoneMapData:
     collector = ZoneCollector(field, rows_per_zone=rows_per_zone)
-    request = ScanRequest(columns=(column,), with_row_address=True, fragment_ids=tuple(fragment_ids))
+    request = ScanRequest(
+        columns=(column,),
+        with_row_address=True,
+        fragment_ids=tuple(fragment_ids),
+        requires=Promise.COMPLETE | Promise.ORDERED,
+    )
     for batch in run_tasks(plan_scan(table, request).tasks):
         ids, offsets = split_addresses(batch.column(1).to_numpy())
         cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
