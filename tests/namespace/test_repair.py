@@ -357,13 +357,26 @@ def test_rows_that_are_there_twice_are_there_once(tmp_path):
     assert lance_df.verify(tmp_path, deep=True).ok
 
 
-@pytest.mark.parametrize("value", ["'x'", "'b'"], ids=["other", "twin"])
-def test_what_verify_advises_where_values_are_wrong(tmp_path, value):
+def test_a_table_with_the_values_of_another_one_gets_its_own_again(tmp_path):
+    create_by_kind(tmp_path)
+    before = state(tmp_path)
+    member, own = of_kind_a(tmp_path)
+    parent = member["object_id"].rpartition("$")[0]
+    update(tmp_path, {"partition_field_kind": "'b'"}, f"{own} OR object_id = '{parent}'")
+    assert PartitionedNamespace.open(tmp_path).count_rows("kind = 'a'") == 0
+    assert not lance_df.verify(tmp_path).ok
+    assert PartitionedNamespace.repair(tmp_path).actions
+    assert state(tmp_path) == before
+    assert PartitionedNamespace.open(tmp_path).count_rows("kind = 'a'") > 0
+    assert lance_df.verify(tmp_path, deep=True).ok
+
+
+def test_what_verify_advises_where_values_are_wrong(tmp_path):
     create_by_kind(tmp_path)
     before = state(tmp_path)[1]
     member, own = of_kind_a(tmp_path)
     parent = member["object_id"].rpartition("$")[0]
-    update(tmp_path, {"partition_field_kind": value}, f"{own} OR object_id = '{parent}'")
+    update(tmp_path, {"partition_field_kind": "'x'"}, f"{own} OR object_id = '{parent}'")
     assert PartitionedNamespace.open(tmp_path).delete("kind = 'a'") == {"num_deleted_rows": 0}
     assert "delete them from the table itself" in str(lance_df.verify(tmp_path, deep=True))
     assert not PartitionedNamespace.repair(tmp_path).actions

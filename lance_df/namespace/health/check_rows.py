@@ -16,6 +16,7 @@ from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
+from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +78,18 @@ def _types(rows: pa.Table) -> Iterator[Problem]:
         yield error(ProblemKind.ROW, row["object_id"], found, "namespace or table", REPAIR)
 
 
+def missing_specs(survey: Survey, rows: pa.Table) -> set[str]:
+    """Return the metadata keys of spec versions that rows are below, and that there are not."""
+    own = rows.filter(
+        pc.and_(is_spec_row(rows), pc.greater(pc.count_substring(rows["object_id"], SEPARATOR), 0))
+    )
+    names = (
+        pc.list_element(pc.split_pattern(own["object_id"], SEPARATOR, max_splits=1), 0).unique().to_pylist()
+    )
+    known = {spec.name for spec in survey.specs or ()}
+    return {f"{KEY_PREFIX}{name[1:]}" for name in names if name not in known}
+
+
 def _unknown_specs(own: pa.Table, specs: PartitionSpecs) -> Iterator[Problem]:
     names = pc.list_element(pc.split_pattern(own["object_id"], SEPARATOR, max_splits=1), 0)
     unknown = pc.invert(pc.is_in(names, pa.array([spec.name for spec in specs])))
@@ -106,7 +119,18 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
         pc.match_substring_regex(below["object_id"], rf"^{spec.name}{levels}{{{depth}}}\${MEMBER_NAME}$"),
         pc.match_substring_regex(below["object_id"], rf"^{spec.name}{levels}{{1,{depth}}}$"),
     )
-    for row in _picked(below, pc.invert(good), ["object_id", "object_type"]):
+    levels_of = pc.count_substring(below["object_id"], SEPARATOR)
+    is_table = pc.equal(below["object_type"], TABLE)
+    fits = pc.if_else(is_table, pc.equal(levels_of, depth + 1), pc.less_equal(levels_of, depth))
+    for row in _picked(below, pc.and_(pc.invert(good), pc.invert(fits)), ["object_id", "object_type"]):
+        yield error(
+            ProblemKind.NAME,
+            row["object_id"],
+            f"a {row['object_type']} of as many levels",
+            f"{spec.name}, {depth} levels, and {MEMBER_NAME!r} for tables",
+            f"{REPAIR}: it has the name that its folder tells, or is set aside",
+        )
+    for row in _picked(below, pc.and_(pc.invert(good), fits), ["object_id", "object_type"]):
         yield warning(
             ProblemKind.NAME,
             row["object_id"],
@@ -215,7 +239,7 @@ def _twins(tables: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
                 name,
                 "another table has the same partition values",
                 "one table for each tuple of values",
-                f"Of one of the two: {MOVE_ROWS}",
+                f"{REPAIR}: one whose rows have other values gets these. Else, of one of the two: {MOVE_ROWS}",
             )
 
 

@@ -37,12 +37,18 @@ if TYPE_CHECKING:
 
 ORPHAN_AGE: Final = UNVERIFIED_AGE
 
-_MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_v[0-9]+\$.*\${MEMBER_NAME}", re.ASCII | re.DOTALL)
+_MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_(v[0-9]+\$.*\${MEMBER_NAME})", re.ASCII | re.DOTALL)
 
 
 def is_member_folder(name: str) -> bool:
     """Whether a folder is named as those of members are."""
     return _MEMBER_FOLDER.fullmatch(name) is not None
+
+
+def member_of_folder(name: str) -> str | None:
+    """Return the object id of the member that a folder was made for; None if it is not named so."""
+    match = _MEMBER_FOLDER.fullmatch(name)
+    return None if match is None else match[1]
 
 
 @dataclass(frozen=True, slots=True)

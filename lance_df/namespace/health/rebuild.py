@@ -17,6 +17,7 @@ from lance_df.namespace.health.check_rows import check_rows, row_keys, twin_ids,
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.examine import NoMemberError, read_version, spec_of_path, values_of_member
 from lance_df.namespace.health.findings import ProblemKind, Severity
+from lance_df.namespace.health.orphans import member_of_folder
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
@@ -24,7 +25,7 @@ from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
 from lance_df.namespace.names import SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterator
 
     from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.health.survey import Survey
@@ -52,6 +53,8 @@ class Rebuild:
         Rows below spec versions that are not complete.
     valued
         The ids of open rows with values that fit those of other rows.
+    renamed
+        The ids of open rows that were told by their folders.
     other
         Rows that are not of the partitioned namespace.
     spare
@@ -70,6 +73,7 @@ class Rebuild:
     spare: pa.Table
     misplaced: pa.Table
     valued: frozenset[str] = frozenset()
+    renamed: frozenset[str] = frozenset()
     actions: list[RepairAction] = field(default_factory=list)
 
     @classmethod
@@ -79,19 +83,30 @@ class Rebuild:
         is_own = is_spec_row(rows)
         found, other = sorted_out(rows.filter(is_own)), rows.filter(pc.invert(is_own))
         own = found.kept
-        proven = _null_partitions(survey, specs, schema, own)
-        bad = bad_ids(survey, own, proven=proven)
-        for name in _namespaces_without_values(survey, specs, own, proven):
-            bad.setdefault(name, set()).add(ProblemKind.ROW)
+        judged = _judged(survey, specs, schema, own)
+        bad = bad_ids(survey, own, proven=judged.proven)
+        for name in judged.wrong:
+            bad.setdefault(name, set()).add(ProblemKind.VALUES)
         good = pc.invert(pc.is_in(own["object_id"], pa.array([*bad], pa.string())))
         if not survey.has_values:
             good = pc.equal(pc.count_substring(own["object_id"], SEPARATOR), 0)
         fitting = [name for name, kinds in bad.items() if kinds == {ProblemKind.ROW}]
         valued = frozenset(fitting if survey.has_values else ())
-        complete, incomplete = own.filter(good), own.filter(pc.invert(good))
+        complete = own.filter(good)
+        incomplete, renamed = _as_folders_say(own.filter(pc.invert(good)), complete)
         columns, spare, misplaced = rows.schema, found.others, found.misplaced
         rebuild = cls(
-            survey.root, specs, schema, columns, complete, incomplete, other, spare, misplaced, valued
+            survey.root,
+            specs,
+            schema,
+            columns,
+            complete,
+            incomplete,
+            other,
+            spare,
+            misplaced,
+            valued,
+            renamed,
         )
         for name in found.repeated:
             rebuild._did(RepairKind.REPEATED, name, "another row has its id and folder")
@@ -177,6 +192,7 @@ class Rebuild:
 
     def set_aside(self) -> None:
         """Move what is left below a namespace of its own, where `DirectoryNamespace` finds it."""
+        self._drop_shared()
         # to drop a table there would take the folder of the other one along
         self.good, self.misplaced = _joined(self.good, self.misplaced), self.misplaced.slice(0, 0)
         for name in self.spare["object_id"].to_pylist():
@@ -242,6 +258,16 @@ class Rebuild:
     def _did(self, kind: RepairKind, subject: str, text: str) -> None:
         self.actions.append(RepairAction(kind, subject, text))
 
+    def _drop_shared(self) -> None:
+        """Drop rows that name the folder of another table, which has a row that is as it should be."""
+        is_shared = pc.is_in(self.misplaced["location"], _one(self.good["location"].drop_null()))
+        for name, location in zip(
+            *(self.misplaced.filter(is_shared)[each].to_pylist() for each in ("object_id", "location")),
+            strict=True,
+        ):
+            self._did(RepairKind.REPEATED, name, f"it has no folder: {location} is that of another table")
+        self.misplaced = self.misplaced.filter(pc.invert(is_shared))
+
     def _examined(
         self,
         row: pa.Table,
@@ -259,6 +285,8 @@ class Rebuild:
         if values is None:
             raise NoMemberError("it has no rows, so that its partition values are not known")
         key = value_keys(values.columns)[0].as_py()
+        if name in self.renamed and row_keys(row, values.schema.names)[0].as_py() != key:
+            raise NoMemberError("its version may be that of another table, as its partition values are")
         if (other := taken.get((spec.id, key))) is not None:
             raise NoMemberError(f"{other} has the same partition values; append the rows and drop the table")
         levels = name.split(SEPARATOR)
@@ -357,44 +385,71 @@ def bad_ids(survey: Survey, rows: pa.Table, *, proven: Container[str] = ()) -> d
     return found
 
 
-def _null_partitions(
-    survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema, rows: pa.Table
-) -> frozenset[str]:
-    """Return the members whose values in ``__manifest`` are all NULL, as are those that their rows have."""
-    unproven = unproven_ids(survey, rows)
-    tables = rows.filter(pc.is_in(rows["object_id"], pa.array(unproven, pa.string())))
-    return frozenset(
-        member.object_id
-        for member in member_rows(survey, tables)
-        if _is_null_partition(survey.root, specs, schema, member)
-    )
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What the rows of tables say of values in ``__manifest`` that tables share, or that are not there.
+
+    Attributes
+    ----------
+    proven
+        Tables without any value, which is what their rows have.
+    wrong
+        Tables whose rows have other values, and the namespaces above them that have not those.
+    """
+
+    proven: frozenset[str]
+    wrong: frozenset[str]
 
 
-def _namespaces_without_values(
-    survey: Survey, specs: PartitionSpecs, rows: pa.Table, proven: Container[str]
-) -> list[str]:
-    """Return the namespaces, without values, of tables that lack the values that their rows have."""
-    parents: set[str] = set()
-    for name in unproven_ids(survey, rows):
-        if name not in proven:
-            levels = name.split(SEPARATOR)
-            parents |= {SEPARATOR.join(levels[:depth]) for depth in range(2, len(levels))}
-    above = rows.filter(pc.is_in(rows["object_id"], pa.array(sorted(parents), pa.string())))
-    for column in _value_columns(specs):
-        above = above.filter(pc.is_null(above[column]))
-    names: list[str] = above["object_id"].to_pylist()
-    return names
+def _judged(survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema, rows: pa.Table) -> _Judged:
+    unproven = frozenset(unproven_ids(survey, rows))
+    twins = {name for spec in specs if survey.has_values for name in _twins(rows, spec)}
+    wanted = pa.array(sorted(unproven | twins), pa.string())
+    tables = rows.filter(pc.is_in(rows["object_id"], wanted))
+    proven, wrong = set(), set()
+    for member in member_rows(survey, tables):
+        found = _read(survey.root, specs, schema, member)
+        if isinstance(found, str) or member.spec is None:
+            continue
+        columns = [field.column for field in member.spec.fields]
+        row = tables.filter(pc.equal(tables["object_id"], member.object_id))
+        values = found[1]
+        if values is None or row_keys(row, columns)[0].as_py() == value_keys(values.columns)[0].as_py():
+            proven.add(member.object_id)
+            continue
+        wrong.add(member.object_id)
+        levels = member.object_id.split(SEPARATOR)
+        for level in range(1, len(columns) + 1):
+            name = SEPARATOR.join(levels[: level + 1])
+            above = rows.filter(pc.equal(rows["object_id"], name))
+            key = value_keys(values.columns[:level])[0].as_py()
+            if len(above) and row_keys(above, columns[:level])[0].as_py() != key:
+                wrong.add(name)
+    return _Judged(frozenset(proven) & unproven, frozenset(wrong))
 
 
-def _is_null_partition(
-    root: Location, specs: PartitionSpecs, schema: NamespaceSchema, member: MemberRow
-) -> bool:
-    """Whether all rows of a member have NULL in all partition fields."""
-    found = _read(root, specs, schema, member)
-    if isinstance(found, str):
-        return False
-    values = found[1]
-    return values is None or all(column.null_count == len(column) for column in values.columns)
+def _twins(rows: pa.Table, spec: PartitionSpec) -> Iterator[str]:
+    is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+    for names in twin_ids(rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE))), spec):
+        yield from names
+
+
+def _as_folders_say(incomplete: pa.Table, complete: pa.Table) -> tuple[pa.Table, frozenset[str]]:
+    """Return rows, those of tables with the ids that their folders tell, and the ids that are new to them.
+
+    Where a row that is as it should be has the id, it stays what it is.
+    """
+    taken = set(complete["object_id"].to_pylist())
+    ids, types = incomplete["object_id"].to_pylist(), incomplete["object_type"].to_pylist()
+    renamed = set()
+    for place, location in enumerate(incomplete["location"].to_pylist()):
+        name = None if location is None else member_of_folder(location)
+        if name is not None and name not in taken:
+            renamed |= {name} - {ids[place]}
+            ids[place], types[place] = name, TABLE
+            taken.add(name)
+    rows = _with(incomplete, "object_id", pa.array(ids, pa.string()))
+    return _with(rows, "object_type", pa.array(types, pa.string())), frozenset(renamed)
 
 
 def _value_columns(specs: PartitionSpecs) -> list[str]:

@@ -25,6 +25,7 @@ from lance_df.format.operations import Overwrite, UpdateConfig
 from lance_df.namespace.directory.manifest import DirectoryManifest
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_members import MemberRow, differing_values, member_rows, pinned_table
+from lance_df.namespace.health.check_rows import missing_specs
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
 from lance_df.namespace.health.old_columns import has_old_columns, with_columns
 from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
@@ -148,7 +149,9 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
 def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
     """Return a version as it is with good metadata, and what was taken from older versions for that."""
     own = survey.table.manifest.table_metadata
-    if survey.specs is not None and survey.schema is not None:
+    is_good = survey.specs is not None and survey.schema is not None
+    lacking = missing_specs(survey, survey.rows()) if is_good else set()
+    if is_good and not lacking:
         return survey, {}
     for older in older_surveys(survey):
         if older.specs is None or older.schema is None:
@@ -159,7 +162,10 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
             for key, text in past.items()
             if (key == SCHEMA_KEY or key.startswith(KEY_PREFIX)) and own.get(key) != text
         }
-        return Survey.of(survey.root, survey.table, {**own, **missing}), missing
+        if lacking:  # what is there is good
+            missing = {key: text for key, text in missing.items() if key in lacking}
+        if missing:
+            return Survey.of(survey.root, survey.table, {**own, **missing}), missing
     if not any(key.startswith(KEY_PREFIX) for key in own):
         raise NotFoundError(f"{survey.table.uri}: a directory namespace without partition specs")
     return survey, {}

@@ -1,0 +1,241 @@
+"""Namespaces that are damaged in one way each: `repair` brings back what can be, and loses no row."""
+
+import collections
+import datetime as dt
+import shutil
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df import PartitionedNamespace
+from lance_df.errors import CorruptDataError
+from lance_df.namespace.health.findings import ProblemKind, Severity
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(40), pa.int64()),
+        "day": [dt.date(2024 + i % 2, 1 + i % 3, 1) for i in range(40)],
+        "kind": [["a", "b", None][i % 3] for i in range(40)],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A namespace of two spec versions and eight partitions, of one to two fragments each."""
+    root = tmp_path_factory.mktemp("whole") / "n"
+    made = PartitionedNamespace.create(root, ROWS.schema, ["year(day)", "kind"])
+    made.append(ROWS.slice(0, 20))
+    made.append(ROWS.slice(20))
+    made.update_partition_spec(["month(day)"])
+    made.append(ROWS)
+    return root
+
+
+@pytest.fixture
+def root(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "n")
+
+
+def rows_of(root):
+    rows = PartitionedNamespace.open(root).to_table().to_pylist()
+    return collections.Counter(tuple(row.values()) for row in rows)
+
+
+def rewrite(root, change):
+    """Change the rows of ``__manifest`` as another program might."""
+    path = root / "__manifest"
+    table = lance.dataset(path).to_table()
+    changed = pa.Table.from_pylist(change(table.to_pylist()), table.schema)
+    lance.write_dataset(changed, path, mode="overwrite")
+
+
+def tables(rows):
+    return [row for row in rows if row["object_type"] == "table"]
+
+
+def edited(**columns):
+    """The first table has other things in its row; a function is given the row."""
+
+    def change(rows):
+        row = tables(rows)[0]
+        for name, value in columns.items():
+            row[name] = value(row) if callable(value) else value
+        return rows
+
+    return lambda root: rewrite(root, change)
+
+
+def swapped(*names):
+    def change(rows):
+        first, second = tables(rows)[:2]
+        for name in names:
+            first[name], second[name] = second[name], first[name]
+        return rows
+
+    return lambda root: rewrite(root, change)
+
+
+def cleared(*prefixes):
+    def change(rows):
+        return [{name: None if name.startswith(prefixes) else row[name] for name in row} for row in rows]
+
+    return lambda root: rewrite(root, change)
+
+
+def copied(**columns):
+    def change(rows):
+        row = tables(rows)[0]
+        return [*rows, {**row, **{name: value(row) for name, value in columns.items()}}]
+
+    return lambda root: rewrite(root, change)
+
+
+def metadata(**values):
+    return lambda root: lance.dataset(root / "__manifest").update_metadata(values)
+
+
+def elsewhere(row):
+    return row["object_id"].replace("v1$", "v1$zzzz", 1)[:7] + row["object_id"][7:]
+
+
+def deeper(row):
+    return row["object_id"].replace("$dataset", "$abcdefghijklmnop$dataset")
+
+
+def retyped(root):
+    lance.dataset(root / "__manifest").drop_columns(["partition_field_kind"])
+    lance.dataset(root / "__manifest").add_columns({"partition_field_kind": "cast(null as bigint)"})
+
+
+DAMAGE = {
+    "another type": edited(object_type="thing"),
+    "a table as a namespace": edited(object_type="namespace"),
+    "no location": edited(location=None),
+    "an id of too many levels": edited(object_id=deeper),
+    "an id of no spec": edited(object_id=lambda row: "v7" + row["object_id"][2:]),
+    "another value": edited(partition_field_kind="zzz"),
+    "a tag besides the version": edited(read_tag="golden"),
+    "a branch without version": edited(read_branch="dev", read_version=None),
+    "ids swapped": swapped("object_id"),
+    "ids and versions swapped": swapped("object_id", "read_version"),
+    "no namespaces": lambda root: rewrite(root, tables),
+    "some namespaces": lambda root: rewrite(
+        root, lambda rows: [row for i, row in enumerate(rows) if row["object_type"] == "table" or i % 2]
+    ),
+    "some tables": lambda root: rewrite(
+        root, lambda rows: [row for row in rows if row not in tables(rows)[2:4]]
+    ),
+    "no rows": lambda root: rewrite(root, lambda _: []),
+    "all rows twice": lambda root: rewrite(root, lambda rows: [*rows, *rows]),
+    "a row twice, the other one older": copied(read_version=lambda _: 1),
+    "a folder under two ids": copied(object_id=elsewhere),
+    "no values": cleared("partition_field_"),
+    "no values and versions": cleared("partition_field_", "read_"),
+    "no spec 1": metadata(partition_spec_v1=None),
+    "no spec 2": metadata(partition_spec_v2=None),
+    "a broken spec": metadata(partition_spec_v2="{"),
+    "no schema": metadata(schema=None),
+    "no column": lambda root: lance.dataset(root / "__manifest").drop_columns(["partition_field_day_year"]),
+    "a column of another type": retyped,
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_what_can_be_brought_back_is(whole, root, name):
+    expected, before = rows_of(whole), PartitionedNamespace.open(whole).partitions().sort_by("object_id")
+    DAMAGE[name](root)
+    assert not lance_df.verify(root, deep=True).ok
+    folders = sorted(path.name for path in root.iterdir())
+    dry = PartitionedNamespace.repair(root, dry_run=True)
+    report = PartitionedNamespace.repair(root)
+    assert [action.kind for action in dry.actions] == [action.kind for action in report.actions] != []
+    assert rows_of(root) == expected
+    repaired = PartitionedNamespace.open(root)
+    assert repaired.partitions().sort_by("object_id").select(before.column_names).equals(before)
+    for condition in ("kind = 'a'", "kind IS NULL", "day >= '2025-01-01'", "id = 7"):
+        assert repaired.count_rows(condition) == PartitionedNamespace.open(whole).count_rows(condition)
+    assert lance_df.verify(root, deep=True).ok
+    assert PartitionedNamespace.repair(root).actions == ()
+    assert sorted(path.name for path in root.iterdir()) == folders
+
+
+WITHOUT_HISTORY = [
+    "another type",
+    "a table as a namespace",
+    "an id of too many levels",
+    "an id of no spec",
+    "another value",
+    "ids swapped",
+    "no namespaces",
+    "all rows twice",
+    "a folder under two ids",
+    "no values",
+    "no values and versions",
+]
+
+
+@pytest.mark.parametrize("name", WITHOUT_HISTORY)
+def test_what_the_tables_tell_comes_back_without_older_versions(whole, root, name):
+    expected = rows_of(whole)
+    DAMAGE[name](root)
+    lance.dataset(root / "__manifest").cleanup_old_versions(older_than=dt.timedelta(0))
+    PartitionedNamespace.repair(root)
+    assert rows_of(root) == expected
+    assert lance_df.verify(root, deep=True).ok
+    assert PartitionedNamespace.repair(root).actions == ()
+
+
+def test_a_version_that_may_be_that_of_another_table_is_not_published(root):
+    """Folders and ids are crossed, so nothing tells whose version it is: the table is set aside."""
+
+    def change(rows):
+        first, second = tables(rows)[:2]
+        first["location"], second["location"] = second["location"], first["location"]
+        first["partition_field_kind"] = second["partition_field_kind"] = "zzz"
+        return rows
+
+    rewrite(root, change)
+    lance.dataset(root / "__manifest").cleanup_old_versions(older_than=dt.timedelta(0))
+    folders = {path.name for path in root.iterdir()}
+    PartitionedNamespace.repair(root)
+    assert {path.name for path in root.iterdir()} == folders
+    assert max(rows_of(root).values()) <= 2  # nothing is there more often than in the two spec versions
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [swapped("location", "read_version"), swapped("partition_field_kind")],
+    ids=["folders swapped", "values swapped"],
+)
+def test_rows_of_other_partitions_are_told_and_not_lost(whole, root, damage):
+    expected = rows_of(whole)
+    damage(root)
+    report = lance_df.verify(root, deep=True)
+    assert ProblemKind.VALUES in {each.kind for each in report.problems if each.severity is Severity.ERROR}
+    PartitionedNamespace.repair(root)
+    assert rows_of(root) == expected
+
+
+@pytest.mark.parametrize("name", ["future", "gone"])
+def test_a_version_that_is_not_there(whole, root, name):
+    expected = rows_of(whole)
+    row = tables(lance.dataset(root / "__manifest").to_table().to_pylist())[0]
+    if name == "future":
+        edited(read_version=99)(root)
+    else:
+        lance.write_dataset(ROWS.slice(0, 0), root / row["location"], mode="append")
+        (root / row["location"] / "_versions" / f"{2**64 - 1 - row['read_version']}.manifest").unlink()
+    assert lance_df.verify(root).of_kind(ProblemKind.VERSION)
+    assert PartitionedNamespace.repair(root).actions == ()
+    PartitionedNamespace.repair(root, publish_newer=True)
+    assert rows_of(root) == expected
+    assert lance_df.verify(root, deep=True).ok
+
+
+def test_two_tables_of_one_folder_are_not_read_before_they_are_repaired(root):
+    DAMAGE["a folder under two ids"](root)
+    with pytest.raises(CorruptDataError, match="2 tables have the folder"):
+        rows_of(root)
