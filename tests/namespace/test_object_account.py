@@ -65,6 +65,10 @@ def found(root: str) -> tuple[int, list[dict[str, int]]]:
     return namespace.version, sorted(namespace.to_table().to_pylist(), key=lambda row: row["a"])
 
 
+def contents(root: str) -> set[str]:
+    return {str(file.relative_to(root)) for file in Path(root).rglob("*") if file.is_file()}
+
+
 def manifests(root: str) -> set[str]:
     return {str(file.relative_to(root)) for file in Path(root, "__manifest").rglob("*") if file.is_file()}
 
@@ -257,7 +261,7 @@ def test_rows_are_not_lost_between_partitions(root: str, monkeypatch: pytest.Mon
 
 
 def test_rows_that_move_are_all_written(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = found(root)
+    before, files = found(root), contents(root)
     original = routing.PartitionWriter.write
 
     def lossy(self: Any, batches: Any) -> Any:
@@ -270,6 +274,7 @@ def test_rows_that_move_are_all_written(root: str, monkeypatch: pytest.MonkeyPat
         ):
             PartitionedNamespace.open(root).update({"b": "b + 1"}, where="a in (7, 8)")
     assert found(root) == before
+    assert contents(root) == files
 
 
 def test_repartition_writes_what_it_takes(root: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,6 @@ class RowsRewritten(ABC):
         self._all_rows: list[NewRows] = []
         self.num_rows = 0
         self.num_inserted = 0
-        self._num_written = 0
 
     @abstractmethod
     def _rewritten(
@@ -76,8 +75,7 @@ class RowsRewritten(ABC):
         if states != self._states:
             tables = opened(draft, members)
             batches, left = self._rewritten(draft.manifest.schema.columns, tables)
-            self._rows = self._written(draft, batches)
-            self._check_written(draft, sum(map(len, left)))
+            self._rows = self._written(draft, batches, left)
             self._all_rows += () if self._rows is None else (self._rows,)
             check_writable(members, left)
             parts = zip(members, tables, left, strict=True)
@@ -98,20 +96,20 @@ class RowsRewritten(ABC):
         if self._rows is not None:
             self._rows.tidy()
 
-    def _check_written(self, draft: Draft, num_left: int) -> None:
-        """Check that as many rows were written as there are to be, before any is deleted."""
-        if self._num_written != num_left + self.num_inserted:
-            raise RowCountMismatchError(
-                f"{draft.root.uri}: {num_left} rows are to be written anew and {self.num_inserted} are new, "
-                f"but {self._num_written} were written. Nothing was published; please report this defect"
-            )
-
-    def _written(self, draft: Draft, batches: Iterable[pa.RecordBatch]) -> NewRows | None:
+    def _written(
+        self, draft: Draft, batches: Iterable[pa.RecordBatch], left: Sequence[RowSet]
+    ) -> NewRows | None:
+        """Write rows, and check that they are as many as leave their members, and new ones."""
         schema = draft.manifest.schema
         index, unsynced = PartitionIndex(draft.root, draft.manifest, self._spec), Unsynced()
         with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.place, unsynced) as writer:
             written = writer.write(batches)
-            self._num_written = sum(each.num_rows for each in written)
+            num_left, num_written = sum(map(len, left)), sum(each.num_rows for each in written)
+            if num_written != num_left + self.num_inserted:
+                raise RowCountMismatchError(
+                    f"{draft.root.uri}: {num_left} rows are to be written anew and {self.num_inserted} are "
+                    f"new, but {num_written} were written. Nothing was published; please report this defect"
+                )
             # what follows may leave a member with a version that nobody reads, but that must not be broken
             writer.keep()
         return NewRows(self._spec, schema.columns, written, unsynced=unsynced) if written else None
