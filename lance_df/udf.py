@@ -83,7 +83,7 @@ def batch_udf(
 
 
 class BatchUDFCheckpoint:
-    """Results of a function by fragment and batch, in an SQLite file."""
+    """Results of a function by the rows that they are of, in an SQLite file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open or create the file.
@@ -94,28 +94,36 @@ class BatchUDFCheckpoint:
             It cannot be used.
         """
         self.path = Path(path)
-        self._run("CREATE TABLE IF NOT EXISTS results (fragment INT, batch INT, rows INT, data BLOB)")
+        self._run("CREATE TABLE IF NOT EXISTS slices (fragment TEXT, start INT, rows INT, data BLOB)")
 
-    def get(self, fragment: int, batch: int, rows: int) -> pa.RecordBatch | None:
-        """Return the result for a batch, if there is one for as many rows."""
+    def get(self, fragment: str, start: int, rows: int) -> pa.RecordBatch | None:
+        """Return the result for a slice of rows, if there is one.
+
+        Parameters
+        ----------
+        fragment
+            Names the fragment in the state that it is in: rows that are deleted shift others.
+        start, rows
+            The first live row of the slice, and how many it has.
+        """
         found = self._run(
-            "SELECT data FROM results WHERE fragment = ? AND batch = ? AND rows = ?", fragment, batch, rows
+            "SELECT data FROM slices WHERE fragment = ? AND start = ? AND rows = ?", fragment, start, rows
         )
         return pa.ipc.open_stream(found[0]).read_next_batch() if found else None
 
-    def put(self, fragment: int, batch: int, result: pa.RecordBatch) -> None:
-        """Keep the result for a batch."""
+    def put(self, fragment: str, start: int, result: pa.RecordBatch) -> None:
+        """Keep the result for a slice of rows; see `get`."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, result.schema) as writer:
             writer.write_batch(result)
         data = sink.getvalue().to_pybytes()
-        self._run("INSERT INTO results VALUES (?, ?, ?, ?)", fragment, batch, result.num_rows, data)
+        self._run("INSERT INTO slices VALUES (?, ?, ?, ?)", fragment, start, result.num_rows, data)
 
     def cleanup(self) -> None:
         """Remove the file."""
         self.path.unlink(missing_ok=True)
 
-    def _run(self, statement: str, *values: int | bytes) -> tuple[bytes, ...] | None:
+    def _run(self, statement: str, *values: str | int | bytes) -> tuple[bytes, ...] | None:
         try:
             with closing(sqlite3.connect(self.path)) as connection, connection:
                 row: tuple[bytes, ...] | None = connection.execute(statement, values).fetchone()

@@ -114,13 +114,14 @@ class _Function:
         return batch
 
     def rows_of(self, fragment: Fragment) -> Iterator[pa.RecordBatch]:
-        cache = self._udf.cache
-        for number, batch in enumerate(self._scan(fragment_ids=(fragment.id,))):
-            result = None if cache is None else cache.get(fragment.id, number, batch.num_rows)
+        cache, state, start = self._udf.cache, _state_of(fragment), 0
+        for batch in self._scan(fragment_ids=(fragment.id,)):
+            result = None if cache is None else cache.get(state, start, batch.num_rows)
             if result is None:
                 result = self._udf.compute(batch)
                 if cache is not None:
-                    cache.put(fragment.id, number, result)
+                    cache.put(state, start, result)
+            start += batch.num_rows
             yield result
 
     def _scan(self, **options: Any) -> Iterator[pa.RecordBatch]:
@@ -133,6 +134,12 @@ class _Function:
     def committed(self) -> None:
         if self._udf.cache is not None:
             self._udf.cache.cleanup()
+
+
+def _state_of(fragment: Fragment) -> str:
+    """Return a text that another state of the rows of a fragment does not have."""
+    files = [(file.path, file.fields) for file in fragment.files]
+    return repr((fragment.id, files, fragment.deletion_file))
 
 
 class _Stream:
