@@ -158,15 +158,31 @@ class DirectoryTable(_Upkeep):
     """Make a table beside the members, in the same ``__manifest``."""
 
     name = "directory_table"
-    weight = 0.8
+    weight = 0.6
     ways = frozenset({"new", "here", "pair", "killed"})
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
-        return {"number": rng.randrange(10**6), "pylance": rng.random() < 0.4}
+        return {"number": rng.randrange(10**6)}
 
     def source(self, arguments: Arguments) -> str:
-        number, api = arguments["number"], "lance" if arguments["pylance"] else "lance_df"
-        return f"directory_table({api!r}, root, {number})"
+        return f"directory_table('lance_df', root, {arguments['number']})"
+
+
+@OPERATIONS.add
+class RepairedDirectory(DirectoryTable):
+    """Make a table with pylance, which drops columns of ``__manifest`` that it does not know; repair them."""
+
+    name = "repaired_directory"
+    weight = 0.4
+    ways = frozenset({"new"})
+
+    def source(self, arguments: Arguments) -> str:
+        made = f"directory_table('lance', root, {arguments['number']})"
+        return f"{made}\nlance_df.PartitionedNamespace.repair(root)"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        # the version between the two has rows, but not the columns to read them by
+        return dataclasses.replace(model, strays=True)
 
 
 @OPERATIONS.add

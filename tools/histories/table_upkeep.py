@@ -114,7 +114,8 @@ class DeleteTag(_TableUpkeep):
     ways = frozenset({"here", "new", "pylance"})
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
-        return {"tag": rng.choice(list(model.tags))} if model.tags else None
+        tags = [name for name in model.tags if not name.startswith("branch ")]
+        return {"tag": rng.choice(tags)} if tags else None
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         return arguments["tag"] in model.tags
