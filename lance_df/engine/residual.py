@@ -8,11 +8,13 @@ not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.engine.nested_order import compared, is_nested
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.evaluate import gather_columns
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
@@ -118,11 +120,24 @@ def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
 
 
 def _equal(left: Term, right: Term) -> Term:
+    if is_nested(left.type):
+        return _compared(left, right, np.equal)
     return pc.equal(*_ordered(left, right))
 
 
 def _less(left: Term, right: Term) -> Term:
+    if is_nested(left.type):
+        return _compared(left, right, np.less)
     return pc.less(*_ordered(left, right))
+
+
+def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
+    """Compare lists or structs; NULL where one of two is."""
+    size = max([len(term) for term in (left, right) if isinstance(term, pa.Array)], default=1)
+    one, other = (pa.repeat(term, size) if isinstance(term, pa.Scalar) else term for term in (left, right))
+    is_null = pc.or_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
+    found = pa.array(compare(compared(one, other), 0), mask=is_null)
+    return found[0] if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar) else found
 
 
 def _ordered(left: Term, right: Term) -> tuple[Term, Term]:
