@@ -43,6 +43,7 @@ from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source
 from lance_df.engine.statement import Statement, planning
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
 from lance_df.storage.schemes import with_allowed_schemes
@@ -107,6 +108,7 @@ class LanceSession:
         if not isinstance(query, str):
             raise InvalidInputError(f"a statement is text, not {type(query).__name__}")
         statement = Statement(query)
+        query = as_written = bounded(query)
         lowered = query.lower()
         with planning_errors(statement):
             if (external := created_external_table(query)) is not None:
@@ -121,7 +123,7 @@ class LanceSession:
                 self._follow_view(view)
             if _SHOWS_FUNCTIONS.match(query):
                 frame = self._without_helpers(frame)
-            return frame if query == statement.text else _named_as_written(frame)
+            return frame if query == as_written else _named_as_written(frame)
 
     def table(self, name: str) -> LanceDataFrame:
         """Return a table as a frame; it stays at the version that is current now."""

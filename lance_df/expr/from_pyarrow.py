@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import ColumnNotFoundError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
 from lance_df.expr.literals import compare, is_in, storage_type
 from lance_df.expr.nodes import (
@@ -24,6 +24,7 @@ from lance_df.expr.nodes import (
     Truth,
     Unknown,
 )
+from lance_df.expr.walk import depth_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,7 @@ _JOINS: dict[str, type[And | Or]] = {"and_kleene": And, "or_kleene": Or}
 # SetLookupOptions.NullMatching: MATCH, SKIP, EMIT_NULL, INCONCLUSIVE
 _NULLS_IN_LIST_COUNT = {0, 3}
 _MAX_SHORT_LIST = 3
+MAX_DEPTH: Final = 200
 
 
 def to_predicate(expression: pc.Expression | pa.BooleanScalar | bool, schema: pa.Schema) -> Predicate:
@@ -69,15 +71,20 @@ def to_predicate(expression: pc.Expression | pa.BooleanScalar | bool, schema: pa
     ------
     ColumnNotFoundError
         The expression names a column that ``schema`` lacks.
+    InvalidInputError
+        It is nested too deep; chains of AND and of OR may be of any length.
     """
     if isinstance(expression, bool):
         return Literal(expression)
     if isinstance(expression, pa.Scalar):
         return _as_predicate(expression, schema)
     try:
-        return _Builder(schema).build(expression)
+        found = _Builder(schema).build(expression)
     except ValueError:
         return Unknown(str(expression))
+    if (depth := depth_of(found)) > MAX_DEPTH:
+        raise InvalidInputError(f"a filter is {depth:,} conditions deep; {MAX_DEPTH} are supported")
+    return found
 
 
 class _Builder:

@@ -36,6 +36,24 @@ def columns(predicate: Predicate) -> set[tuple[str, ...]]:
             assert_never(predicate)
 
 
+def depth_of(predicate: Predicate) -> int:
+    """Return how many predicates are below each other. Needs no recursion, which the depth would bound."""
+    deepest, level = 0, [predicate]
+    while level:
+        deepest += 1
+        below: list[Predicate] = []
+        for each in level:
+            match each:
+                case Not(operand) | IsNull(operand) if not isinstance(operand, Column):
+                    below.append(operand)
+                case And(operands) | Or(operands):
+                    below += operands
+                case _:
+                    pass
+        level = below
+    return deepest
+
+
 def has_unknown(predicate: Predicate) -> bool:
     """Return whether some part of the predicate cannot be evaluated."""
     match predicate:

@@ -15,6 +15,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
 from lance_df.sql.dialect import tokenize
+from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import Edit, quote_identifier, quote_string, splice
 
 # words that stay what they are although a column may have such a name; back-ticks make them names
@@ -64,14 +65,14 @@ def to_datafusion(expression: str, columns: Sequence[str]) -> str:
     ------
     InvalidInputError
         It is empty, or no single expression: a string does not end, parentheses do not match, or a ``;`` is
-        in it.
+        in it; or it is too deep, see `lance_df.sql.nesting`.
     """
     try:
         tokens = tokenize(expression)
     except TokenError as err:
         raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
     _check_shape(expression, tokens)
-    return splice(expression, _edits(expression, tokens, columns))
+    return bounded(splice(expression, _edits(expression, tokens, columns)))
 
 
 def with_quoted_columns(expression: str, columns: Collection[str]) -> str:
