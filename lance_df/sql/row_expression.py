@@ -13,6 +13,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
 from lance_df.sql.dialect import tokenize
+from lance_df.sql.expression_size import check_growth, check_text_size
 
 # Words before a parenthesis that call no function: operators, syntax of their own, types.
 _NO_CALLS: Final = frozenset(
@@ -58,14 +59,16 @@ def check_row_expression(expression: str, functions: Collection[str]) -> None:
     ------
     InvalidInputError
         It has a subquery, a window, a parameter, or reads a clock or a session, or it calls a function that
-        is volatile, unknown, or not of one row.
+        is volatile, unknown, or not of one row; or it is too large, see `lance_df.sql.expression_size`.
     """
+    check_text_size(expression)
     try:
         tokens = tokenize(expression)
     except TokenError as err:
         raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
     if not tokens:
         raise InvalidInputError("an expression is needed, but there is nothing in it")
+    check_growth(expression, tokens)
     for index, token in enumerate(tokens):
         following = tokens[index + 1].token_type if index + 1 < len(tokens) else None
         problem = _problem(token, following, functions)
