@@ -107,7 +107,8 @@ def classify(
     predicate
         May hold `Unknown`, which might be anything.
     bounds
-        Columns without bounds might hold anything, as might zones whose bounds are null.
+        Columns without bounds might hold anything, as might zones whose bounds are null, or contradict
+        themselves: a minimum above the maximum, more NULLs than rows.
     num_zones
         The length of every column's bounds.
     """
@@ -118,7 +119,22 @@ def classify(
     result = np.full(num_zones, Match.MIGHT, dtype=np.int8)
     result[outcomes.true & ~outcomes.false & ~outcomes.null] = Match.MUST
     result[~outcomes.true] = Match.CANNOT
+    for zone in bounds.values():
+        result[_contradictory(zone)] = Match.MIGHT
     return result
+
+
+def _contradictory(zone: ZoneBounds) -> npt.NDArray[np.bool_]:
+    """Return the zones whose bounds cannot be true, and so prove nothing: they come from damaged files."""
+    wrong = np.zeros(len(zone), dtype=bool)
+    for counts in (zone.null_count, zone.nan_count):
+        if counts is not None:
+            wrong |= (counts < 0) | (counts > zone.num_rows)
+    try:
+        reversed_bounds = pc.greater(zone.min, zone.max)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # no order that Arrow knows
+        return wrong
+    return wrong | reversed_bounds.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def _judge(predicate: Predicate, values: Mapping[_Path, ZoneValues], num_zones: int) -> Outcomes:

@@ -380,13 +380,22 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
 
 
 def _own_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict[str, bytes]:
-    """Return Arrow metadata with keys as they are stored, which is as texts."""
-    try:
-        return {key.decode(): value for key, value in (metadata or {}).items()}
-    except UnicodeDecodeError as err:
-        raise InvalidInputError(
-            f"{what} has metadata under the key {err.object!r}, which is no UTF-8 text"
-        ) from None
+    """Return Arrow metadata as it is stored: keys and values are texts.
+
+    Raises
+    ------
+    InvalidInputError
+        One is no UTF-8, which other readers of Lance refuse.
+    """
+    found: dict[str, bytes] = {}
+    for key, value in (metadata or {}).items():
+        try:
+            value.decode()
+            found[key.decode()] = value
+        except UnicodeDecodeError as err:
+            where = f"the key {key!r}" if err.object is key else f"a value under {key!r}"
+            raise InvalidInputError(f"{what} has metadata that is no UTF-8 text: {where}") from None
+    return found
 
 
 def _primary_key_position(metadata: Mapping[str, bytes]) -> int | None:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 import sys
 from contextlib import suppress
 
-from lance_df.errors import CommitStateUnknownError, StorageError
+from lance_df.errors import CommitStateUnknownError, CorruptDataError, StorageError
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _AT_FDCWD = -100
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _RENAME_NOREPLACE = 1
+# to open a pipe would wait for somebody who writes to it
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 # room for more is asked of the system at every read, which takes longer than to read a small file
 _READ_AT_ONCE = 64 * 1024
 
@@ -62,6 +72,31 @@ def replace(path: str, data: bytes, *, durable: bool = True) -> None:
         sync_folder(os.path.dirname(path))
 
 
+def open_regular(path: str) -> int:
+    """Open a file for reads and return its descriptor, at once whatever it is.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened: sockets cannot.
+    """
+    return os.open(path, _READ)
+
+
+def regular_size(path: str, status: os.stat_result) -> int:
+    """Return the size of a file.
+
+    Raises
+    ------
+    CorruptDataError
+        It is something else: a folder, a pipe, a socket, a device.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "of an unknown kind")
+        raise CorruptDataError(f"{path}: is {kind}, a regular file is expected")
+    return status.st_size
+
+
 def read_start(path: str, num_bytes: int) -> bytes:
     """Return the first ``num_bytes`` of a file, or all of a shorter one.
 
@@ -69,9 +104,12 @@ def read_start(path: str, num_bytes: int) -> bytes:
     ------
     OSError
         It cannot be read.
+    CorruptDataError
+        It is something else than a file.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    descriptor = open_regular(path)
     try:
+        regular_size(path, os.fstat(descriptor))
         data = part = os.read(descriptor, min(num_bytes, _READ_AT_ONCE))
         while part and len(data) < num_bytes:
             data += (part := os.read(descriptor, min(num_bytes - len(data), _READ_AT_ONCE)))

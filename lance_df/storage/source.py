@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
-from lance_df.storage.local_files import read_start
+from lance_df.storage.local_files import open_regular, read_start, regular_size
 from lance_df.storage.mapped_pages import note_mapped
 from lance_df.storage.ranges import ByteRange, coalesce
 from lance_df.storage.translate import translate_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from fsspec import AbstractFileSystem
 
@@ -25,6 +28,7 @@ MAX_REQUEST_BYTES = 16 * 1024 * 1024
 # A file of so many bytes is read whole: to ask for its end first would take longer.
 SMALL_FILE_BYTES = MAX_GAP_BYTES
 _MAX_READ_BYTES = 128 * 1024
+_SIZE_HOLDS_SECONDS = 0.1
 
 
 class ByteSource(ABC):
@@ -101,20 +105,68 @@ class _InMemory(ByteSource):
 
 
 class MappedSource(_InMemory):
-    """A local file, memory-mapped: buffers are views of the page cache."""
+    """A local file, memory-mapped: buffers are views of the page cache.
+
+    To read what was cut off a mapped file ends the process. So the size is looked at again when a range is
+    asked for, unless that was done a moment ago. A file that was removed or replaced stays mapped as it was.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file.
+    CorruptDataError
+        It is something else than a regular file.
+    StorageError
+        It cannot be read.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        try:
-            with open(path, "rb") as file:
-                is_empty = not os.fstat(file.fileno()).st_size
-            self._buffer = pa.py_buffer(b"") if is_empty else _mapped(path)
-        except (FileNotFoundError, NotADirectoryError) as err:
-            raise NotFoundError(f"{path}: no such file") from err
-        except OSError as err:
-            raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
+        with _reading(path):
+            descriptor = open_regular(path)
+            try:
+                status = os.fstat(descriptor)
+                size = regular_size(path, status)
+            finally:
+                os.close(descriptor)
+            self._buffer = _mapped(path) if size else pa.py_buffer(b"")
         self.size = self._buffer.size
+        self._file = status.st_dev, status.st_ino
+        self._checked = -math.inf
         note_mapped(self)
+
+    def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        self._check_size()
+        return super()._read_ranges(ranges)
+
+    def _read_range(self, start: int, stop: int) -> pa.Buffer:
+        self._check_size()
+        return super()._read_range(start, stop)
+
+    def _check_size(self) -> None:
+        now = monotonic()
+        if now - self._checked < _SIZE_HOLDS_SECONDS:
+            return
+        self._checked = now
+        try:
+            status = os.stat(self.path)
+        except OSError:  # removed
+            return
+        if (status.st_dev, status.st_ino) == self._file and status.st_size < self.size:
+            self._checked = -math.inf
+            raise CorruptDataError(
+                f"{self.path}: has {status.st_size} bytes, it had {self.size} when it was opened"
+            )
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as err:
+        raise NotFoundError(f"{path}: no such file") from err
+    except OSError as err:
+        raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
 
 
 def _mapped(path: str) -> pa.Buffer:
@@ -132,15 +184,13 @@ def read_whole(path: str) -> ByteSource:
     ------
     NotFoundError
         There is no such file.
+    CorruptDataError
+        It is something else than a regular file.
     StorageError
         It cannot be read.
     """
-    try:
+    with _reading(path):
         data = read_start(path, _MAX_READ_BYTES)
-    except (FileNotFoundError, NotADirectoryError) as err:
-        raise NotFoundError(f"{path}: no such file") from err
-    except OSError as err:
-        raise StorageError(f"{path}: cannot be read: {err.strerror or err}") from err
     return BytesSource(path, data) if len(data) < _MAX_READ_BYTES else MappedSource(path)
 
 

@@ -51,13 +51,13 @@ def read_uint32_column(data: pa.Buffer, *, name: str, max_rows: int, source: str
         with pa.ipc.open_file(data) as file:
             schema, num_batches = file.schema, file.num_record_batches
         values = _values(_first_batch(data), max_rows) if num_batches else None
+        found = ", ".join(
+            f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema
+        )
     except (pa.ArrowException, OSError, EOFError, struct.error, ValueError, LookupError) as err:
         raise CorruptDataError(f"{source}: not an Arrow file of one uint32 column: {err}") from err
     expected = pa.schema([pa.field(name, pa.uint32(), nullable=False)])
     if not schema.equals(expected) or num_batches != 1 or values is None:
-        found = ", ".join(
-            f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema
-        )
         raise CorruptDataError(
             f"{source}: {num_batches} record batches of ({found}); "
             f"one of ({name}: uint32 not null) is expected"

@@ -107,7 +107,7 @@ def test_an_empty_file(tmp_path):
 def test_missing_and_unreadable_files(tmp_path):
     with pytest.raises(NotFoundError, match="nowhere"):
         MappedSource(str(tmp_path / "nowhere"))
-    with pytest.raises(StorageError, match="directory"):
+    with pytest.raises(CorruptDataError, match="is a folder"):
         MappedSource(str(tmp_path))
 
 
@@ -125,7 +125,7 @@ def test_files_that_are_read_whole(tmp_path, size):
 def test_files_that_cannot_be_read_whole(tmp_path):
     with pytest.raises(NotFoundError, match="nowhere"):
         read_whole(str(tmp_path / "nowhere"))
-    with pytest.raises(StorageError, match="directory"):
+    with pytest.raises(CorruptDataError, match="is a folder"):
         read_whole(str(tmp_path))
 
 
