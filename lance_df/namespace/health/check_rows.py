@@ -239,7 +239,7 @@ def _twins(tables: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
                 name,
                 "another table has the same partition values",
                 "one table for each tuple of values",
-                f"{REPAIR}: one whose rows have other values gets these. Else, of one of the two: {MOVE_ROWS}",
+                f"{REPAIR}: one whose rows have other values gets these. Else, of either: {MOVE_ROWS}",
             )
 
 
