@@ -12,11 +12,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 import pyarrow as pa
 
 from lance_df.expr.literals import compare, plain_scalar
-from lance_df.expr.nodes import And, Column, Comparison, Operator, Predicate
+from lance_df.expr.nodes import And, Column, Comparison, Operator, Or, Predicate
 
 _RELATIVE_ERROR = Decimal("1e-12")  # of a decimal's or an integer's cast to double, with room to spare
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
+_LAST_YEAR = 2262  # of timestamps in nanoseconds; others go on beyond Python's dates
 _EPOCH = dt.date(1970, 1, 1)
 _LOWER = (Operator.GT, Operator.GE)
 _UPPER = (Operator.LT, Operator.LE)
@@ -168,7 +169,14 @@ def truncated_range(
     if not pa.types.is_timestamp(value.type):
         return None
     local = value.cast(pa.timestamp("us", value.type.tz), safe=False).as_py().replace(tzinfo=None)
-    return _between(column, data_type, operator, local, _later(local, unit))
+    found = _between(column, data_type, operator, local, _later(local, unit))
+    reaches_end = operator in _LOWER or (operator is Operator.EQ and local.year >= _LAST_YEAR)
+    if found is None or not reaches_end or not pa.types.is_timestamp(data_type):
+        return found
+    # the start of the first period is below all timestamps: DataFusion wraps it around to a late one
+    first = dt.datetime(1677, 9, 23) if data_type.unit == "ns" else dt.datetime(1, 1, 2)
+    wrapped = _time_bound(column, Operator.LT, first, data_type)
+    return None if wrapped is None else And((Or((found, wrapped)),))
 
 
 def calendar_range(
