@@ -106,8 +106,10 @@ class Rebuild:
             spare,
             misplaced,
             valued,
-            renamed,
+            frozenset(renamed),
         )
+        for name, former in renamed.items():
+            rebuild._did(RepairKind.RENAMED, former, name)
         for name in found.repeated:
             rebuild._did(RepairKind.REPEATED, name, "another row has its id and folder")
         return rebuild
@@ -265,7 +267,7 @@ class Rebuild:
             *(self.misplaced.filter(is_shared)[each].to_pylist() for each in ("object_id", "location")),
             strict=True,
         ):
-            self._did(RepairKind.REPEATED, name, f"it has no folder: {location} is that of another table")
+            self._did(RepairKind.SHARED, name, location)
         self.misplaced = self.misplaced.filter(pc.invert(is_shared))
 
     def _examined(
@@ -434,22 +436,23 @@ def _twins(rows: pa.Table, spec: PartitionSpec) -> Iterator[str]:
         yield from names
 
 
-def _as_folders_say(incomplete: pa.Table, complete: pa.Table) -> tuple[pa.Table, frozenset[str]]:
-    """Return rows, those of tables with the ids that their folders tell, and the ids that are new to them.
+def _as_folders_say(incomplete: pa.Table, complete: pa.Table) -> tuple[pa.Table, dict[str, str]]:
+    """Return rows, those of tables with the ids that their folders tell, and by these the ids that they had.
 
     Where a row that is as it should be has the id, it stays what it is.
     """
     taken = set(complete["object_id"].to_pylist())
     ids, types = incomplete["object_id"].to_pylist(), incomplete["object_type"].to_pylist()
-    renamed = set()
+    renamed: dict[str, str] = {}
     for place, location in enumerate(incomplete["location"].to_pylist()):
         name = None if location is None else member_of_folder(location)
         if name is not None and name not in taken:
-            renamed |= {name} - {ids[place]}
+            if ids[place] != name:
+                renamed[name] = ids[place]
             ids[place], types[place] = name, TABLE
             taken.add(name)
     rows = _with(incomplete, "object_id", pa.array(ids, pa.string()))
-    return _with(rows, "object_type", pa.array(types, pa.string())), frozenset(renamed)
+    return _with(rows, "object_type", pa.array(types, pa.string())), renamed
 
 
 def _value_columns(specs: PartitionSpecs) -> list[str]:

@@ -347,16 +347,19 @@ def _newer(
 
 
 def _check_objects(survey: Survey, rows: pa.Table, actions: Sequence[RepairAction]) -> None:
-    """Check that the folder of every table has a row, and every namespace that was not set aside its id."""
+    """Check that only what is reported has another id, and that the folder of every table has a row."""
     uri, before = survey.table.uri, survey.rows()
     forgotten = _subjects(actions, RepairKind.FORGOTTEN)
     is_gone = pc.is_in(before["object_id"], pa.array(sorted(forgotten), pa.string()))
     before = before.filter(pc.invert(is_gone))
     check_none_lost(uri, before=before["location"], after=rows["location"])
-    # a table may get the id that its folder tells
-    others = before["object_id"].filter(before["location"].is_null())
-    aside = pa.array(sorted(_subjects(actions, RepairKind.SET_ASIDE)), pa.string())
-    check_none_lost(uri, before=others.filter(pc.invert(pc.is_in(others, aside))), after=rows["object_id"])
+    moved = (RepairKind.SET_ASIDE, RepairKind.RENAMED, RepairKind.SHARED)
+    aside = pa.array(sorted({name for kind in moved for name in _subjects(actions, kind)}), pa.string())
+    check_none_lost(
+        uri,
+        before=before["object_id"].filter(pc.invert(pc.is_in(before["object_id"], aside))),
+        after=rows["object_id"],
+    )
 
 
 def _published(survey: Survey, rows: pa.Table, metadata: Mapping[str, str]) -> Table:

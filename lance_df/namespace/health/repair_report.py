@@ -24,6 +24,8 @@ class RepairKind(StrEnum):
     BROUGHT_BACK = "row brought back"
     FITTED = "columns of the namespace given"
     REPEATED = "row that was there twice removed"
+    RENAMED = "id taken from the folder"
+    SHARED = "row for the folder of another table removed"
     MOVED = "rows moved to the table of their partition"
     SET_ASIDE = "set aside"
     PUBLISHED = "newer version shown"
