@@ -19,6 +19,7 @@
     ├── StorageError (OSError)                 credentials, network, permissions
     ├── JobFailedError                         look at the cause, and run the job again
     │   └── JobCancelledError                  run it again if it was not meant
+    ├── ForkedProcessError (RuntimeError)      start the process with spawn
     └── MissingDependencyError (ImportError)   install the extra that is named
 
 Messages say what happened, to which file, column or version, what was found and what was expected.
@@ -92,6 +93,10 @@ class JobFailedError(LanceError):
 
 class JobCancelledError(JobFailedError):
     """Somebody stopped a job of an engine."""
+
+
+class ForkedProcessError(LanceError, RuntimeError):
+    """A forked child needs threads that only its parent has."""
 
 
 class MissingDependencyError(LanceError, ImportError):

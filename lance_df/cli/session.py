@@ -60,14 +60,11 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
 
 def run_statement(ctx: SessionContext, statement: str, *, style: str, out: IO[str]) -> None:
     """Run one statement, write its rows to ``out``, their number and the time to stderr."""
-    from lance_df.engine.failures import execution_errors
-
     began = time.perf_counter()
     frame = ctx.sql(statement)
-    with execution_errors(frame.statements):
-        stream = (batch.to_pyarrow() for batch in frame.execute_stream())
-        schema, batches = _with_schema(frame.schema(), stream)
-        num_rows = render(schema, batches, style=style, out=out) if schema.names else _drain(batches)
+    stream = (batch.to_pyarrow() for batch in frame.execute_stream())
+    schema, batches = _with_schema(frame.schema(), stream)
+    num_rows = render(schema, batches, style=style, out=out) if schema.names else _drain(batches)
     out.flush()
     if schema.names or num_rows:
         rows = "1 row" if num_rows == 1 else f"{num_rows:,} rows"

@@ -81,6 +81,8 @@ class Shell:
             try:
                 line = self._read_line(_PROMPTS[not is_blank(text)])
             except KeyboardInterrupt:
+                if self._stop_at_error:
+                    raise
                 text = ""
                 continue
             except EOFError:
@@ -110,6 +112,8 @@ class Shell:
             _say(f"error: {' '.join(str(error).split())}")
             return False
         except KeyboardInterrupt:
+            if self._stop_at_error:
+                raise
             _say("interrupted")
             return False
         return True

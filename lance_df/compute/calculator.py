@@ -8,13 +8,26 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from lance_df.compute.calls import check_process
+
 if TYPE_CHECKING:
     from lance_df.compute.evaluator import ExpressionEvaluator
 
 
-@cache
 def evaluator() -> ExpressionEvaluator:
-    """Return the evaluator of this process."""
+    """Return the evaluator of this process.
+
+    Raises
+    ------
+    ForkedProcessError
+        The threads of DataFusion are in the parent of this process.
+    """
+    check_process()
+    return _made()
+
+
+@cache
+def _made() -> ExpressionEvaluator:
     from lance_df.compute.evaluator import ExpressionEvaluator
 
     return ExpressionEvaluator()

@@ -11,6 +11,10 @@ from datafusion import DataFrame, Expr, SessionConfig, SQLOptions, col, function
 from datafusion import SessionContext as PlainSessionContext
 from datafusion.catalog import Catalog, CatalogProvider, Schema, SchemaProvider, Table
 from datafusion.plan import LogicalPlan
+from datafusion.record_batch import RecordBatch, RecordBatchStream
+
+from lance_df.compute.calls import engine_call
+from lance_df.errors import LanceError
 
 __all__ = [
     "NO_TABLE",
@@ -20,6 +24,8 @@ __all__ = [
     "Expr",
     "NameList",
     "PlainSessionContext",
+    "RecordBatch",
+    "RecordBatchStream",
     "SQLOptions",
     "Schema",
     "SchemaProvider",
@@ -55,7 +61,10 @@ def default_place(ctx: PlainSessionContext) -> tuple[str, str]:
     """Return the catalog and schema of bare table names. Only an error tells them in every release."""
     probe = f"{NO_TABLE}{uuid.uuid4().hex}"
     try:
-        PlainSessionContext.sql(ctx, f'SELECT * FROM "{probe}"')
+        with engine_call():
+            PlainSessionContext.sql(ctx, f'SELECT * FROM "{probe}"')
+    except LanceError:
+        raise
     except Exception as err:  # noqa: BLE001 - it raises nothing narrower
         place = str(err).rpartition(f".{probe}")[0].rpartition("table '")[2]
         for catalog in (*ctx.catalog_names(), place.partition(".")[0]):

@@ -8,17 +8,18 @@ no error.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lance_df.compute.calls import engine_call
 from lance_df.compute.compat import PlainSessionContext, SessionConfig, variant
 from lance_df.compute.terms import to_term
 from lance_df.compute.typed_functions import HASHES, TypedFunctions, register_udfs
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, LanceError
+from lance_df.forks import new_lock
 from lance_df.sql.splice import Edit, splice
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class ExpressionEvaluator:
         self._typed = TypedFunctions(self._ctx)
         self._texts: dict[tuple[str, tuple[pa.DataType, ...]], str] = {}
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         # a thread that runs DataFusion's tasks, as when it plans a scan, may not wait for others of them
         self._threads = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="lance_df-evaluate")
         self._functions = self._threads.submit(_deterministic_functions, self._ctx).result()
@@ -111,9 +112,10 @@ class ExpressionEvaluator:
         self._ctx.register_record_batches(table, [[rows]])
         try:
             text = self._text(expression, tuple(rows.schema.types), table)
-            frame = self._ctx.sql(f"SELECT ({text}\n) AS {_RESULT} FROM {table}")
-            found = frame.to_arrow_table().column(_RESULT)
-        except InvalidInputError:
+            with engine_call():
+                frame = self._ctx.sql(f"SELECT ({text}\n) AS {_RESULT} FROM {table}")
+                found = frame.to_arrow_table().column(_RESULT)
+        except LanceError:
             raise
         except Exception as err:
             types = ", ".join(map(str, rows.schema.types))
@@ -135,9 +137,10 @@ class ExpressionEvaluator:
         self._ctx.register_record_batches(table, [[rows]])
         try:
             text = self._typed_text(expression, table) if _hash_calls(expression) else expression
-            frame = self._ctx.sql(f"SELECT ({text}\n) AS {_RESULT} FROM {table}")
-            node = variant(frame.optimized_logical_plan())
-        except InvalidInputError:
+            with engine_call():
+                frame = self._ctx.sql(f"SELECT ({text}\n) AS {_RESULT} FROM {table}")
+                node = variant(frame.optimized_logical_plan())
+        except LanceError:
             raise
         except Exception as err:
             raise InvalidInputError(f"the expression {expression!r} cannot be planned: {err}") from err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from lance_df.compute.compat import PlainSessionContext, udf
 from lance_df.errors import InvalidInputError
+from lance_df.forks import new_lock
 from lance_df.udfs.murmur3 import hash_udfs, plain_udfs, typed_udf
 
 HASHES = ("murmur3", "murmur3_multi")
@@ -56,7 +56,7 @@ class TypedFunctions:
 
     def __init__(self, ctx: PlainSessionContext) -> None:
         self._ctx = ctx
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._known: dict[tuple[str, tuple[str, ...]], str] = {}
         self._types: dict[str, pa.DataType] = {}
         self._seen: dict[int, str] = {}

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from lance_df.compute.compat import DataFrame, PlainSessionContext
+from lance_df.compute.compat import DataFrame, PlainSessionContext, RecordBatch, RecordBatchStream
 from lance_df.engine.failures import execution_errors
 from lance_df.engine.statement import Statement
+from lance_df.forks import Origin
+
+# become Python objects by one call of pyarrow
+_OBJECT_ROWS: Final = 4096
 
 
 class LanceDataFrame(DataFrame):  # type: ignore[misc]
     """What `SessionContext.sql` returns; a `datafusion.DataFrame` in every way.
 
-    Its methods raise `LanceError` where a scan failed, and frames derived from it do the same. What happens
-    later than the call, while a stream is consumed, comes as DataFusion puts it: an `Exception` with the
-    message.
+    Its methods raise `LanceError` where a scan failed, and so do its streams and frames derived from it.
 
     Its schema is that of its batches. DataFusion's own frames say of a union that it has the types of its
     first input, and give rows of the types that both have in common.
@@ -26,6 +28,21 @@ class LanceDataFrame(DataFrame):  # type: ignore[misc]
         super().__init__(frame)
         self.statements = statements
         self.ctx = ctx
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries."""
+        # some rows at a time: pyarrow looks for no signal while it makes objects
+        parts = self.to_arrow_table().to_batches(max_chunksize=_OBJECT_ROWS)
+        return [row for part in parts for row in part.to_pylist()]
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists."""
+        table = self.to_arrow_table()
+        parts = [range(start, start + _OBJECT_ROWS) for start in range(0, table.num_rows, _OBJECT_ROWS)]
+        return {
+            name: [value for part in parts for value in column.slice(part.start, len(part)).to_pylist()]
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
 
 
 def with_types_of_rows(ctx: PlainSessionContext, frame: DataFrame, optimized: Any = None) -> DataFrame:
@@ -44,6 +61,30 @@ def with_types_of_rows(ctx: PlainSessionContext, frame: DataFrame, optimized: An
     return frame if frame.schema().types == analyzed.schema().types else analyzed
 
 
+class LanceStream(RecordBatchStream):  # type: ignore[misc]
+    """A stream of batches that raises `LanceError` where a scan failed."""
+
+    def __init__(self, stream: RecordBatchStream, statements: tuple[Statement, ...]) -> None:
+        super().__init__(stream.rbs)
+        self._statements = statements
+        self._origin = Origin()
+
+    def __next__(self) -> RecordBatch:
+        """Return the next batch.
+
+        Raises
+        ------
+        LanceError
+            A scan failed.
+        """
+        self._origin.check()
+        with execution_errors(self._statements):
+            batch = next(self.rbs, None)
+        if batch is None:
+            raise StopIteration
+        return RecordBatch(batch)
+
+
 def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: LanceDataFrame, *args: Any, **kwargs: Any) -> Any:
@@ -55,9 +96,19 @@ def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
             result = method(self, *args, **kwargs)
             if type(result) is DataFrame and method.__name__.startswith("union"):
                 result = with_types_of_rows(self.ctx, result)
-        return LanceDataFrame(result.df, statements, self.ctx) if type(result) is DataFrame else result
+        return _shown(result, statements, self.ctx)
 
     return call
+
+
+def _shown(result: Any, statements: tuple[Statement, ...], ctx: PlainSessionContext) -> Any:
+    if type(result) is DataFrame:
+        return LanceDataFrame(result.df, statements, ctx)
+    if type(result) is RecordBatchStream:
+        return LanceStream(result, statements)
+    if type(result) is list:
+        return [_shown(each, statements, ctx) for each in result]
+    return result
 
 
 def _methods() -> list[str]:
@@ -69,6 +120,7 @@ def _methods() -> list[str]:
         if callable(member)
         and not isinstance(member, staticmethod)
         and (name in special or not name.startswith("_"))
+        and name not in vars(LanceDataFrame)
     ]
 
 

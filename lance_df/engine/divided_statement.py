@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, SQLOptions, variant
-from lance_df.engine.failures import execution_errors, planning_errors
+from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.join_sides import with_small_sides_built
 from lance_df.engine.partial_aggregates import PartialAggregate
 from lance_df.engine.partitioned_join_analysis import divisible_parts, needed_groups
@@ -148,7 +148,7 @@ def run_statement(text: str, tables: Mapping[str, NamespaceSnapshot]) -> Iterato
         Stored bytes cannot be read, or the query is wrong.
     """
     frame = _context(tables).sql(text, _ONLY_QUERIES)
-    yield from _batches(frame, frame.statements)
+    yield from streamed_batches(frame.execute_stream, frame.statements)
 
 
 def run_partly(
@@ -170,7 +170,7 @@ def run_partly(
     with planning_errors(statement):
         aggregate = _aggregate(ctx, _optimized(ctx, statement), merged_depth)
         frame = _partly(ctx, statement, aggregate)
-    yield from _batches(frame, [statement])
+    yield from streamed_batches(frame.execute_stream, [statement])
 
 
 def run_merged(
@@ -196,13 +196,7 @@ def run_merged(
     ctx, statement = _context(tables), Statement(text)
     with planning_errors(statement):
         frame = _merged(ctx, statement, _optimized(ctx, statement), merged_depth, parts)
-    yield from _batches(frame, [statement])
-
-
-def _batches(frame: DataFrame, statements: Sequence[Statement]) -> Iterator[pa.RecordBatch]:
-    with execution_errors(statements):
-        for batch in frame.execute_stream():
-            yield batch.to_pyarrow()
+    yield from streamed_batches(frame.execute_stream, [statement])
 
 
 def _optimized(ctx: SessionContext, statement: Statement) -> Any:

@@ -7,11 +7,16 @@ statements remember theirs, so the text tells which one to raise again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+import pyarrow as pa
+
+from lance_df.compute.calls import engine_call
 from lance_df.engine.statement import Statement
 from lance_df.errors import ColumnNotFoundError, DatasetNotFoundError, InvalidInputError, LanceError
+from lance_df.forks import Origin
 
 _MAX_STATEMENT = 200
 _PREFIXES = re.compile(
@@ -23,7 +28,8 @@ _PREFIXES = re.compile(
 def planning_errors(statement: Statement) -> Iterator[None]:
     """Raise what goes wrong while a statement is planned as a `LanceError` that names the statement."""
     try:
-        yield
+        with engine_call():
+            yield
     except LanceError:
         raise
     except Exception as err:  # DataFusion raises plain Exception and ValueError
@@ -37,7 +43,8 @@ def planning_errors(statement: Statement) -> Iterator[None]:
 def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
     """Raise the `LanceError` of a scan as itself, and what else DataFusion says as one of ours."""
     try:
-        yield
+        with engine_call():
+            yield
     except LanceError:
         raise
     except Exception as err:
@@ -48,6 +55,33 @@ def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
             text = next((statement.text for statement in statements), "")
             raise _planning_error(err, text) from err
         raise
+
+
+def streamed_batches(
+    begin: Callable[[], Iterable[Any]], statements: Sequence[Statement]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream of DataFusion's; errors are those of `execution_errors`.
+
+    Parameters
+    ----------
+    begin
+        Begins to run a frame.
+
+    Raises
+    ------
+    ForkedProcessError
+        The stream was begun in the parent of this process.
+    """
+    with execution_errors(statements):
+        stream = iter(begin())
+    origin = Origin()
+    while True:
+        origin.check()
+        with execution_errors(statements):
+            batch = next(stream, None)
+        if batch is None:
+            return
+        yield batch.to_pyarrow()
 
 
 def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError | None:

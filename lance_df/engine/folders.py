@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lance_df.engine.parts import PartSource
 from lance_df.engine.source import TableSource
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
+from lance_df.forks import new_lock
 from lance_df.namespace.kind import holds_namespace
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
 from lance_df.table.parallel import map_reads
@@ -55,7 +55,7 @@ class TableFolder:
         self._sources: dict[str, TableSource] = {}
         self._kinds: dict[str, bool] = {}
         self._subfolders: dict[str, TableFolder] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def names(self) -> list[str]:
         marked, others, rows = self._found()
@@ -143,7 +143,7 @@ class DirectoryRows:
         self._storage_options = storage_options
         self._known: DirectoryManifest | None = None
         self._sources: dict[str, TableSource] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def namespaces(self) -> list[str]:
         """Return the ids of the namespaces at every depth."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import DatasetNotFoundError
+from lance_df.forks import new_lock
 from lance_df.namespace.kind import is_namespace
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
 from lance_df.table.table import Table
@@ -64,7 +64,7 @@ class NamespaceParts:
     def __init__(self, parent: TableSource) -> None:
         self._parent = parent
         self._known: dict[str, PartSource] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def names(self) -> list[str]:
         """Return the ids of the members; none when there are too many for a list."""

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -20,14 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
+from lance_df.compute.calls import check_process
 from lance_df.engine.hints import scan_hint
 from lance_df.engine.residual import ResidualFilter, as_datafusion
-from lance_df.engine.shutdown import scan_step, scan_stream
 from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
+from lance_df.exits import busy
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
+from lance_df.forks import new_lock
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
 from lance_df.table.caches import LruCache
@@ -87,7 +90,7 @@ class ScanCounters:
     tasks: int = 0
     batches: int = 0
     rows: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _lock: threading.Lock = field(default_factory=new_lock, repr=False)
 
     def add(self, *, plans: int = 0, tasks: int = 0, batches: int = 0, rows: int = 0) -> None:
         with self._lock:
@@ -162,11 +165,11 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
         self.table = table
         self.hint: Predicate | None = None
-        self.views: frozenset[str] = frozenset()
         self.extremes_only = False
         self.distinct = False
-        self.count_as: str | None = None
-        self.runs: RunAggregates | None = None
+        self._views: frozenset[str] = frozenset()
+        self._count_as: str | None = None
+        self._runs: RunAggregates | None = None
         self.errors: list[LanceError] = []
         self.scans: list[ScanPlan] = []
         self.counters = ScanCounters()
@@ -178,6 +181,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             use_statistics=use_statistics,
         )
         self._schema = schema or _schema_of(table, (*table.arrow_schema.names, *extra_columns))
+        self._shown_schema = self._schema
         self._condition = condition
         self._sharing = _shares_plans(table) if condition is None else None
         # as they are now: a plan does not change while the scan that it is for learns more
@@ -195,14 +199,43 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         """The columns of the table."""
         return self._schema
 
+    # DataFusion panics where this raises, so no Python code runs in which an interruption could be raised.
+    schema = property(attrgetter("_shown_schema"))
+
     @property
-    def schema(self) -> pa.Schema:
-        schema = with_views(self._schema, self.views) if self.views else self._schema
-        if self.runs is not None:
-            return pa.schema([*schema, *self.runs.fields], schema.metadata)
-        if self.count_as is None:
-            return schema
-        return schema.append(pa.field(self.count_as, pa.int64(), nullable=False))
+    def views(self) -> frozenset[str]:
+        return self._views
+
+    @views.setter
+    def views(self, names: frozenset[str]) -> None:
+        self._views = names
+        self._show()
+
+    @property
+    def count_as(self) -> str | None:
+        return self._count_as
+
+    @count_as.setter
+    def count_as(self, name: str | None) -> None:
+        self._count_as = name
+        self._show()
+
+    @property
+    def runs(self) -> RunAggregates | None:
+        return self._runs
+
+    @runs.setter
+    def runs(self, runs: RunAggregates | None) -> None:
+        self._runs = runs
+        self._show()
+
+    def _show(self) -> None:
+        schema = with_views(self._schema, self._views) if self._views else self._schema
+        if self._runs is not None:
+            schema = pa.schema([*schema, *self._runs.fields], schema.metadata)
+        elif self._count_as is not None:
+            schema = schema.append(pa.field(self._count_as, pa.int64(), nullable=False))
+        self._shown_schema = schema
 
     @property
     def strings(self) -> frozenset[str]:
@@ -237,6 +270,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         """
         # The columns come from the call of scanner() before; were they wrong, only the number of partitions
         # would be less apt, because partitions look up the plan by the columns they are given.
+        check_process()  # contexts of others have no other check
         columns = getattr(self._planning, "columns", None)
         planned = self._plan(columns, filter)
         self.scans.append(planned.plan)
@@ -304,14 +338,13 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ) -> Iterator[pa.RecordBatch]:
         batches = self._batches(planned, schema, partition, work)
         try:
-            with scan_stream():
-                while True:
-                    with scan_step() as allowed:
-                        batch = next(batches, None) if allowed else None
-                    if batch is None:
-                        return
-                    self.counters.add(batches=1, rows=batch.num_rows)
-                    yield batch
+            while True:
+                with busy():
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                self.counters.add(batches=1, rows=batch.num_rows)
+                yield batch
         except LanceError as err:
             self.errors.append(err)
             raise

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, Table, col, variant
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
-from lance_df.engine.failures import execution_errors, planning_errors
+from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.statement import ResolvedTable, Statement
@@ -271,15 +271,13 @@ def _plain_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def _batches(frame: Any, schema: pa.Schema, statement: Statement) -> Iterator[pa.RecordBatch]:
-    with execution_errors([statement]):
-        for streamed in frame.execute_stream():
-            batch = streamed.to_pyarrow()
-            if not len(schema):
-                yield batch.select([])
-                continue
-            for part in parts_of_texts(batch):
-                columns = [
-                    column if column.type == field.type else column.cast(field.type)
-                    for column, field in zip(part.columns, schema, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    for batch in streamed_batches(frame.execute_stream, [statement]):
+        if not len(schema):
+            yield batch.select([])
+            continue
+        for part in parts_of_texts(batch):
+            columns = [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(part.columns, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from lance_df.engine.parts import NamespaceParts
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
+from lance_df.forks import new_lock
 from lance_df.namespace.kind import holds_namespace, is_namespace
 from lance_df.storage import open_location
 from lance_df.table.open import open_table
@@ -50,7 +50,7 @@ class TableSource:
         version: VersionRef | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._opened: Scannable | None = None
         self._is_pinned = version is not None
         self._place = place if isinstance(place, str | os.PathLike) else place.uri

@@ -17,6 +17,7 @@ from lance_df.engine.parts import PartSource
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.errors import LanceError
+from lance_df.forks import new_lock
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Statement:
     _sources: list[TableSource | PartSource] = field(default_factory=list)
     _scanned: dict[Hashable, TableSource] = field(default_factory=dict)
     _versions: dict[int, Scanned] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=new_lock)
 
     def source_once(self, key: Hashable, make: Callable[[], TableSource]) -> TableSource:
         """Return the source that the statement has for a key, which is made once.

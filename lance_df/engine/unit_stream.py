@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -20,8 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from lance_df.compute.compat import DataFrame, PlainSessionContext, Table
-from lance_df.engine.shutdown import scan_step, scan_stream
 from lance_df.engine.unit_tables import Turns
+from lance_df.exits import busy, check_exit
+from lance_df.forks import Origin, new_lock
 
 _NO_LIMIT: Final = 2**62
 _POLL_SECONDS: Final = 0.1
@@ -88,9 +90,8 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._done = done
         self._schema: pa.Schema = frames[0].schema()
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
+    # see `LanceTableProvider.schema`
+    schema = property(attrgetter("_schema"))
 
     def scanner(self, columns: list[str] | None = None, **_: Any) -> _Scan:
         return _Scan(self._projected(columns), lambda: iter(()))
@@ -112,9 +113,12 @@ class _Stream(pyarrow.dataset.Dataset):  # type: ignore[misc]
         how = self._wide if is_ours else self._narrow
         run = _Run(how, self._frames, self._at_once, self._done, self._turns, is_ours)
         try:
-            with scan_stream():
-                while (batch := run.next_batch(None if is_ours else _PATIENCE_SECONDS)) is not None:
-                    yield _conform(batch, schema)
+            while True:
+                with busy():
+                    batch = run.next_batch(None if is_ours else _PATIENCE_SECONDS)
+                if batch is None:
+                    return
+                yield _conform(batch, schema)
         finally:
             run.stop()
 
@@ -157,9 +161,10 @@ class _Run:
         self._may_stream = may_stream
         self._frames = enumerate(frames)
         self._done = done
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._stopped = threading.Event()
         self._queue: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(2 * at_once)
+        self._origin = Origin()
         self._running = at_once
         for _ in range(at_once):
             threading.Thread(target=self._work, name="lance_df-join", daemon=True).start()
@@ -167,9 +172,13 @@ class _Run:
     def next_batch(self, patience: float | None) -> pa.RecordBatch | None:
         """Return the next batch, None at the end; an empty one when none is there after ``patience``."""
         while self._running:
+            self._origin.check()
             try:
-                item = self._queue.get(timeout=patience)
+                item = self._queue.get(timeout=patience or _POLL_SECONDS)
             except queue.Empty:
+                check_exit()
+                if patience is None:
+                    continue
                 return _NOTHING
             if isinstance(item, BaseException):
                 raise item
@@ -238,9 +247,7 @@ class _Run:
         """Put all batches of a frame; return False if nobody takes them."""
         batches: Iterator[Any] | None = None
         while True:
-            with scan_step() as allowed:
-                if not allowed:
-                    return False
+            with busy():
                 batches = begin() if batches is None else batches
                 batch = next(batches, None)
             if batch is None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
+
+from lance_df.forks import new_lock
 
 if TYPE_CHECKING:
     from lance_df.engine.provider import LanceTableProvider
@@ -30,7 +32,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._here = threading.local()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._anywhere: Turn | None = None
 
     @contextmanager
@@ -79,11 +81,11 @@ class UnitTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def __init__(self, providers: Sequence[LanceTableProvider], turns: Turns) -> None:
         self._providers = providers
+        self._first = providers[0]
         self._turns = turns
 
-    @property
-    def schema(self) -> pa.Schema:
-        return self._providers[0].schema
+    # see `LanceTableProvider.schema`
+    schema = property(attrgetter("_first.schema"))
 
     def scanner(
         self,

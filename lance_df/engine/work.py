@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from lance_df.forks import new_lock
 from lance_df.table.scan_plan import ScanTask
 
 
@@ -17,7 +17,7 @@ class WorkList:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._executions: Counter[int] = Counter()
         self._rounds: list[Iterator[ScanTask]] = []
 

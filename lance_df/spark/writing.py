@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
+import stat
 import tempfile
 import time
 import uuid
@@ -17,7 +19,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lance_df.errors import CommitStateUnknownError, DatasetNotFoundError, InvalidInputError, LanceError
+from lance_df.errors import (
+    CommitStateUnknownError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    LanceError,
+    StorageError,
+)
 from lance_df.namespace.changes.staged import (
     StagedPartitions,
     discard_staged_partitions,
@@ -47,7 +55,8 @@ if TYPE_CHECKING:
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.write import Mode
 
-_ABORTED_WITHIN_SECONDS: Final = 7 * 24 * 3600
+# Spark aborts at once what it could not commit.
+_ABORTED_WITHIN_SECONDS: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,16 +311,37 @@ def run_mark(run_id: str) -> Mark:
 
 
 def _begun(name: str) -> Path:
-    """Return the file that says that a commit has begun: Spark commits and aborts on one machine."""
-    return Path(tempfile.gettempdir()) / f"lance_df-{hashlib.sha256(name.encode()).hexdigest()[:32]}.commit"
+    """Return the file that says that a commit has begun: Spark commits and aborts on one machine.
+
+    Raises
+    ------
+    StorageError
+        There is no folder for it that is this user's alone.
+    """
+    return _commit_folder() / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.commit"
+
+
+def _commit_folder() -> Path:
+    """Return a folder of this user's among the temporary files, made if need be."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir(), f"lance_df-{user}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as err:
+        raise StorageError(f"{folder}: cannot be made, and commits of Spark need it: {err.strerror}") from err
+    is_private = os.name == "nt" or (found.st_uid == user and not found.st_mode & 0o077)
+    if not (stat.S_ISDIR(found.st_mode) and is_private):
+        raise StorageError(f"{folder}: is not a folder of this user's alone (mode 0700); remove it")
+    return folder
 
 
 def _forget_old_commits() -> None:
     """Remove what is left of commits that Spark can no longer abort."""
     oldest = time.time() - _ABORTED_WITHIN_SECONDS
-    for path in Path(tempfile.gettempdir()).glob("lance_df-*.commit"):
-        with suppress(OSError):  # gone meanwhile, or another user's
-            if path.stat().st_mtime < oldest:
+    for path in _commit_folder().glob("*.commit"):
+        with suppress(OSError):  # gone meanwhile
+            if path.lstat().st_mtime < oldest:
                 path.unlink()
 
 

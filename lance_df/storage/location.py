@@ -407,6 +407,8 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
 
+    from lance_df.storage.filesystems import renewed_at_fork
+
     scheme = text.split("://", 1)[0].lower()
     try:
         fs, path = fsspec.core.url_to_fs(text, **filesystem_options(scheme, storage_options))
@@ -422,6 +424,7 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
         raise InvalidInputError(
             f"{scheme}:// cannot be opened: unknown scheme, malformed URL or invalid storage options"
         ) from None
+    renewed_at_fork(fs)
     if isinstance(fs, LocalFileSystem):
         # a URL, so that its path may be percent-encoded; fsspec takes it as it is
         path = os.path.abspath(os.fsdecode(unquote_to_bytes(path)) if scheme == "file" else path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import random
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from lance_df.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from lance_df.forks import new_lock
 from lance_df.storage.local_files import create_if_absent
 from lance_df.storage.translate import http_status, translate_errors, was_refused
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lance_df.storage.location import Location
 
-_memory_lock = threading.Lock()
+_memory_lock = new_lock()
 _TAKEN = 412
 _BUSY = 409  # S3: another conditional request for this name is on its way
 _ATTEMPTS_WHILE_BUSY = 6

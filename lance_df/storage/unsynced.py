@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import LanceError, NotFoundError, StorageError
+from lance_df.forks import new_lock
 from lance_df.storage.local_files import create, sync_folder, write_all
 from lance_df.storage.translate import translate_errors
 
@@ -34,7 +34,7 @@ class Unsynced:
         self._files: set[str] = set()
         self._folders: set[str] = set()
         self._systems: dict[int, str] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def make_folders(self, folder: str) -> None:
         """Make a folder, and those above it."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
+from lance_df.forks import new_lock
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class BasePaths:
         self._bases = {base.id: base for base in bases}
         self._source = source
         self._opened: dict[int, Location] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def data_file(self, file: DataFile) -> Location:
         """Return where a data file is.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from lance_df.forks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -28,7 +29,7 @@ class LruCache(Generic[V]):
         self._capacity = capacity if callable(capacity) else lambda: capacity
         self._values: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._weight = 0
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def get(self, key: Hashable, make: Callable[[], V], *, weight: int = 1) -> V:
         """Return the value for ``key``, made by ``make`` when it is not here; errors are not kept."""

@@ -6,7 +6,6 @@ kept in memory, as long as the table is open.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from lance_df.expr.bounds import Match, ZoneBounds, classify
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
+from lance_df.forks import new_lock
 from lance_df.records import dataclass
 from lance_df.table.scan_columns import StoredColumn
 
@@ -49,7 +49,7 @@ class LearnedBounds:
         self.num_learned = 0
         self._known: dict[_ColumnKey, _Windows] = {}
         self._num_windows = 0
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def learn(self, reader: FragmentReader, rows: RowRange, values: Mapping[Column, pa.Array]) -> None:
         """Remember the bounds of columns, of which ``values`` are those of all the rows."""

@@ -6,10 +6,10 @@ looks for news, pays for what is new. Nothing is ever assumed of a file: its byt
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from lance_df.forks import new_lock
 from lance_df.table.manifest_io import read_manifest
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class ManifestCache:
         self._max_bytes = max_bytes
         self._files: OrderedDict[str, ManifestFile] = OrderedDict()
         self._num_bytes = 0
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def read(self, source: ByteSource) -> ManifestFile:
         """Return the manifest of a file; see :func:`lance_df.table.manifest_io.read_manifest`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from lance_df.encodings.gather import take
 from lance_df.encodings.kernels import pick_map
 from lance_df.encodings.picks import pick
 from lance_df.file.io import named_errors
+from lance_df.forks import new_lock
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class PickedColumn:
     def __init__(self, table: Table, field: Field) -> None:
         self._table = table
         self._field = field
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._pages: _Pages | None = _Pages(tuple(map(_Page, range(len(table.fragments)))), None)
 
     def take(self, rows: Numbers, places: Numbers) -> pa.Array | None:

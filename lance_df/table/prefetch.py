@@ -6,6 +6,8 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from lance_df.forks import Origin
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
@@ -24,14 +26,17 @@ def map_ahead(function: Callable[[T], R], items: Iterable[T], *, ahead: int) -> 
         yield from map(function, items)
         return
     pending: deque[Future[R]] = deque()
+    origin = Origin()
     pool = ThreadPoolExecutor(ahead, thread_name_prefix="lance_df-read")
     try:
         for item in items:
             pending.append(pool.submit(function, item))
             if len(pending) > ahead:
                 yield pending.popleft().result()
+                origin.check()
         while pending:
             yield pending.popleft().result()
+            origin.check()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -42,8 +47,10 @@ def iterate_ahead(items: Iterable[T]) -> Generator[T]:
     Closing the generator waits for the one in the making, and drops it.
     """
     iterator = iter(items)
+    origin = Origin()
     with ThreadPoolExecutor(1, thread_name_prefix="lance_df-ahead") as pool:
         coming = pool.submit(next, iterator, _END)
         while (item := coming.result()) is not _END:
             coming = pool.submit(next, iterator, _END)
             yield item  # type: ignore[misc] # it is not the end
+            origin.check()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import queue
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
-from weakref import WeakSet
+from typing import TYPE_CHECKING, ClassVar
+
+from lance_df.errors import LanceError
+from lance_df.exits import at_exit, check_exit
+from lance_df.forks import Origin, after_fork_in_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 _READY_BATCHES = 2
 _POLL_SECONDS = 0.1
 _THREADS_FROM_BYTES = 1024 * 1024
-
-_Output: TypeAlias = "queue.Queue[pa.RecordBatch | BaseException | None]"
 
 
 def run_tasks(
@@ -90,21 +90,28 @@ def _in_threads(tasks: Iterable[ScanTask], num_threads: int) -> Generator[pa.Rec
     """Start a few tasks ahead; each waits when it has some batches ready, so memory stays bounded."""
     waiting = iter(tasks)
     running: deque[_Output] = deque()
-    with closing(_Workers(num_threads)) as workers:
+    workers = _Workers()
+    try:
+        workers.begin(num_threads)
         while True:
             while len(running) < num_threads and (task := next(waiting, None)) is not None:
                 running.append(workers.start(task))
             if not running:
                 return
-            yield from _received(running[0])
+            yield from workers.batches(running[0])
             running.popleft()
+    finally:
+        workers.close()
 
 
-def _received(output: _Output) -> Iterator[pa.RecordBatch]:
-    while (item := output.get()) is not None:
-        if isinstance(item, BaseException):
-            raise item
-        yield item
+class _Output:
+    """The batches of one task, of which a few may be ready. No interruption leaves queues of C locked."""
+
+    def __init__(self) -> None:
+        self.items: queue.SimpleQueue[pa.RecordBatch | BaseException | None] = queue.SimpleQueue()
+        self.room: queue.SimpleQueue[None] = queue.SimpleQueue()
+        for _ in range(_READY_BATCHES):
+            self.room.put(None)
 
 
 class _Workers:
@@ -114,24 +121,46 @@ class _Workers:
     they do then is stopped and waited for, because threads in native code crash when the interpreter goes.
     """
 
-    _open: ClassVar[WeakSet[_Workers]] = WeakSet()
+    _open: ClassVar[set[_Workers]] = set()
 
-    def __init__(self, num_threads: int) -> None:
+    def __init__(self) -> None:
+        self._origin = Origin()
         self._stopped = threading.Event()
         self._tasks: queue.SimpleQueue[tuple[ScanTask, _Output] | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._work, name=f"lance_df-scan-{number}", daemon=True)
-            for number in range(num_threads)
-        ]
+        self._threads: list[threading.Thread] = []
+
+    def begin(self, num_threads: int) -> None:
+        """Start the threads; `close` ends them however far this came."""
         _Workers._open.add(self)
-        for thread in self._threads:
+        for number in range(num_threads):
+            thread = threading.Thread(target=self._work, name=f"lance_df-scan-{number}", daemon=True)
+            self._threads.append(thread)
             thread.start()
 
     def start(self, task: ScanTask) -> _Output:
         """Run a task and return where its batches will appear; the last item is None or an error."""
-        output: _Output = queue.Queue(_READY_BATCHES)
+        output = _Output()
         self._tasks.put((task, output))
         return output
+
+    def batches(self, output: _Output) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a task.
+
+        Raises
+        ------
+        ForkedProcessError
+            The threads are in the parent of this process.
+        """
+        while True:
+            self._origin.check()
+            item = output.items.get()
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                check_exit()
+                raise item
+            output.room.put(None)
+            yield item
 
     def close(self) -> None:
         """Stop the threads after the batch that they are at, and wait for them."""
@@ -139,7 +168,9 @@ class _Workers:
         for _ in self._threads:
             self._tasks.put(None)
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:  # it was started
+                thread.join()
+        _Workers._open.discard(self)
 
     @classmethod
     def close_all(cls) -> None:
@@ -147,29 +178,39 @@ class _Workers:
         for workers in list(cls._open):
             workers.close()
 
+    @classmethod
+    def forget_all(cls) -> None:
+        """Take note that the threads are those of another process."""
+        cls._open = set()
+
     def _work(self) -> None:
-        while (started := self._tasks.get()) is not None and not self._stopped.is_set():
+        while (started := self._tasks.get()) is not None:
             self._drain(*started)
 
     def _drain(self, task: ScanTask, output: _Output) -> None:
         last: BaseException | None = None
         try:
-            for batch in task.read():
-                if not self._offer(output, batch):
-                    return
+            if not self._stopped.is_set():
+                for batch in task.read():
+                    if not self._has_room(output):
+                        break
+                    output.items.put(batch)
         except BaseException as err:  # noqa: BLE001 - raised again where the batches are consumed
             last = err
-        self._offer(output, last)
+        if self._stopped.is_set():
+            last = LanceError("the scan was stopped before its end")
+        output.items.put(last)
 
-    def _offer(self, output: _Output, item: pa.RecordBatch | BaseException | None) -> bool:
-        """Hand an item over; return False when nobody wants it any more."""
+    def _has_room(self, output: _Output) -> bool:
+        """Wait until a batch may be handed over; return False when nobody wants it any more."""
         while not self._stopped.is_set():
             try:
-                output.put(item, timeout=_POLL_SECONDS)
-            except queue.Full:
+                output.room.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
                 continue
             return True
         return False
 
 
-atexit.register(_Workers.close_all)
+at_exit(_Workers.close_all)
+after_fork_in_child(_Workers.forget_all)

@@ -24,6 +24,7 @@ TREE = {
     "StorageError": ("LanceError", OSError),
     "JobFailedError": ("LanceError", Exception),
     "JobCancelledError": ("JobFailedError", Exception),
+    "ForkedProcessError": ("LanceError", RuntimeError),
     "MissingDependencyError": ("LanceError", ImportError),
 }
 CLASSES = {

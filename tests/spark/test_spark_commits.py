@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import pickle
 import tempfile
+import time
 from pathlib import Path
 
 import datafusion
@@ -15,7 +16,7 @@ import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import lance_df
-from lance_df.errors import CommitStateUnknownError, InvalidInputError, RetryableConflictError
+from lance_df.errors import CommitStateUnknownError, InvalidInputError, RetryableConflictError, StorageError
 from lance_df.namespace.changes import staged as staged_module
 from lance_df.spark import writing
 from lance_df.spark.options import SourceOptions
@@ -263,18 +264,38 @@ def test_files_stay_when_the_process_dies_before_spark_learns_of_its_commit(targ
     assert opened(target).to_table().num_rows == 200
 
 
-def test_signs_of_commits_go_after_a_week(target, tmp_path, monkeypatch):
+def test_signs_of_commits_go(target, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     old = [job(target) for _ in range(2)]
     for writer in old:
         writer.commit([task(writer)])
-    signs = list(tmp_path.glob("*.commit"))
+    [folder] = tmp_path.glob("lance_df-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    signs = list(folder.iterdir())
     assert len(signs) == 2
-    os.utime(signs[0], (0, 0))
+    os.utime(signs[0], (time.time() - 3600,) * 2)
     writer = job(target)
     writer.commit([task(writer)])
     assert not signs[0].exists()
-    assert len(list(tmp_path.glob("*.commit"))) == 2
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("kind", ["link", "open to others", "file"])
+def test_signs_of_commits_lie_in_a_folder_of_the_user(target, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"lance_df-{os.getuid()}"
+    if kind == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "elsewhere")
+    elif kind == "file":
+        folder.touch(mode=0o600)
+    else:
+        folder.mkdir()
+        folder.chmod(0o777)
+    writer = job(target)
+    with pytest.raises(StorageError, match=str(folder)):
+        writer.commit([task(writer)])
+    assert opened(target).to_table().num_rows == 100
 
 
 def test_files_stay_when_the_process_dies_while_it_commits(target, monkeypatch):

@@ -5,7 +5,6 @@ Spec: partitioning, "Multi-Partition Transaction".
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
+from lance_df.forks import after_fork_in_child, new_lock
 from lance_df.namespace.changes.draft import Draft, NeedsOwnDraftError
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.manifest_table import STRICT
@@ -151,7 +151,7 @@ class PublishingLine:
 
     def __init__(self) -> None:
         self._waiting: deque[Waiting] = deque()
-        self._publishes = threading.Lock()
+        self._publishes = new_lock()
 
     def publish(self, own: Waiting, *, in_advance: bool) -> NamespaceManifest:
         """Publish a transaction, perhaps with others; see the function of this name."""
@@ -251,6 +251,15 @@ class PublishingLine:
 
 
 _lines: LruCache[PublishingLine] = LruCache(_MAX_LINES)
+
+
+def _forget_lines() -> None:
+    # what waits there is of threads that the parent publishes
+    global _lines  # noqa: PLW0603
+    _lines = LruCache(_MAX_LINES)
+
+
+after_fork_in_child(_forget_lines)
 
 
 def line_of(root: Location) -> PublishingLine:

@@ -6,7 +6,6 @@ Spec: directory namespace; table format, chapter 15.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import (
@@ -16,6 +15,7 @@ from lance_df.errors import (
     NotFoundError,
     RetryableConflictError,
 )
+from lance_df.forks import new_lock
 from lance_df.namespace.directory.manifest import DirectoryManifest, Edit, Entry
 from lance_df.namespace.directory.names import joined
 from lance_df.namespace.manifest_table import NAMESPACE
@@ -50,7 +50,7 @@ class Directory:
     def __init__(self, root: Location, *, use_manifest: bool = True) -> None:
         self.root = root
         self.uses_manifest = use_manifest
-        self._changing = threading.Lock()
+        self._changing = new_lock()
         self._manifest: DirectoryManifest | None = None
         self.manifest()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from lance_df.errors import StorageError
+from lance_df.forks import new_lock
 from lance_df.table.base_paths import INDICES_DIR
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _Pace:
     def __init__(self, limit: int | None) -> None:
         self._interval = 0.0 if limit is None else 1 / limit
         self._next = 0.0
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def wait(self) -> None:
         if not self._interval:

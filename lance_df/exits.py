@@ -1,0 +1,129 @@
+"""Let no thread be in native code that comes back to Python when the interpreter goes down.
+
+A daemon thread, or one of DataFusion's, that wants to run Python code while the interpreter ends is ended by
+CPython in the middle of whatever called it. Rust and C++ abort the process then. So threads say when they are
+`busy` with such code, and the exit waits for them. From then on a thread that comes by stays where it is, for
+ever; one of DataFusion's gets an error, as somebody may wait for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+from lance_df.errors import LanceError
+from lance_df.forks import after_fork_in_child, new_lock
+
+_WAIT_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.005
+# After a call has returned, a thread of DataFusion's lets go of what it had, which it tells nobody.
+_SETTLE_SECONDS: Final = 0.05
+_RECENT_SECONDS: Final = 0.5
+
+_lock: Final = new_lock()
+_busy: Final[Counter[int]] = Counter()
+_parked: Final[set[int]] = set()
+_last_end = float("-inf")
+_closing = False
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """Mark what calls native code that may call Python, or is called by it.
+
+    Raises
+    ------
+    LanceError
+        The interpreter is going down.
+    """
+    global _last_end  # noqa: PLW0603 - one for the process
+    if is_main():  # it runs the exit itself
+        check_exit()
+        yield
+        return
+    ident = threading.get_ident()
+    check_exit()
+    with _lock:
+        _busy[ident] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _last_end = time.monotonic()
+            _busy[ident] -= 1
+            if is_outermost := not _busy[ident]:
+                del _busy[ident]
+        if is_outermost and _closing and not _is_foreign():
+            _park()
+
+
+def check_exit() -> None:
+    """Go no further when the interpreter is going down; see `busy`.
+
+    Raises
+    ------
+    LanceError
+        It is, and somebody may wait for this thread.
+    """
+    if not _closing:
+        return
+    if is_main() or _is_foreign():
+        raise LanceError("the interpreter is going down: nothing is read any more")
+    _park()
+
+
+def is_main() -> bool:
+    """Whether this is the main thread. (To ask for the current thread makes an object for one of others.)"""
+    return threading.get_ident() == threading.main_thread().ident
+
+
+def at_exit(function: Callable[[], None]) -> None:
+    """Call a function at the exit, before threads are waited for: it ends what they do."""
+    _functions.append(function)
+
+
+_functions: Final[list[Callable[[], None]]] = []
+
+
+def _is_foreign() -> bool:
+    """Whether this is a thread that Python did not start."""
+    return isinstance(threading.current_thread(), threading._DummyThread)
+
+
+def _park() -> NoReturn:
+    with _lock:
+        _parked.add(threading.get_ident())
+    for_ever = threading.Lock()
+    while True:
+        for_ever.acquire()
+
+
+@atexit.register
+def _wait() -> None:
+    global _closing  # noqa: PLW0603
+    _closing = True
+    for function in _functions:
+        function()
+    until = time.monotonic() + _WAIT_SECONDS
+    while time.monotonic() < until and not _is_quiet():
+        time.sleep(_POLL_SECONDS)
+    if time.monotonic() - _last_end < _RECENT_SECONDS:
+        time.sleep(_SETTLE_SECONDS)
+
+
+def _is_quiet() -> bool:
+    with _lock:
+        return _busy.keys() <= _parked
+
+
+def _forget_threads() -> None:
+    _busy.clear()
+    _parked.clear()
+
+
+after_fork_in_child(_forget_threads)

@@ -1,0 +1,32 @@
+"""fsspec's filesystems, which send requests on a thread of their own: a forked child needs new ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+# its own hook comes first then: what is made anew gets a thread of the child
+from fsspec.asyn import AsyncFileSystem
+
+from lance_df.forks import after_fork_in_child
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+_opened: dict[int, ref[Any]] = {}
+
+
+def renewed_at_fork(fs: AbstractFileSystem) -> None:
+    """Let a filesystem that was opened before a fork be used after it, by all that hold it."""
+    if isinstance(fs, AsyncFileSystem) and not fs.asynchronous:
+        _opened[id(fs)] = ref(fs)
+
+
+def _renew() -> None:
+    for known in _opened.values():
+        if (fs := known()) is not None:
+            new = type(fs)(*fs.storage_args, **{**fs.storage_options, "skip_instance_cache": True})
+            vars(fs).update(vars(new))
+
+
+after_fork_in_child(_renew)

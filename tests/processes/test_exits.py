@@ -1,0 +1,49 @@
+"""Daemon threads that read while the interpreter ends do not end the process otherwise than by its exit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from process_programs import started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.engine
+
+PROGRAM = """
+context = lance_df.connect(folder)
+large = lance_df.dataset(f'{folder}/large.lance')
+kept = []
+def half(batches):
+    batches = iter(batches)
+    next(batches, None)
+    kept.append(batches)
+    time.sleep(0.05)
+def work():
+    while True:
+        %s
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(float(sys.argv[2]))
+"""
+
+WORKS = {
+    "small statements": "context.sql('SELECT count(*) FROM small WHERE b < 0.5').to_pylist()",
+    "statements": "context.sql('SELECT * FROM large WHERE a % 3 = 1 ORDER BY b').to_arrow_table()",
+    "half of a stream": "half(context.sql('SELECT * FROM large').execute_stream())",
+    "half of the batches": "half(large.to_batches())",
+    "half of filtered batches": "half(large.to_batches(filter='a % 3 = 1'))",
+    "opened and filtered": "lance_df.dataset(f'{folder}/small.lance').to_table(filter='a % 7 = 1')",
+    "scans": "large.to_table(), large.count_rows('a % 7 = 1')",
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_the_process_ends_well(tables: Path, name: str) -> None:
+    processes = [started(PROGRAM % WORKS[name], tables, delay) for delay in (0.02, 0.3)]
+    for process in processes:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        assert "Fatal" not in errors

@@ -1,0 +1,108 @@
+"""Ctrl-C ends what runs, at any moment, as KeyboardInterrupt, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from process_programs import ROOT, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.engine
+
+# what ends in time on a machine that does nothing else ends a second after the signal
+PATIENCE = 5.0
+
+PROGRAM = """
+context = lance_df.connect(folder)
+large = lance_df.dataset(f'{folder}/large.lance')
+target = sys.argv[2]
+rows = pa.table({'a': range(3000)})
+context.sql('SELECT 1').collect()
+def endless(work):
+    while True:
+        work()
+print('ready', flush=True)
+try:
+    %s
+except BaseException as err:
+    print(type(err).__name__, flush=True)
+print(large.count_rows('a < 7'), context.sql('SELECT count(*) AS n FROM small').to_pylist())
+print(sorted(thread.name for thread in threading.enumerate()))
+"""
+
+WORKS = {
+    "to_pylist": "endless(lambda: context.sql('SELECT * FROM large ORDER BY b').to_pylist())",
+    "small statements": "endless(lambda: context.sql('SELECT a FROM small WHERE a % 7 = 1').to_pylist())",
+    "stream": "endless(lambda: list(context.sql('SELECT * FROM large ORDER BY b').execute_stream()))",
+    "to_table": "endless(lambda: large.to_table(filter='a % 7 = 1'))",
+    "count_rows": "endless(lambda: large.count_rows('a % 7 = 1'))",
+    "all rows": "endless(lambda: large.to_table())",
+    "join": "context.sql('SELECT count(*) FROM large x JOIN large y USING (s), large z').collect()",
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_reads(tables: Path, tmp_path: Path, name: str) -> None:
+    process = started(PROGRAM % WORKS[name], tables, tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(random.uniform(0, 0.8))
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    found = process.stdout.readline()
+    took = time.monotonic() - began
+    out, errors = process.communicate(timeout=60)
+    assert (found, process.returncode) == ("KeyboardInterrupt\n", 0), errors
+    assert out == "7 [{'n': 1000}]\n['MainThread']\n", errors
+    assert took < PATIENCE
+
+
+@pytest.mark.parametrize("command", ["sql", "shell"])
+def test_the_command_line(tables: Path, command: str) -> None:
+    query = "SELECT x.a, y.b FROM large x JOIN large y USING (s) ORDER BY y.b"
+    words = ["sql", query, str(tables)] if command == "sql" else ["shell", str(tables)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lance_df.cli", *words],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write(f"{query};\n")
+    process.stdin.flush()
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    out, errors = process.communicate(timeout=60)
+    assert time.monotonic() - began < PATIENCE
+    assert (process.returncode, out) == (130, "")
+    assert len(errors.splitlines()) <= 1, errors
+
+
+def test_a_handler_of_the_users(tables: Path, tmp_path: Path) -> None:
+    work = """
+    class Stop(Exception):
+        pass
+    def stop(number, frame):
+        raise Stop
+    signal.signal(signal.SIGINT, stop)
+    endless(lambda: context.sql('SELECT a FROM small WHERE a % 7 = 1').to_pylist())
+"""
+    process = started(PROGRAM % work.strip(), tables, tmp_path)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "Stop\n"
+    process.communicate(timeout=60)
+    assert process.returncode == 0
