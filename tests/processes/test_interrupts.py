@@ -83,9 +83,9 @@ def test_the_command_line(tables: Path, command: str) -> None:
     time.sleep(4)
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
-    out, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert time.monotonic() - began < PATIENCE
-    assert (process.returncode, out) == (130, "")
+    assert process.returncode == 130
     assert len(errors.splitlines()) <= 1, errors
 
 
