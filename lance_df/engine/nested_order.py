@@ -80,16 +80,18 @@ def _lists(left: pa.Array, left_rows: _Rows, right: pa.Array, right_rows: _Rows)
     right_starts, right_sizes = _extents(right, right_rows)
     signs = np.sign(left_sizes - right_sizes).astype(np.int8)
     shorter = np.minimum(left_sizes, right_sizes)
-    items = _items(left), _items(right)
-    (tied,) = np.nonzero(shorter > 0)
-    position = 0
-    while len(tied):
-        found = _compared(items[0], left_starts[tied] + position, items[1], right_starts[tied] + position)
-        differs = found != 0
-        signs[tied[differs]] = found[differs]
-        position += 1
-        tied = tied[~differs]
-        tied = tied[shorter[tied] > position]
+    # all pairs of items at once: the first that differs decides
+    ends = np.cumsum(shorter)
+    within = np.arange(int(shorter.sum())) - np.repeat(ends - shorter, shorter)
+    items = _compared(
+        _items(left),
+        np.repeat(left_starts, shorter) + within,
+        _items(right),
+        np.repeat(right_starts, shorter) + within,
+    )
+    (differing,) = np.nonzero(items)
+    lists, firsts = np.unique(np.searchsorted(ends, differing, side="right"), return_index=True)
+    signs[lists] = items[differing[firsts]]
     return signs
 
 
