@@ -19,6 +19,7 @@ from lance_df.compute.compat import NO_TABLE, CatalogProvider, NameList, Schema,
 from lance_df.engine.created import defined_name
 from lance_df.engine.folders import MemberTables, TableFolder, Tables, spelt_like, tables_of_schema
 from lance_df.engine.parts import PartSource, metadata_names
+from lance_df.engine.plain_table import plain_table
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
@@ -174,7 +175,7 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         statement = current_statement()
         if statement is not None:
             return statement.resolve(source, self.name, name)
-        return ListedTable(source) if self.lenient else LanceTableProvider(source.current())
+        return ListedTable(source) if self.lenient else plain_table(source.current())
 
 
 class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]

@@ -119,6 +119,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         Of the scans, if that is known.
     in_turn
         Whether a single partition reads one task after the other, in the thread that asks for batches.
+    true_column
+        The name of a column that the schema then has at its end. It is TRUE in every row; conditions may name
+        it, but it cannot be returned.
 
     Attributes
     ----------
@@ -161,6 +164,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         condition: pc.Expression | None = None,
         in_turn: bool = False,
         schema: pa.Schema | None = None,
+        true_column: str | None = None,
     ) -> None:
         # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
         self.table = table
@@ -181,7 +185,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             use_statistics=use_statistics,
         )
         self._schema = schema or _schema_of(table, (*table.arrow_schema.names, *extra_columns))
-        self._shown_schema = self._schema
+        self._true_column = true_column
+        self._show()
         self._condition = condition
         self._sharing = _shares_plans(table) if condition is None else None
         # as they are now: a plan does not change while the scan that it is for learns more
@@ -235,6 +240,8 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             schema = pa.schema([*schema, *self._runs.fields], schema.metadata)
         elif self._count_as is not None:
             schema = schema.append(pa.field(self._count_as, pa.int64(), nullable=False))
+        if self._true_column is not None:
+            schema = schema.append(pa.field(self._true_column, pa.bool_()))
         self._shown_schema = schema
 
     @property
@@ -304,12 +311,12 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def _plan_anew(self, output: tuple[str, ...], expression: pc.Expression | None) -> PlannedScan:
         if self._condition is not None:
             expression = self._condition if expression is None else expression & self._condition
-        condition = None if expression is None else as_datafusion(to_predicate(expression, self._schema))
+        condition = None if expression is None else self._predicate(expression)
         runs = None if self.runs is None else self.runs.among(output)
         stored = output if runs is None else runs.stored(output)
         predicate, hint, residual, wanted = condition, self.hint, None, stored
         if condition is not None and has_unknown(condition):
-            predicate, residual = None, ResidualFilter(expression)
+            predicate, residual = None, ResidualFilter(expression, true_column=self._true_column)
             hint = condition if hint is None else And((hint, condition))
             wanted = (*stored, *sorted(residual.columns.difference(stored)))
         elif isinstance(condition, Literal):
@@ -332,6 +339,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self.counters.add(plans=1)
         counts_only = not output and residual is None and predicate is None
         return PlannedScan(plan, residual, output, counts_only, runs)
+
+    def _predicate(self, expression: pc.Expression) -> Predicate:
+        return as_datafusion(to_predicate(expression, self._schema, true_column=self._true_column))
 
     def _read(
         self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList

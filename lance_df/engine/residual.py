@@ -53,9 +53,10 @@ def as_datafusion(predicate: Predicate) -> Predicate:
 class ResidualFilter:
     """A pushed filter expression, ready to be applied to any number of batches from any thread."""
 
-    def __init__(self, expression: pc.Expression) -> None:
+    def __init__(self, expression: pc.Expression, *, true_column: str | None = None) -> None:
         # literals are views where columns are views in the schema, which are read as strings here
-        self._tokens: tuple[Token, ...] = tuple(map(_without_view, tokens(expression)))
+        given = tokens(expression, true_column=true_column)
+        self._tokens: tuple[Token, ...] = tuple(map(_without_view, given))
         self._paths = {token.path for token in self._tokens if isinstance(token, FieldReference)}
 
     @property

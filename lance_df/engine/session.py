@@ -59,6 +59,7 @@ Context = TypeVar("Context", bound=PlainSessionContext)
 
 _NO_LIMIT = 2**62
 _SHOWS_FUNCTIONS = re.compile(r"\s*show\s+functions\b", re.IGNORECASE)
+_LISTS_FUNCTIONS = re.compile(r"\b(routines|parameters)\b", re.IGNORECASE)
 _ONLY_QUERIES = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
 
@@ -123,6 +124,10 @@ class LanceSession:
                 self._follow_view(view)
             if _SHOWS_FUNCTIONS.match(query):
                 frame = self._without_helpers(frame)
+            elif _LISTS_FUNCTIONS.search(query) and (helpers := self._typed_functions.names()):
+                from lance_df.engine.listed_functions import without_functions
+
+                frame = LanceDataFrame(without_functions(self, frame, helpers).df, frame.statements, self)
             return frame if query == as_written else _named_as_written(frame)
 
     def table(self, name: str) -> LanceDataFrame:

@@ -58,8 +58,13 @@ class _ArrowSchema(ctypes.Structure):
     )
 
 
-def tokens(expression: pc.Expression) -> Iterator[Token]:
+def tokens(expression: pc.Expression, *, true_column: str | None = None) -> Iterator[Token]:
     """Yield the tokens of an expression in prefix order.
+
+    Parameters
+    ----------
+    true_column
+        The name of a column that is TRUE in every row: for it the literal is yielded.
 
     Raises
     ------
@@ -85,7 +90,7 @@ def tokens(expression: pc.Expression) -> Iterator[Token]:
             case "literal":
                 yield batch.column(int(value))[0]
             case "field_ref":
-                yield FieldReference((value,))
+                yield pa.scalar(True) if value == true_column else FieldReference((value,))
             case "nested_field_ref":
                 yield FieldReference(tuple(next(pairs)[1] for _ in range(int(value))))
             case _:

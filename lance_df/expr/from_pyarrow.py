@@ -27,7 +27,9 @@ from lance_df.expr.nodes import (
 from lance_df.expr.walk import depth_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from lance_df.expr.expression_tokens import Token
 
 _Term: TypeAlias = Column | Predicate | pa.Scalar
 
@@ -54,7 +56,12 @@ _MAX_SHORT_LIST = 3
 MAX_DEPTH: Final = 200
 
 
-def to_predicate(expression: pc.Expression | pa.BooleanScalar | bool, schema: pa.Schema) -> Predicate:
+def to_predicate(
+    expression: pc.Expression | pa.BooleanScalar | bool,
+    schema: pa.Schema,
+    *,
+    true_column: str | None = None,
+) -> Predicate:
     """Return the predicate that a filter expression over ``schema`` stands for.
 
     The functions have SQL's meaning: ``is_in`` of a null is NULL, and so on. What the predicate language
@@ -66,6 +73,8 @@ def to_predicate(expression: pc.Expression | pa.BooleanScalar | bool, schema: pa
         An expression, or a plain truth value, which is what DataFusion sends for a contradiction.
     schema
         Types of the columns. A name with dots is one name; struct fields are nested references.
+    true_column
+        The name of a column beside those of ``schema`` that is TRUE in every row.
 
     Raises
     ------
@@ -79,7 +88,7 @@ def to_predicate(expression: pc.Expression | pa.BooleanScalar | bool, schema: pa
     if isinstance(expression, pa.Scalar):
         return _as_predicate(expression, schema)
     try:
-        found = _Builder(schema).build(expression)
+        found = _Builder(schema).build(tokens(expression, true_column=true_column))
     except ValueError:
         return Unknown(str(expression))
     if (depth := depth_of(found)) > MAX_DEPTH:
@@ -93,10 +102,10 @@ class _Builder:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
 
-    def build(self, expression: pc.Expression) -> Predicate:
+    def build(self, given: Iterable[Token]) -> Predicate:
         open_calls: list[str] = []
         arguments: list[list[_Term]] = [[]]
-        for token in tokens(expression):
+        for token in given:
             match token:
                 case CallStart(function):
                     open_calls.append(function)
@@ -173,6 +182,8 @@ class _Builder:
 
 def _join(kind: type[And | Or], operands: list[Predicate]) -> Predicate:
     """Join, flattening a chain on its left, which is how long chains grow."""
+    if kind is And and len(operands) == 2 and operands[0] == Literal(True):
+        return operands[1]
     first = operands[0].operands if isinstance(operands[0], kind) else (operands[0],)
     return kind((*first, *operands[1:]))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import lance_df
 from lance_df.engine import provider
+from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
 
@@ -162,7 +163,7 @@ def test_null_parameters(contexts):
             found = ours.sql(
                 query, param_values={name: pa.scalar(v, pa.int32()) for name, v in values.items()}
             )
-            assert sorted(map(str, found.to_pylist())) == sorted(map(str, expected.to_pylist()))
+            assert_same_result(found, expected)
 
 
 COLUMNS = {

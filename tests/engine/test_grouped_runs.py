@@ -9,6 +9,7 @@ import pytest
 
 import lance_df
 from lance_df.engine import grouped_runs
+from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
 
@@ -132,14 +133,14 @@ OTHERS = [
 @pytest.mark.parametrize("query", OVER_RUNS)
 def test_groups_of_runs_are_those_of_rows(sessions, uses_runs, query):
     ours, memory = sessions
-    assert rows_of(ours, query) == rows_of(memory, query)
+    assert_same_result(ours.sql(query), memory.sql(query))
     assert uses_runs()
 
 
 @pytest.mark.parametrize("query", OTHERS)
 def test_others_are_computed_of_rows(sessions, uses_runs, query):
     ours, memory = sessions
-    assert rows_of(ours, query) == rows_of(memory, query)
+    assert_same_result(ours.sql(query), memory.sql(query))
     assert not uses_runs()
 
 
@@ -150,7 +151,7 @@ def test_joins_by_partition_are_over_runs_too(sessions, uses_runs, joins):
     ours.partitioned_joins = joins
     for limit in (None, 1):
         ours.join_memory_limit = limit
-        assert rows_of(ours, query) == rows_of(memory, query)
+        assert_same_result(ours.sql(query), memory.sql(query))
         assert uses_runs()
     ours.partitioned_joins, ours.join_memory_limit = "auto", None
 
@@ -172,12 +173,8 @@ def test_deleted_rows_do_not_count(tables, tmp_path, uses_runs):
     query = "SELECT order_id, count(*) AS n, sum(quantity) AS q FROM item GROUP BY order_id"
     memory = datafusion.SessionContext()
     memory.from_arrow(rows, "item")
-    expected = rows_of(
-        memory, query.replace("FROM item", "FROM item WHERE (quantity < 0 AND order_id > 600) IS NOT TRUE")
+    expected = memory.sql(
+        query.replace("FROM item", "FROM item WHERE (quantity < 0 AND order_id > 600) IS NOT TRUE")
     )
-    assert rows_of(lance_df.connect(tmp_path), query) == expected
+    assert_same_result(lance_df.connect(tmp_path).sql(query), expected)
     assert uses_runs()
-
-
-def rows_of(ctx, query):
-    return sorted((tuple(row.values()) for row in ctx.sql(query).to_pylist()), key=repr)

@@ -9,6 +9,7 @@ import pytest
 import lance_df
 from lance_df.engine import join_order, join_sides, join_sizes
 from lance_df.engine.join_order import Edge, Pair, better_order
+from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
 
@@ -97,15 +98,8 @@ def orders(monkeypatch):
 
 
 def assert_same(contexts, query):
-    ours, memory = (ctx.sql(query).to_arrow_table() for ctx in contexts)
-    assert ours.schema.names == memory.schema.names, query
-    assert ours.schema.types == memory.schema.types, query
-    assert rows_of(ours) == rows_of(memory), query
-
-
-def rows_of(table):
-    columns = [column.to_pylist() for column in table.columns]
-    return sorted(repr(row) for row in zip(*columns, strict=True))
+    ours, memory = contexts
+    assert_same_result(ours.sql(query), memory.sql(query))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
 
@@ -139,11 +140,7 @@ QUERIES = {
 def test_answers_and_sides(ours, memory, name):
     text, sides = QUERIES[name]
     frame = ours.sql(text)
-    found, expected = frame.to_arrow_table(), memory.sql(text).to_arrow_table()
-    assert found.schema.names == expected.schema.names
-    assert found.num_rows == expected.num_rows
-    keys = [(column, "ascending") for column in found.column_names]
-    assert found.sort_by(keys).equals(expected.sort_by(keys).cast(found.schema))
+    assert_same_result(frame, memory.sql(text))
     if sides is not None:
         assert built(frame) == sides
 
@@ -159,10 +156,7 @@ def test_semi_joins_come_before_the_joins_of_their_table(ours):
 def test_prepared_and_wildcard_statements(ours, memory):
     text = "SELECT * FROM big JOIN few ON big.s = few.s WHERE v < $limit"
     found = ours.sql(text, param_values={"limit": 100})
-    expected = memory.sql(text, param_values={"limit": 100}).to_arrow_table()
-    assert (
-        found.to_arrow_table().sort_by("v").equals(expected.sort_by("v").cast(found.to_arrow_table().schema))
-    )
+    assert_same_result(found, memory.sql(text, param_values={"limit": 100}))
 
 
 def test_tables_of_unknown_size_stay_where_they_are(ours, tables):
@@ -183,4 +177,4 @@ def test_tables_of_unknown_size_stay_where_they_are(ours, tables):
     ],
 )
 def test_empty_tables_join(ours, memory, query):
-    assert ours.sql(query).to_pylist() == memory.sql(query).to_pylist()
+    assert_same_result(ours.sql(query), memory.sql(query))

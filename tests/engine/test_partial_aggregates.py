@@ -13,6 +13,7 @@ import pytest
 import lance_df
 from lance_df import partition
 from lance_df.engine import partial_aggregates, partitioned_join, partitioned_join_units
+from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
 
@@ -78,15 +79,6 @@ def memory():
     return context
 
 
-def rows_of(frame):
-    found = frame.to_arrow_table()
-    columns = [
-        [round(value, 9) if isinstance(value, float) else value for value in column.to_pylist()]
-        for column in found.columns
-    ]
-    return found.schema.types, sorted(map(str, zip(*columns, strict=True)))
-
-
 def random_query(choice):
     calls = choice.sample(CALLS, choice.randrange(1, 5))
     keys = choice.choice(KEYS)
@@ -102,7 +94,7 @@ def test_answers_are_those_over_memory(ctx, memory, monkeypatch, number):
     for module in (partitioned_join, partitioned_join_units):
         monkeypatch.setattr(module, "num_cores", lambda: 1 + number % 3)
     query = random_query(random.Random(number))
-    assert rows_of(ctx.sql(query)) == rows_of(memory.sql(query)), query
+    assert_same_result(ctx.sql(query), memory.sql(query))
     [join] = ctx.explain_scan(query).joins
     # beside distinct values DataFusion plans sums of another type than it says
     assert join.effect.startswith("by partition") or "DISTINCT" in query, (query, join)
@@ -132,7 +124,7 @@ def test_units_hand_over_what_merges(ctx, columns, expected):
 
 def test_grouping_sets_are_grouped_as_a_whole(ctx, memory):
     query = "SELECT kind, flag, count(*), sum(tiny) FROM l JOIN r ON k = id GROUP BY ROLLUP (kind, flag)"
-    assert rows_of(ctx.sql(query)) == rows_of(memory.sql(query))
+    assert_same_result(ctx.sql(query), memory.sql(query))
 
 
 @pytest.mark.parametrize("name", sorted(partial_aggregates.MERGED_FUNCTIONS))

@@ -11,6 +11,7 @@ import pytest
 import lance_df
 from lance_df import partition
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
 
@@ -252,8 +253,7 @@ def test_conditions_by_way_of_joins_views_and_subqueries(ours, memory, query, ex
             context.sql(
                 "CREATE OR REPLACE VIEW march AS SELECT * FROM months WHERE date_part('month', ts) = 3"
             )
-    found = ours.sql(query).to_pylist()
-    assert sorted(map(str, found)) == sorted(map(str, memory.sql(query).to_pylist()))
+    assert_same_result(ours.sql(query), memory.sql(query))
     report = ours.explain_scan(query)
     by_name = {table.table.rpartition("/")[2]: table.partitions.kept for table in report.tables}
     if expected is not None:

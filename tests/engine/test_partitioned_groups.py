@@ -11,6 +11,7 @@ import pytest
 import lance_df
 from lance_df import partition
 from lance_df.engine import partitioned_join_gain, partitioned_join_units
+from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
 
@@ -74,11 +75,6 @@ def memory():
     return context
 
 
-def rows_of(frame):
-    columns = frame.to_arrow_table().columns
-    return sorted(zip(*(map(str, column.to_pylist()) for column in columns), strict=True))
-
-
 @pytest.fixture
 def check(root, memory, monkeypatch):
     """Compare a query with memory, however it is computed; return what each step did at last."""
@@ -91,8 +87,7 @@ def check(root, memory, monkeypatch):
         expected = memory.sql(query)
         for mode, limit in MODES:
             found = lance_df.connect(root, partitioned_joins=mode, join_memory_limit=limit).sql(query)
-            assert rows_of(found) == rows_of(expected), (query, mode, limit)
-            assert found.schema().names == expected.schema().names
+            assert_same_result(found, expected)
         [statement] = found.statements
         return [join.effect for join in statement.joins]
 

@@ -15,6 +15,7 @@ from lance_df.engine.partitioned_join_shares import Share
 from lance_df.errors import InvalidInputError
 from lance_df.hashing.arrays import murmur3
 from lance_df.namespace import member_subset
+from tests.engine.query_results import assert_same_result, collected, rows_of
 
 pytestmark = pytest.mark.engine
 
@@ -107,23 +108,16 @@ def ctx(root):
     return lance_df.connect(root)
 
 
-def rows_of(frame):
-    found = frame.to_arrow_table()
-    return sorted(zip(*(map(str, column.to_pylist()) for column in found.columns), strict=True))
-
-
 @pytest.fixture
 def check(ctx, memory):
     """Compare a query with memory, all groups at once and one by one; return what each join did."""
 
     def compare(query, by_partition=None):
-        frame = memory.sql(query)
-        expected = rows_of(frame)
+        expected = memory.sql(query)
         for mode, limit in MODES:
             ctx.partitioned_joins, ctx.join_memory_limit = mode, limit
             found = ctx.sql(query)
-            assert rows_of(found) == expected, (query, mode, limit)
-            assert found.schema().names == frame.schema().names
+            assert_same_result(found, expected)
         [statement] = found.statements
         effects = [join.effect for join in statement.joins]
         if by_partition is not None:
@@ -339,7 +333,7 @@ def test_trap_57_dates_moments_and_zones(tmp_path):
         for right in columns:
             query = f"SELECT a.n, b.n FROM {left} a JOIN {right} b ON a.k = b.k"
             found = context.sql(query)
-            assert rows_of(found) == rows_of(memory.sql(query))
+            assert_same_result(found, memory.sql(query))
             [join] = found.statements[0].joins
             if (left, right) in alike:  # DataFusion 51 compares them as seconds, and rounds for that
                 assert join.effect.startswith("by") or "compared as timestamp[s]" in join.effect, join
@@ -386,10 +380,10 @@ def test_trap_60_a_heavy_key_and_an_empty_partition(tmp_path):
     for number, kind in enumerate(("INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI", "RIGHT ANTI")):
         left, right = ("heavy", "few") if number % 2 else ("few", "heavy")
         query = f"SELECT * FROM {left} {kind} JOIN {right} ON {left}.k = {right}.k"
-        expected = rows_of(memory.sql(query.replace("few", "left_over")))
+        expected = memory.sql(query.replace("few", "left_over"))
         for mode, limit in MODES:
             context.partitioned_joins, context.join_memory_limit = mode, limit
-            assert rows_of(context.sql(query)) == expected, (query, mode)
+            assert_same_result(context.sql(query), expected)
 
 
 def test_a_group_that_is_larger_than_the_limit_is_joined_in_shares(tmp_path, monkeypatch):
@@ -413,7 +407,7 @@ def test_a_group_that_is_larger_than_the_limit_is_joined_in_shares(tmp_path, mon
         "SELECT count(*) FROM wide JOIN thin ON thin.k IS NOT DISTINCT FROM wide.k",
     ):
         found = context.sql(query)
-        assert rows_of(found) == rows_of(memory.sql(query)), query
+        assert_same_result(found, memory.sql(query))
         [statement] = found.statements
         [effect] = [join.effect for join in statement.joins]
         units = int(effect.split(" in ")[1].split()[0])
@@ -457,9 +451,9 @@ def test_trap_62_limits_above_a_join(check, ctx, memory):
     for mode, limit in ALL_MODES:
         ctx.partitioned_joins, ctx.join_memory_limit = mode, limit
         found = ctx.sql(f"SELECT o.id, c.name FROM {ON.format('')} LIMIT 11 OFFSET 2")
-        rows = rows_of(found)
+        rows = rows_of(collected(found))
         assert len(rows) == 11
-        assert set(rows) <= set(rows_of(memory.sql(f"SELECT o.id, c.name FROM {ON.format('')}")))
+        assert set(rows) <= set(rows_of(collected(memory.sql(f"SELECT o.id, c.name FROM {ON.format('')}"))))
 
 
 def test_groups_that_filters_leave_empty_are_not_read(ctx):
@@ -539,11 +533,10 @@ def test_results_can_be_worked_with(ctx, memory):
         frames.append(ctx.sql(query))
     for frame in (*frames, memory.sql(query)):
         summed = frame.filter(col("total") > 20).aggregate([col("name")], [f.sum(col("total")).alias("s")])
-        assert rows_of(summed) == rows_of(
-            memory.sql(f"SELECT name, sum(total) FROM {ON.format('')} WHERE total > 20 GROUP BY name")
-        )
-        assert rows_of(frame) == rows_of(frame)  # a frame may be run again
-    assert rows_of(frames[1].union(frames[2])) == sorted(rows_of(frames[0]) * 2)
+        by_name = f"SELECT name, sum(total) AS s FROM {ON.format('')} WHERE total > 20 GROUP BY name"
+        assert_same_result(summed, memory.sql(by_name))
+        assert_same_result(frame, frame)  # a frame may be run again
+    assert_same_result(frames[1].union(frames[2]), memory.sql(f"{query} UNION ALL {query}"))
 
 
 def test_streams_may_be_dropped_half_way(ctx):
@@ -587,7 +580,7 @@ def test_enabled_contexts_join_by_partition_too(root, memory):
     enabled = lance_df.enable(plain)
     enabled.partitioned_joins = "always"
     query = f"SELECT o.id, c.name FROM {ON.format('LEFT')}"
-    assert rows_of(enabled.sql(query)) == rows_of(memory.sql(query))
+    assert_same_result(enabled.sql(query), memory.sql(query))
     assert [join.effect[:2] for join in enabled.explain_scan(query).joins] == ["by"]
 
 
@@ -655,4 +648,4 @@ def test_units_build_on_the_smaller_side(tmp_path, limit):
             text = plan.display_indent()
             assert f"join_type={built}," in text
             assert text.index("projection=[k, m]") < text.index("projection=[k, n]")
-        assert rows_of(found) == rows_of(memory.sql(query)), kind
+        assert_same_result(found, memory.sql(query))

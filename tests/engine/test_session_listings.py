@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import datafusion
@@ -57,6 +58,27 @@ def test_the_definition_of_a_view_of_a_stored_table(tmp_path: Any) -> None:
 
 def names_of_functions(ctx: Any) -> set[str]:
     return set(ctx.sql("SHOW FUNCTIONS").to_pydict()["function_name"])
+
+
+LISTS = [
+    "SELECT * FROM information_schema.routines ORDER BY specific_name DESC LIMIT 1000000",
+    "SELECT DISTINCT r.specific_name AS name, p.ordinal_position FROM information_schema.routines r"
+    " JOIN information_schema.parameters p ON r.specific_name = p.specific_name ORDER BY name",
+    "SELECT specific_name, count(*) AS n FROM information_schema.parameters"
+    " WHERE parameter_mode = 'IN' GROUP BY specific_name HAVING count(*) > 0",
+    "WITH f AS (SELECT routine_name AS upper FROM information_schema.routines)"
+    " SELECT upper FROM f UNION ALL SELECT upper FROM f",
+]
+
+
+@pytest.mark.parametrize("query", LISTS)
+def test_lists_of_functions_stay_as_they_are_while_hashes_are_used(session: Any, query: str) -> None:
+    before = session.sql(query).to_arrow_table()
+    assert "'murmur3'" in str(before.to_pylist())
+    session.sql("SELECT murmur3('iceberg') AS a, murmur3_multi(1.5, 'x') AS b").collect()
+    after = session.sql(query).to_arrow_table()
+    assert after.schema == before.schema
+    assert Counter(map(repr, after.to_pylist())) == Counter(map(repr, before.to_pylist()))
 
 
 def test_functions_are_those_of_datafusion_and_the_public_ones(session: Any) -> None:

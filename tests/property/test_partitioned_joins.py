@@ -9,6 +9,7 @@ import pytest
 
 import lance_df
 from lance_df import partition
+from tests.engine.query_results import assert_same_result
 
 KINDS = ("INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
 KEYS = ("number", "text", "moment", "real")
@@ -74,11 +75,6 @@ def random_query(random_numbers):
     return f"SELECT {rows} FROM {joined}{where}"
 
 
-def rows_of(frame):
-    found = frame.to_arrow_table()
-    return sorted(zip(*(map(str, column.to_pylist()) for column in found.columns), strict=True))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_joins_are_the_same_however_they_are_computed(tmp_path, seed):
     random_numbers = random.Random(seed)
@@ -96,7 +92,7 @@ def test_joins_are_the_same_however_they_are_computed(tmp_path, seed):
     context = lance_df.connect(tmp_path)
     for _ in range(16):
         query = random_query(random_numbers)
-        expected = rows_of(memory.sql(query))
+        expected = memory.sql(query)
         for mode, limit in (("always", None), ("always", 500), ("never", None)):
             context.partitioned_joins, context.join_memory_limit = mode, limit
-            assert rows_of(context.sql(query)) == expected, (query, mode, limit)
+            assert_same_result(context.sql(query), expected)
