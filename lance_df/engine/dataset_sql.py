@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.plain_table import plain_table
 from lance_df.engine.session import SessionContext
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run_sql(
         The statement is wrong, or stored bytes cannot be read.
     """
     context = SessionContext()
-    context.register_dataset(name, LanceTableProvider(table, extra_columns=extra_columns))
+    context.register_table(name, plain_table(table, extra_columns=extra_columns))
     reader = pa.RecordBatchReader.from_stream(context.sql(sql))
     if batch_rows is None:
         return reader

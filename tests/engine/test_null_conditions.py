@@ -168,6 +168,14 @@ def test_joins(ctx, memory, source, kind, query):
     assert_same_result(ctx.sql(query), memory.sql(query))
 
 
+@pytest.mark.parametrize("condition", [each for each in CONDITIONS if "{" not in each])
+def test_sql_of_a_dataset(root, memory, condition):
+    query = f"SELECT * FROM rows WHERE {condition} ORDER BY a"
+    builder = lance_df.dataset(root / "rows.lance").sql(query).table_name("rows")
+    found = datafusion.SessionContext().from_arrow(builder.build().to_stream_reader())
+    assert_same_result(found, memory.sql(query))
+
+
 def test_other_conditions_prune_in_any_context(tmp_path, monkeypatch):
     from lance_df.engine.provider import LanceTableProvider
 
