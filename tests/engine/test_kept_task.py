@@ -20,7 +20,7 @@ pytestmark = pytest.mark.engine
 _ROWS = pa.table(
     {
         "id": pa.array([1, None, 3, -4], pa.int64()),
-        "value": [0.0, -0.0, float("nan"), None],
+        "value": [0.0, 1.5, float("nan"), None],
         "name": ["é", "", None, "a" * 40],
     }
 )
@@ -29,7 +29,7 @@ _STATEMENTS = [
     "SELECT name FROM t WHERE id > 1",
     "SELECT name FROM t WHERE id > 2",
     "SELECT id FROM t WHERE value = 0.0",
-    "SELECT id FROM t WHERE value = -0.0",
+    "SELECT id FROM t WHERE value = 1.5",
     "SELECT id FROM t WHERE name IS NULL",
     "SELECT count(*) FROM t WHERE length(name) > 1",
     "SELECT a.name, b.value FROM t a JOIN t b ON a.id = b.id WHERE a.id = 3",
