@@ -21,9 +21,10 @@ _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*)://(.*)", re.DOTALL)
 _LOCAL: Final = frozenset({"file", "local"})
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
 _MEMORY: Final = frozenset({"memory"})
+_WEB: Final = frozenset({"http", "https"})
 _KINDS: Final = (_LOCAL, _OBJECT_STORES, _MEMORY)
 _NAME = re.compile(r"[a-z][a-z0-9+.\-]*")
-_SPACES = re.compile(r"[\x00-\x20\x7f]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _LOCAL_HOSTS: Final = frozenset({"", "localhost"})
 
 
@@ -111,7 +112,8 @@ def check_stored(text: str, *, source: str, home: tuple[str, str], allowed: froz
 
 def _check_text(text: str, url: tuple[str, str] | None, source: str) -> None:
     head = text if url is None else f"{url[0]}://{url[1].partition('/')[0]}"
-    if not text or "\0" in text or _SPACES.match(text) or (url is not None and _SPACES.search(head)):
+    has_control = "\0" in text or _CONTROLS.search(text[:1] if url is None else head)
+    if not text or text[0].isspace() or has_control:
         raise CorruptDataError(f"{source}: the stored path {text!r:.200} is no path and no URL")
     on_network = text.startswith("\\\\") or (os.name == "nt" and text.startswith(("//", "/\\", "\\/")))
     if url is not None and url[0] in _LOCAL:
@@ -120,9 +122,13 @@ def _check_text(text: str, url: tuple[str, str] | None, source: str) -> None:
         raise CorruptDataError(f"{source}: the stored path {text!r:.200} names another machine")
 
 
-def _is_near(url: tuple[str, str], own: tuple[str, str]) -> bool:
-    """Whether a URL is of the same kind of store; of others than the known kinds, on the same host."""
+def _is_near(url: tuple[str, str], home: tuple[str, str]) -> bool:
+    """Whether a URL is of the table's kind of store; on the web, also on its host."""
     for kind in _KINDS:
-        if url[0] in kind or own[0] in kind:
-            return url[0] in kind and own[0] in kind
-    return url[0] == own[0] and url[1].partition("/")[0].lower() == own[1].partition("/")[0].lower()
+        if url[0] in kind or home[0] in kind:
+            return url[0] in kind and home[0] in kind
+    return url[0] == home[0] and (url[0] not in _WEB or _host(url) == _host(home))
+
+
+def _host(url: tuple[str, str]) -> str:
+    return url[1].partition("/")[0].lower()

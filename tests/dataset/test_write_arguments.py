@@ -42,6 +42,7 @@ def test_arguments_are_those_of_pylance() -> None:
         assert mine[name].default == parameter.default, name
         assert mine[name].kind == parameter.kind, name
     assert mine.keys() - inspect.signature(lance.write_dataset).parameters.keys() == {
+        "allowed_base_schemes",
         "external_store",
         "statistics",
     }

@@ -105,7 +105,7 @@ def test_single_files(root: Path):
         ("file.txt", CorruptDataError),
         ("zero.lance", CorruptDataError),
         ("p.parquet", CorruptDataError),
-        ("empty", StorageError),
+        ("empty", CorruptDataError),
     ):
         with pytest.raises(kind) as caught:
             LanceFileReader(str(root / name))

@@ -25,6 +25,7 @@ _HTTP = ("http", "host:80/table")
         *(("/a::b", _LOCAL), ("relative", _LOCAL), ("C:\\a", _LOCAL)),
         *(("s3://other/a", _S3), ("S3A://other/a", _S3), ("gs://b/a", _S3), ("az://c/a", _S3), ("/a", _S3)),
         *(("memory://a", ("memory", "/t")), ("http://host:80/b", _HTTP), ("HTTP://HOST:80/b", _HTTP)),
+        *(("hdfs://other/b", ("hdfs", "host/table")), ("own://b", ("own", "table"))),
     ],
 )
 def test_places_of_the_same_kind_of_store(text: str, home: tuple[str, str]):
@@ -79,7 +80,7 @@ def test_chains_are_never_opened(text: str):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " /a", "\t/a", "\nhttp://evil", "a\0b", "s3://bu cket/a", "s3://\tb/a", "http://evil\r\nX/a"),
+        *("", " /a", "\t/a", "\nhttp://evil", "a\0b", "s3://bu\tcket/a", "s3://\tb/a", "http://evil\r\nX/a"),
         *("\\\\host\\share", "file://host/share", "file:////host/share", "FILE://host/a", "local://host/a"),
     ],
 )

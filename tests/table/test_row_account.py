@@ -384,11 +384,6 @@ def without_deletions(fragment: Any) -> Any:
 
 
 FOREIGN: dict[str, Callable[[str], Any]] = {
-    "append what is there": lambda uri: LanceOperation.Append(metadata(uri)[:1]),
-    "append one twice": lambda uri: LanceOperation.Append([named(metadata(uri)[0], "x.lance")] * 2),
-    "overwrite with one twice": lambda uri: LanceOperation.Overwrite(
-        lance_df.dataset(uri).lance_schema, [named(metadata(uri)[0], "x.lance")] * 2
-    ),
     "delete nothing, undelete": lambda uri: LanceOperation.Delete(
         [without_deletions(metadata(uri)[5])], [], ""
     ),
@@ -427,6 +422,21 @@ def test_operations_of_others_are_checked(tmp_path: Path, change: str) -> None:
         lance_df.LanceDataset.commit(uri, FOREIGN[change](uri), read_version=2)
     assert files(uri) == before
     assert lance_df.dataset(uri).count_rows() == NUM_ROWS
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_file_is_added_twice_where_pylance_does_that(tmp_path: Path, mode: str) -> None:
+    counts = []
+    for api in (lance, lance_df):
+        uri = str(tmp_path / api.__name__)
+        lance.write_dataset(rows(0, 60), uri, max_rows_per_file=ROWS_EACH)
+        dataset = api.dataset(uri)
+        twice = [dataset.get_fragments()[0].metadata] * 2
+        added = api.LanceOperation.Append(twice)
+        change = added if mode == "append" else api.LanceOperation.Overwrite(dataset.lance_schema, twice)
+        api.LanceDataset.commit(uri, change, read_version=1)
+        counts += [lance.dataset(uri).count_rows(), lance_df.dataset(uri).count_rows()]
+    assert counts == ([80] if mode == "append" else [20]) * 4
 
 
 def test_what_one_process_says_of_all_rows_is_accepted(uri: str) -> None:
