@@ -47,10 +47,11 @@ class DatasetOptimizer:
     ) -> CompactionMetrics:
         """Join small fragments with their neighbours, and leave out deleted rows and dropped columns.
 
-        The order of rows stays, and so do stable row ids. Arguments that are not given come from the table's
-        configuration (``lance.compaction.…``), else they are the defaults of
-        `lance_df.optimize.CompactionOptions`, which describes them. A table that is in shape gets no new
-        version.
+        Rows keep their order within each group of neighbours that is rewritten, and stable row ids stay.
+        New fragments come after those that are left as they are, as with pylance, so that the order of all
+        rows of a table may change. Arguments that are not given come from the table's configuration
+        (``lance.compaction.…``), else they are the defaults of `lance_df.optimize.CompactionOptions`, which
+        describes them. A table that is in shape gets no new version.
 
         Indices stay right: zone maps are brought up to date in a version of their own. Rewritten fragments
         leave the coverage of other indices that know addresses of rows, and are scanned until pylance's

@@ -179,6 +179,69 @@ class Groups(Question):
         return [repr(item) for item in ordered]
 
 
+class Ordered(Question):
+    """Rows in the order of a statement, in results of many batches."""
+
+    name = "ordered rows"
+    chance = 0.35
+
+    def draw(self, rng: random.Random, model: Model) -> Arguments | None:
+        names = [each.name for each in model.state.of_role("key", "part", "small", "text", "real", "day")]
+        if not names:
+            return None
+        rng.shuffle(names)
+        keys = [
+            (name, rng.choice(["ASC", "DESC"]), rng.choice(["FIRST", "LAST"]))
+            for name in names[: rng.randint(1, 4)]
+        ]
+        return {
+            "keys": keys,
+            "grouped": rng.random() < 0.4,
+            "where": draw_condition(rng, model.state) if rng.random() < 0.3 else None,
+            "limit": rng.choice([None, None, 1, 20, 500]),
+            "partitions": rng.choice([1, 4, 9]),
+        }
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        names = {name for name, *_ in arguments["keys"]}
+        return super().is_valid(model, arguments) and names <= set(model.state.names)
+
+    def source(self, model: Model, arguments: Arguments) -> str:
+        names = ", ".join(name for name, *_ in arguments["keys"])
+        order = ", ".join(f"{name} {way} NULLS {nulls}" for name, way, nulls in arguments["keys"])
+        where = "" if arguments["where"] is None else f" WHERE {to_sql(arguments['where'])}"
+        group = f" GROUP BY {names}" if arguments["grouped"] else ""
+        count = ", count(*)" if arguments["grouped"] else ""
+        limit = "" if arguments["limit"] is None else f" LIMIT {arguments['limit']}"
+        text = f"SELECT {names}{count} FROM data{where}{group} ORDER BY {order}{limit}"
+        return (
+            f"ctx = in_small_batches(root, {arguments['partitions']})\nresult = in_batches(ctx.sql({text!r}))"
+        )
+
+    def expected(self, model: Model, arguments: Arguments) -> Any:
+        state = model.state.where(arguments["where"])
+        positions = [state.position(name) for name, *_ in arguments["keys"]]
+        rows = [tuple(row[i] for i in positions) for row in state.rows]
+        if arguments["grouped"]:
+            # each NaN may be an object of its own
+            counts = Counter(tuple("nan" if each != each else each for each in row) for row in rows)
+            rows = [
+                (*(float("nan") if each == "nan" else each for each in row), count)
+                for row, count in counts.items()
+            ]
+        for place, (_, way, nulls) in reversed(list(enumerate(arguments["keys"]))):
+            given = [row for row in rows if row[place] is not None]
+            given.sort(key=lambda row: _sortable(row[place]), reverse=way == "DESC")
+            missing = [row for row in rows if row[place] is None]
+            rows = [*missing, *given] if nulls == "FIRST" else [*given, *missing]
+        return [repr(row) for row in rows[: arguments["limit"]]]
+
+
+def _sortable(value: Any) -> Any:
+    """Return what orders a value, NaN after all numbers."""
+    return (value != value, 0.0 if value != value else value) if isinstance(value, float) else value
+
+
 def _least(value: Any) -> Any:
     return "" if isinstance(value, str) else 0
 
@@ -188,11 +251,11 @@ class Members(Question):
 
     name = "members by pylance"
     kinds = ("namespace",)
-    chance = 0.25
+    chance = 0.03
     ways = ("new",)
 
     def source(self, model: Model, arguments: Arguments) -> str:
-        return "result = sorted(members_by_pylance(root))"
+        return "result = all_member_rows(root)"
 
     def expected(self, model: Model, arguments: Arguments) -> Any:
         return model.state.sorted_texts
@@ -351,7 +414,7 @@ class Cloned(_Rows):
 QUESTIONS: dict[str, Question] = {
     each.name: each
     for each in (
-        *(Rows(), FilteredRows(), Count(), Sql(), Groups(), Members(), Verified(), OldVersion()),
+        *(Rows(), FilteredRows(), Count(), Sql(), Groups(), Ordered(), Members(), Verified(), OldVersion()),
         *(OpenHandle(), ByPylance(), Validated(), Take(), Tag(), Cloned()),
     )
 }

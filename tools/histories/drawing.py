@@ -31,9 +31,10 @@ def draw_model(rng: random.Random, kind: Kind | None = None) -> Model:
         thresholds=draw_thresholds(rng),
         file_version=rng.choice(_FILE_VERSIONS) if kind == "table" else "2.2",
         stable_row_ids=rng.random() < 0.4,
+        bases=rng.choice([0, 0, 1, 2]) if kind == "table" else 0,
     )
     if settings.file_version == "0.1":
-        settings = dataclasses.replace(settings, stable_row_ids=False)
+        settings = dataclasses.replace(settings, stable_row_ids=False, bases=0)
     columns = [Column("k", "key", "int64"), Column("p", f"part{settings.partitions}", "int32")]
     others = [
         Column("s", "text", "string"),

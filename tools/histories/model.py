@@ -33,6 +33,8 @@ class Settings:
     ----------
     file_version
         Of the data files of a table.
+    bases
+        Base paths of a table.
     partitions
         Values of the column ``p``.
     thresholds
@@ -44,7 +46,7 @@ class Settings:
     thresholds: str = "default"
     file_version: str = "2.1"
     stable_row_ids: bool = False
-    max_rows_per_file: int = 1000
+    bases: int = 0
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,11 @@ class Model:
     strays
         Whether members have versions that are not published.
     was_killed
-        Whether a process that wrote was killed.
+        Whether a process that wrote was killed, and what it left is still there.
+    cleans_up
+        Whether commits remove old versions.
+    indices
+        Columns that have an index, which has their name.
     next_name
         Makes new names of columns, handles and tags.
     """
@@ -180,11 +186,26 @@ class Model:
     clones: dict[str, State] = field(default_factory=dict)
     strays: bool = False
     was_killed: bool = False
+    cleans_up: bool = False
+    indices: tuple[str, ...] = ()
     next_name: int = 0
 
     def with_state(self, state: State, **others: Any) -> Model:
         """Return the model with another state."""
         return dataclasses.replace(self, state=state, **others)
+
+    def without_versions(self, left: Sequence[int] | None = None) -> Model:
+        """Return the model after a clean-up. Which objects can still read is not modelled.
+
+        Parameters
+        ----------
+        left
+            The versions that are left; it is not known of any by default.
+        """
+        versions = {} if left is None else {key: self.versions[key] for key in left if key in self.versions}
+        # nothing knows what shallow clones refer to
+        clones = {name: state for name, state in self.clones.items() if not name.startswith("shallow")}
+        return dataclasses.replace(self, versions=versions, handles={}, clones=clones)
 
     def map_rows(self, change: Callable[[Row], Row], where: Condition | None) -> Model:
         """Return the model with some rows changed."""

@@ -113,10 +113,11 @@ class RenameColumn(_Columns):
 
 @OPERATIONS.add
 class WidenColumn(_Columns):
-    """Give a column a wider type."""
+    """Give a column a wider type; one that has an index may be refused."""
 
     name = "widen_column"
     weight = 0.5
+    refusals = ("UnsupportedFeatureError",)
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
         names = [each.name for each in model.state.columns if each.type in _WIDER]

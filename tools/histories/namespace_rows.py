@@ -234,7 +234,7 @@ class OverwritePartitions(_Rows):
     weight = 1.5
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
-        if not _is_by_value(model):
+        if not is_by_value(model):
             return None
         numbers = draw_numbers(rng, model)
         return {
@@ -246,23 +246,70 @@ class OverwritePartitions(_Rows):
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         complete = sorted(model.state.names) == sorted(name for name, *_ in arguments["columns"])
-        return complete and model.spec == arguments["spec"] and _is_by_value(model)
+        return complete and model.spec == arguments["spec"] and is_by_value(model)
 
     def source(self, arguments: Arguments) -> str:
         return f"ns.overwrite_partitions({_data(arguments)})"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
-        positions = [model.state.position(name) for name in model.spec]
         new = model.state.new_rows(arguments["numbers"], arguments["salt"])
-        replaced = {tuple(row[i] for i in positions) for row in new}
-        kept = [row for row in model.state.rows if tuple(row[i] for i in positions) not in replaced]
-        state = State(model.state.columns, (*kept, *new))
-        return model.with_state(state, next_number=after(model, arguments["numbers"]))
+        left = without_partitions_of(model, new)
+        return left.with_state(left.state.plus(new), next_number=after(model, arguments["numbers"]))
 
 
-def _is_by_value(model: Model) -> bool:
+def is_by_value(model: Model) -> bool:
     """Return whether the partitions are those of columns as they are."""
     return bool(model.spec) and all(name in model.state.names for name in model.spec)
+
+
+def without_partitions_of(model: Model, rows: Sequence[Row]) -> Model:
+    """Return the model without the partitions that occur in some rows."""
+    positions = [model.state.position(name) for name in model.spec]
+    replaced = {tuple(row[i] for i in positions) for row in rows}
+    left = [row for row in model.state.rows if tuple(row[i] for i in positions) not in replaced]
+    return model.with_state(State(model.state.columns, tuple(left)))
+
+
+@OPERATIONS.add
+class AppendOften(Append):
+    """Append rows again and again: members get many fragments, and so may ``__manifest``."""
+
+    name = "append_often"
+    weight = 0.6
+    ways = frozenset({"here", "held", "new", "killed"})
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments:
+        numbers = draw_numbers(rng, model)[: rng.choice([1, 2, 6, 60])]
+        return super().generate(rng, model) | {"numbers": numbers, "times": rng.choice([4, 12, 50])}
+
+    def source(self, arguments: Arguments) -> str:
+        return f"for _ in range({arguments['times']}):\n    {super().source(arguments)}"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        return super().apply(model, arguments | {"numbers": arguments["numbers"] * arguments["times"]})
+
+    def smaller(self, arguments: Arguments) -> Iterator[Arguments]:
+        for times in (2, arguments["times"] // 2):
+            if times < arguments["times"]:
+                yield arguments | {"times": times}
+        yield from super().smaller(arguments)
+
+
+@OPERATIONS.add
+class DeleteAll(_Rows):
+    """Delete all rows."""
+
+    name = "delete_all"
+    weight = 0.3
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments:
+        return {}
+
+    def source(self, arguments: Arguments) -> str:
+        return "ns.delete('true')"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        return model.with_state(State(model.state.columns))
 
 
 @OPERATIONS.add

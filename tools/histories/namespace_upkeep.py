@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
-from .model import Model
-from .namespace_rows import Append, columns_text, draw_numbers
+from .clean_ups import clean_up_of_pair, clean_up_text, cleaned_up, draw_clean_up
+from .model import Model, State
+from .namespace_rows import Append, columns_text, draw_numbers, is_by_value, without_partitions_of
 from .numbers_text import numbers_text
-from .steps import OPERATIONS, Arguments, Operation
+from .steps import OPERATIONS, Arguments, Operation, Way
 
 
 class _Upkeep(Operation):
@@ -46,22 +49,47 @@ class CleanUp(_Upkeep):
     """Remove old versions."""
 
     name = "cleanup_old_versions"
-    weight = 0.8
-    # while another process writes, files that no version refers to yet must stay
-    ways = frozenset({"here", "held", "new", "killed"})
+    weight = 0.9
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
-        return {"retain_versions": rng.choice([1, 2, 5]), "delete_unverified": rng.random() < 0.5}
+        return draw_clean_up(rng)
+
+    def for_pair(self, arguments: Arguments, *, is_single: bool) -> Arguments:
+        return clean_up_of_pair(arguments, is_single=is_single)
 
     def source(self, arguments: Arguments) -> str:
-        return (
-            f"ns.cleanup_old_versions(retain_versions={arguments['retain_versions']}, "
-            f"delete_unverified={arguments['delete_unverified']}, error_if_tagged_old_versions=False)"
-        )
+        given = clean_up_text(arguments)
+        if arguments["is_shared"]:
+            return f"ns.cleanup_old_versions(error_if_tagged_old_versions=False, {given})"
+        return f"result = clean_up(folder, ns, os.path.join(root, '__manifest'), {given})"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
-        # which versions are left is not modelled; neither they nor objects open at them are asked again
-        return dataclasses.replace(model, versions={}, handles={})
+        return model.without_versions()
+
+    def seen(self, model: Model, arguments: Arguments, result: Any, way: Way) -> Model:
+        return cleaned_up(model, arguments, result)
+
+    def broken_off(self, model: Model) -> Model:
+        return model.without_versions()
+
+
+@OPERATIONS.add
+class RepairAndCleanUp(_Upkeep):
+    """Repair, and remove whatever is not needed: nothing of what processes left that died is there then."""
+
+    name = "repair_and_clean_up"
+    weight = 0.4
+    ways = frozenset({"here", "new", "killed"})
+    mends = True
+
+    def source(self, arguments: Arguments) -> str:
+        return "result = repair_and_clean_up(folder, root)"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        return dataclasses.replace(model.without_versions(), was_killed=False)
+
+    def broken_off(self, model: Model) -> Model:
+        return model.without_versions()
 
 
 @OPERATIONS.add
@@ -91,15 +119,13 @@ class Repair(_Upkeep):
         return "lance_df.PartitionedNamespace.repair(root)"
 
 
-@OPERATIONS.add
-class SparkAppend(_Upkeep):
+class _SparkWrite(_Upkeep):
     """Commit the rows of several tasks, as Spark's driver does; a run that was made changes nothing."""
 
-    name = "spark_append"
-    weight = 1.5
     ways = frozenset({"here", "new", "killed", "pair"})
+    overwrite: ClassVar[str | None] = None
 
-    def generate(self, rng: random.Random, model: Model) -> Arguments:
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
         if model.runs and rng.random() < 0.3:
             run_id = rng.choice(model.runs)
         else:
@@ -108,6 +134,7 @@ class SparkAppend(_Upkeep):
             "columns": [(each.name, each.role, each.type) for each in model.state.columns],
             "tasks": [draw_numbers(rng, model) for _ in range(rng.choice([1, 2, 3]))],
             "run": run_id,
+            "aborted": rng.choice([0, 0, 0, 1]),
         }
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
@@ -117,16 +144,62 @@ class SparkAppend(_Upkeep):
         tasks = ", ".join(
             f"rows({arguments['columns']!r}, {numbers_text(numbers)})" for numbers in arguments["tasks"]
         )
-        return f"spark_append(root, [{tasks}], {arguments['run']!r})"
+        given = f"overwrite={self.overwrite!r}, aborted={arguments['aborted']}"
+        return f"spark_write(root, [{tasks}], {arguments['run']!r}, {given})"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
         if arguments["run"] in model.runs:
             return model
-        names = [name for name, *_ in arguments["columns"]]
+        model = self.before(model, arguments)
         for numbers in arguments["tasks"]:
             part = {"columns": arguments["columns"], "numbers": numbers, "salt": 0}
-            model = Append().apply(model, part | {"names": names})
+            model = Append().apply(model, part)
         return dataclasses.replace(model, runs=(*model.runs, arguments["run"]))
+
+    def before(self, model: Model, arguments: Arguments) -> Model:
+        """Return the model without the rows that go."""
+        return model
+
+
+@OPERATIONS.add
+class SparkAppend(_SparkWrite):
+    """Append rows."""
+
+    name = "spark_append"
+    weight = 1.5
+
+
+@OPERATIONS.add
+class SparkOverwrite(_SparkWrite):
+    """Replace all rows."""
+
+    name = "spark_overwrite"
+    weight = 0.4
+    overwrite = "static"
+
+    def before(self, model: Model, arguments: Arguments) -> Model:
+        return model.with_state(State(model.state.columns))
+
+
+@OPERATIONS.add
+class SparkOverwritePartitions(_SparkWrite):
+    """Replace the partitions that occur in the rows."""
+
+    name = "spark_overwrite_partitions"
+    weight = 0.6
+    overwrite = "dynamic"
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        arguments = super().generate(rng, model) if is_by_value(model) else None
+        return None if arguments is None else arguments | {"spec": model.spec}
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        complete = sorted(model.state.names) == sorted(name for name, *_ in arguments["columns"])
+        return complete and model.spec == arguments["spec"] and is_by_value(model)
+
+    def before(self, model: Model, arguments: Arguments) -> Model:
+        numbers = [number for task in arguments["tasks"] for number in task]
+        return without_partitions_of(model, model.state.new_rows(numbers, 0))
 
 
 @OPERATIONS.add
@@ -183,6 +256,42 @@ class RepairedDirectory(DirectoryTable):
     def apply(self, model: Model, arguments: Arguments) -> Model:
         # the version between the two has rows, but not the columns to read them by
         return dataclasses.replace(model, strays=True)
+
+
+@OPERATIONS.add
+class Damage(_Upkeep):
+    """Lose members from ``__manifest``, append at times, and repair it."""
+
+    name = "damage_and_repair"
+    weight = 0.7
+    ways = frozenset({"new"})
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments:
+        return {
+            "columns": [(each.name, each.role, each.type) for each in model.state.columns],
+            "numbers": draw_numbers(rng, model) if rng.random() < 0.5 else [],
+            "salt": 0,
+            "what": rng.choice(["fragment", "fragment", "rows"]),
+            "number": rng.randrange(1000),
+        }
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        return all(name in model.state.names for name, *_ in arguments["columns"])
+
+    def source(self, arguments: Arguments) -> str:
+        text = f"lose_{arguments['what']}(root, {arguments['number']})\n"
+        if arguments["numbers"]:
+            data = f"rows({arguments['columns']!r}, {numbers_text(arguments['numbers'])})"
+            text += f"lance_df.PartitionedNamespace.open(root).append({data})\n"
+        return f"{text}lance_df.PartitionedNamespace.repair(root)"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        return Append().apply(model, arguments)
+
+    def smaller(self, arguments: Arguments) -> Iterator[Arguments]:
+        if arguments["numbers"]:
+            yield arguments | {"numbers": []}
+        yield from super().smaller(arguments)
 
 
 @OPERATIONS.add

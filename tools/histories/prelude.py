@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import os
 import pickle
+import random
+import re
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import datafusion  # noqa: F401 - for checks
+import datafusion
 import lance
 import pyarrow as pa
 
@@ -74,16 +77,45 @@ def canonical(table: pa.Table) -> tuple[list[tuple[str, str]], list[str]]:
     return fields, [repr(row) for row in zip(*columns, strict=True)]
 
 
-def members_by_pylance(root: str) -> list[str]:
-    """Return the rows of all members that ``__manifest`` publishes, read by pylance alone."""
+def published(root: str) -> dict[tuple[str, int], str]:
+    """Return folder and version of each member that ``__manifest`` publishes, with its id; by pylance."""
     manifest = lance.dataset(os.path.join(root, "__manifest")).to_table().to_pylist()
-    found: list[str] = []
-    for row in manifest:
-        if row["object_type"] == "table" and row["read_version"] is not None:
-            member: Any = lance.dataset(os.path.join(root, row["location"]), version=row["read_version"])
-            member.validate()
-            found += canonical(member.to_table())[1]
+    return {
+        (row["location"], row["read_version"]): row["object_id"]
+        for row in manifest
+        if row["object_type"] == "table" and row["read_version"] is not None
+    }
+
+
+def members_by_pylance(
+    root: str, known: set[tuple[str, int]] | None = None, again: int = 0
+) -> dict[tuple[str, int], list[str] | None]:
+    """Return the rows of all members that ``__manifest`` publishes, read by pylance alone.
+
+    Parameters
+    ----------
+    known
+        Members whose rows are known, by their folder and version: these are None.
+    again
+        How many of these to read all the same.
+    """
+    members = published(root)
+    old = [each for each in members if known is not None and each in known]
+    skipped = set(random.Random(len(old)).sample(old, max(0, len(old) - again)))
+    found: dict[tuple[str, int], list[str] | None] = {}
+    for location, version in members:
+        if (location, version) in skipped:
+            found[location, version] = None
+            continue
+        member: Any = lance.dataset(os.path.join(root, location), version=version)
+        member.validate()
+        found[location, version] = canonical(member.to_table())[1]
     return found
+
+
+def all_member_rows(root: str) -> list[str]:
+    """Return the rows of all members, sorted; see `members_by_pylance`."""
+    return sorted(row for rows in members_by_pylance(root).values() for row in rows or ())
 
 
 def problems(root: str, kinds: tuple[str, ...] = ()) -> list[str]:
@@ -100,6 +132,142 @@ def commit_fragments(api: Any, root: str, table: pa.Table) -> None:
     version = api.dataset(root).version
     written = fragment.write_fragments(table, root, schema=table.schema)
     api.LanceDataset.commit(root, api.LanceOperation.Append(written), read_version=version)
+
+
+def commit_rows(api: Any, root: str, where: str, new: Callable[[pa.Table], pa.Table] | None = None) -> None:
+    """Delete rows fragment by fragment, or give them new values in new fragments, and commit that at once."""
+    from importlib import import_module
+
+    table = api.dataset(root)
+    changed = table.to_table(filter=where)
+    left, gone = [], []
+    for fragment in table.get_fragments():
+        metadata = fragment.delete(where)
+        if metadata is None:
+            gone.append(fragment.fragment_id)
+        elif metadata.to_json() != fragment.metadata.to_json():
+            left.append(metadata)
+    if new is None:
+        operation = api.LanceOperation.Delete(left, gone, where)
+    else:
+        written = []
+        if changed.num_rows:
+            module = import_module(f"{api.__name__}.fragment")
+            written = module.write_fragments(new(changed), root, schema=table.schema, max_rows_per_file=50)
+        operation = api.LanceOperation.Update(gone, left, written, [], update_mode="rewrite_rows")
+    api.LanceDataset.commit(root, operation, read_version=table.version)
+
+
+def referenced_names(folder: str) -> set[str]:
+    """Return the names of all files that a version of some table below a folder refers to.
+
+    Those of data files and deletion files have random parts; of indices they are the names of folders.
+    """
+    from lance_df.storage import open_location
+    from lance_df.table.manifest_io import read_manifest
+
+    found: set[str] = set()
+    for path in Path(folder).rglob("_versions/*.manifest"):
+        file = read_manifest(open_location(str(path)).open())
+        manifest = file.manifest
+        found.add(manifest.transaction_file)
+        for fragment in manifest.fragments:
+            found.update(each.path for each in fragment.files)
+            if fragment.deletion_file is not None:
+                found.add(fragment.deletion_file.name(fragment.id))
+        found.update(str(index.uuid) for index in file.read_indices())
+    return found
+
+
+def leftovers(folder: str, roots: list[str]) -> list[str]:
+    """Return the files below the roots of some tables that no version of any table in a folder refers to."""
+    names = referenced_names(folder)
+    found: list[Path] = []
+    for root in map(Path, roots):
+        for below in ("data", "_deletions", "_indices", "_transactions"):
+            found += [each for each in root.glob(f"{below}/*") if each.name not in names]
+        found += root.glob("_versions/.tmp*")
+    return sorted(str(each.relative_to(folder)) for each in found)
+
+
+def clean_up(folder: str, target: Any, root: str, **conditions: Any) -> list[int]:
+    """Remove old versions; check which are left, and that there is no file that none of them refers to.
+
+    Parameters
+    ----------
+    target
+        A table of this package, or a namespace.
+    root
+        Of the table, or of ``__manifest``.
+
+    Returns
+    -------
+    The versions that are left.
+    """
+    theirs: Any = lance.dataset(root)
+    before = [each["version"] for each in theirs.versions()]
+    named = {each["version"] for each in theirs.tags.list().values() if each["branch"] is None}
+    named |= {
+        each["parent_version"] for each in theirs.branches.list().values() if each["parent_branch"] is None
+    }
+    first = before[-(conditions.get("retain_versions") or 1) :][0]
+    expected = [each for each in before if each >= min(first, target.version) or each in named]
+    target.cleanup_old_versions(error_if_tagged_old_versions=False, **conditions)
+    after = [each["version"] for each in lance.dataset(root).versions()]
+    assert after == expected, f"of versions {before} {after} are left, expected {expected}"
+    if conditions.get("delete_unverified"):
+        roots = [root]
+        if root.endswith("__manifest"):
+            roots += [os.path.join(root, "..", location) for location, _ in published(root[:-11])]
+        left = leftovers(folder, roots)
+        assert not left, f"files that nothing refers to: {left[:9]}"
+    return after
+
+
+def repair_and_clean_up(folder: str, root: str) -> list[int]:
+    """Repair a namespace, remove all that is not needed, and check that only folders are left that are."""
+    lance_df.PartitionedNamespace.repair(root, remove_orphans=True, older_than=dt.timedelta(0))
+    ns = lance_df.PartitionedNamespace.open(root)
+    manifest = os.path.join(root, "__manifest")
+    left = clean_up(folder, ns, manifest, older_than=dt.timedelta(0), delete_unverified=True)
+    rows = [row for each in left for row in lance.dataset(manifest, version=each).to_table().to_pylist()]
+    named = {str(row["location"]).split("/")[0] for row in rows} | {"__manifest"}
+    others = [each for each in os.listdir(root) if each not in named]
+    assert not others, f"folders that nothing refers to: {others}"
+    return left
+
+
+def lose_fragment(root: str, number: int) -> None:
+    """Publish a version of ``__manifest`` without one of its fragments, past the package."""
+    manifest: Any = lance.dataset(os.path.join(root, "__manifest"))
+    ids = [fragment.fragment_id for fragment in manifest.get_fragments()]
+    operation = lance.LanceOperation.Update(removed_fragment_ids=[ids[number % len(ids)]])
+    lance.LanceDataset.commit(manifest.uri, operation, read_version=manifest.version)
+
+
+def lose_rows(root: str, number: int) -> None:
+    """Delete some members' rows of ``__manifest``, past the package."""
+    members = sorted(published(root).values())
+    lost = [name for place, name in enumerate(members) if (place + number) % 3 == 0]
+    texts = ", ".join(f"'{name}'" for name in lost)
+    if lost:
+        lance.dataset(os.path.join(root, "__manifest")).delete(f"object_id IN ({texts})")
+
+
+def in_small_batches(root: str, partitions: int = 4) -> Any:
+    """Return a session whose results have many batches."""
+    config = datafusion.SessionConfig().with_batch_size(7).with_target_partitions(partitions)
+    ctx = lance_df.SessionContext(config)
+    lance_df.register(ctx, "data", root)
+    return ctx
+
+
+def in_batches(frame: Any) -> list[str]:
+    """Return the rows of a frame as they come, batch by batch."""
+    found: list[str] = []
+    for batch in frame.collect():
+        found += canonical(pa.Table.from_batches([batch]))[1]
+    return found
 
 
 def append_to_member(root: str, number: int) -> None:
@@ -133,20 +301,42 @@ def directory_table(api: str, root: str, number: int) -> None:
     theirs.create_table(request, sink.getvalue().to_pybytes())
 
 
-def spark_append(root: str, tasks: list[pa.Table], run_id: str) -> None:
-    """Write what tasks of Spark would, and commit it as Spark's driver does."""
+def spark_write(
+    root: str,
+    tasks: list[pa.Table],
+    run_id: str,
+    *,
+    overwrite: str | None = None,
+    aborted: int = 0,
+) -> None:
+    """Write what tasks of Spark would, and commit it as Spark's driver does.
+
+    Parameters
+    ----------
+    overwrite
+        ``"static"`` or ``"dynamic"``; None appends.
+    aborted
+        How many jobs write as much before, and are aborted.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from lance_df.spark.options import SourceOptions
     from lance_df.spark.writing import writer_for
 
-    options = SourceOptions.parse({"path": root, "runId": run_id})
-    writer = writer_for(options, from_arrow_schema(tasks[0].schema), overwrite=False)
-    messages = []
-    for table in tasks:
-        sent = pickle.loads(pickle.dumps(writer))
-        messages.append(pickle.loads(pickle.dumps(sent.write(iter(table.to_batches(max_chunksize=20))))))
-    writer.commit(messages)
+    given = {"path": root, "runId": run_id}
+    if overwrite == "dynamic":
+        given["partitionOverwriteMode"] = "dynamic"
+    options = SourceOptions.parse(given)
+    for left in range(aborted, -1, -1):
+        writer = writer_for(options, from_arrow_schema(tasks[0].schema), overwrite=overwrite is not None)
+        messages: list[Any] = []
+        for table in tasks:
+            sent = pickle.loads(pickle.dumps(writer))
+            messages.append(pickle.loads(pickle.dumps(sent.write(iter(table.to_batches(max_chunksize=20))))))
+        if left:
+            writer.abort(messages)
+        else:
+            writer.commit(messages)
 
 
 def in_tasks(work: Callable[[Any], object]) -> None:
@@ -181,17 +371,27 @@ def set_thresholds(values: dict[str, Any]) -> None:
             raise AttributeError(f"{module} has no {name}")
 
 
-def killed_at(folder: str, number: int) -> None:
-    """End this process with SIGKILL when it changes a file below a folder for the given time."""
+def killed_at(folder: str, number: int, part: str = "") -> None:
+    """End this process with SIGKILL when it changes a file below a folder for the given time.
+
+    Parameters
+    ----------
+    part
+        What the paths of the changes that count match.
+    """
     left = [number]
     writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+    wanted = re.compile(part)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             is_change = isinstance(arguments[2], int) and bool(arguments[2] & writes)
         else:
             is_change = event in ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir")
-        if not is_change or not any(str(each).startswith(folder) for each in arguments[:2]):
+        if not is_change:
+            return
+        paths = [str(each) for each in arguments[:2]]
+        if not any(path.startswith(folder) and wanted.search(path) for path in paths):
             return
         left[0] -= 1
         if left[0] <= 0:

@@ -31,6 +31,7 @@ _OPENING = {
     ("table", "pylance"): "api = lance\ntable = api.dataset(root)",
 }
 _CONFLICT = "ConflictError"
+_NO_ANSWER = ("killed", "hangs")
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,8 @@ class History:
         self._variables = {"folder": str(folder), "root": str(folder / "data"), "handles": {}}
         self._thresholds = values_of(model.settings.thresholds)
         self._main = self._start()
+        self._version = 0
+        self._known_members: dict[tuple[str, int], list[str]] = {}
 
     def _start(self) -> Worker:
         return self._workers.start(self._variables, self._thresholds)
@@ -144,7 +147,7 @@ class History:
     def step(self, step: Step) -> None:
         """Make a step, and read everything."""
         self._steps.append(dataclasses.replace(step, checks=()))
-        self._counts.add_step(step.label)
+        self._counts.add_step(step.counted)
         if step.way == "pair" and step.other is not None:
             allowed = self._pair(step, step.other)
         elif step.way == "killed":
@@ -168,67 +171,80 @@ class History:
         if outcome.error and not set(operation.refusals) & set(outcome.error):
             raise _FailedError(f"{outcome.error[0]} in {step.operation} ({step.way})", outcome.trace, action)
         self._actions.append(dataclasses.replace(action, may_fail=bool(outcome.error)))
-        return [self.model] if outcome.error else [operation.apply(self.model, step.arguments)]
+        if outcome.error:
+            return [self.model]
+        after = operation.apply(self.model, step.arguments)
+        return [operation.seen(after, step.arguments, outcome.result, step.way)]
 
     def _killed(self, step: Step) -> list[Model]:
-        source = f"killed_at(folder, {step.kill_at})\n{self._source(step)}"
+        source = f"killed_at(folder, {step.kill_at}, {step.kill_part!r})\n{self._source(step)}"
         action = Action((source,), "new", step.label, may_fail=True)
         with self._new() as worker:
             outcome = worker.run(source)[0]
         if outcome.error and outcome.error != ("killed",):
             raise _FailedError(f"{outcome.error[0]} in {step.operation} (killed)", outcome.trace, action)
         self._actions.append(action)
-        after = OPERATIONS[step.operation].apply(self.model, step.arguments)
+        operation = OPERATIONS[step.operation]
+        after = operation.apply(self.model, step.arguments)
+        after = operation.seen(after, step.arguments, outcome.result, step.way)
         if not outcome.error:
             return [after]
-        models = [self.model, after]
+        models = [operation.broken_off(self.model), after]
         return [dataclasses.replace(model, was_killed=True) for model in models]
 
     def _pair(self, step: Step, other: Step) -> list[Model]:
-        sources = self._source(step), self._source(other)
-        action = Action(sources, "pair", step.label, may_fail=True)
+        lines = [each.line for each in (step, other)]
+        sources = [[self._source(each) for each in line] for line in lines]
+        action = Action(tuple(map(_in_turn, sources)), "pair", step.label, may_fail=True)
         with self._new() as one, self._new() as two:
-            one.send([sources[0]])
-            two.send([sources[1]])
-            outcomes = [worker.receive(1)[0] for worker in (one, two)]
+            for worker, programs in zip((one, two), sources, strict=True):
+                worker.send(programs)
+            outcomes = [worker.receive(len(line)) for worker, line in zip((one, two), lines, strict=True)]
         self._actions.append(action)
-        return list(self._orders((step, other), outcomes))
+        self._check_errors(lines, outcomes)
+        made = [
+            [(each, outcome) for each, outcome in zip(line, found, strict=False) if not outcome.error]
+            for line, found in zip(lines, outcomes, strict=True)
+        ]
+        return [each for each in (self._after(order) for order in _interleaved(*made)) if each is not None]
 
-    def _orders(self, steps: tuple[Step, Step], outcomes: Sequence[Outcome]) -> Iterator[Model]:
-        """Yield the models of what two processes may have left, in either order."""
-        for step, other, outcome in zip(steps, reversed(steps), outcomes, strict=True):
-            if outcome.error and _CONFLICT not in outcome.error and self._both(other, step) is not None:
-                text = f"{step.operation} beside {other.operation}: {outcome.trace}"
-                raise _FailedError(f"{outcome.error[0]} in {step.operation} (pair)", text)
-        made = [step for step, outcome in zip(steps, outcomes, strict=True) if not outcome.error]
-        if not made:
-            yield self.model
-            return
-        if len(made) == 1:
-            yield OPERATIONS[made[0].operation].apply(self.model, made[0].arguments)
-            return
-        models = [self._both(made[0], made[1]), self._both(made[1], made[0])]
-        yield from (model for model in models if model is not None)
+    def _check_errors(self, lines: Sequence[Sequence[Step]], outcomes: Sequence[Sequence[Outcome]]) -> None:
+        """Raise for an error that neither a conflict explains, nor a step that makes no sense then."""
+        orders = list(_interleaved(*([(each, Outcome()) for each in line] for line in lines)))
+        for line, found in zip(lines, outcomes, strict=True):
+            for step, outcome in zip(line, found, strict=False):
+                allowed = {_CONFLICT, *OPERATIONS[step.operation].refusals}
+                if not outcome.error or allowed & set(outcome.error):
+                    continue
+                if outcome.error[0] in _NO_ANSWER or all(self._after(order) for order in orders):
+                    text = f"{step.operation} in {lines}: {outcome.trace}"
+                    raise _FailedError(f"{outcome.error[0]} in {step.operation} (pair)", text)
 
-    def _both(self, first: Step, second: Step) -> Model | None:
-        """Return the model after two steps, or None if the second makes no sense after the first."""
-        model = OPERATIONS[first.operation].apply(self.model, first.arguments)
-        operation = OPERATIONS[second.operation]
-        return (
-            operation.apply(model, second.arguments) if operation.is_valid(model, second.arguments) else None
-        )
+    def _after(self, order: Sequence[tuple[Step, Outcome]]) -> Model | None:
+        """Return the model after steps of several processes; None if one makes no sense after the others."""
+        model = self.model
+        for step, outcome in order:
+            operation = OPERATIONS[step.operation]
+            if not operation.is_valid(model, step.arguments):
+                return None
+            model = operation.apply(model, step.arguments)
+            model = operation.seen(model, step.arguments, outcome.result, "pair")
+        return model
 
     def _compare(self, allowed: Sequence[Model]) -> None:
         """Read everything in a new process, and go on with the model that it is."""
         source = read_all(self.model)
+        sources = [source, self._members_source()] if self._settings.kind == "namespace" else [source]
         with self._new() as worker:
-            outcome = worker.run(source)[0]
+            outcome, *of_members = worker.run(*sources)
         if outcome.error:
             raise _FailedError(
                 f"{outcome.error[0]} in reading", outcome.trace, Action((source,), "new", "read")
             )
         version, (fields, texts) = outcome.result
         fields = [tuple(each) for each in fields]
+        if not allowed:
+            raise _FailedError("order", "the steps of two processes make sense in no order")
         for model in allowed:
             if model.state.is_read_as(fields, texts):
                 break
@@ -243,9 +259,37 @@ class History:
         state = model.state
         if self._settings.kind == "table" and not state.is_ordered:
             state = state.in_order_of(texts)
+        if model.cleans_up:
+            model = model.without_versions([version - 1] if version - 1 == self._version else None)
         versions = dict(sorted((model.versions | {version: state}).items())[-8:])
         self.model = dataclasses.replace(model, state=state, versions=versions)
+        self._version = version
         self._counts.add_check("all rows")
+        if of_members:
+            self._compare_members(of_members[0])
+
+    def _members_source(self) -> str:
+        return f"result = members_by_pylance(root, {set(self._known_members)!r}, again=3)"
+
+    def _compare_members(self, outcome: Outcome) -> None:
+        """Compare the members as pylance reads them; those whose version is as before are read rarely."""
+        action = Action(
+            ("result = all_member_rows(root)",), "new", "members", "equal", self.model.state.sorted_texts
+        )
+        if outcome.error:
+            raise _FailedError(f"{outcome.error[0]} in members by pylance", outcome.trace, action)
+        read: dict[tuple[str, int], list[str] | None] = outcome.result
+        found = {key: self._known_members[key] if rows is None else rows for key, rows in read.items()}
+        changed = [
+            key for key in found.keys() & self._known_members if found[key] != self._known_members[key]
+        ]
+        texts = [text for rows in found.values() for text in rows]
+        state = self.model.state
+        if changed or sorted(texts) != state.sorted_texts:
+            text = f"versions that changed: {changed}; {state.differences(state.fields, texts)}"
+            raise _FailedError("members by pylance", text, action)
+        self._known_members = found
+        self._counts.add_check("changed members by pylance")
 
     def check(self, checks: Sequence[Check]) -> None:
         """Ask more."""
@@ -288,6 +332,25 @@ class History:
         """Return the failure with all that led to it."""
         last = (err.action,) if err.action is not None else ()
         return Failure(err.kind, err.text, (*self._actions, *last), tuple(self._steps))
+
+
+def _interleaved(
+    left: Sequence[tuple[Step, Outcome]], right: Sequence[tuple[Step, Outcome]]
+) -> Iterator[list[tuple[Step, Outcome]]]:
+    """Yield the orders in which two processes may have made their steps."""
+    if not left or not right:
+        yield [*left, *right]
+        return
+    yield from ([left[0], *rest] for rest in _interleaved(left[1:], right))
+    yield from ([right[0], *rest] for rest in _interleaved(left, right[1:]))
+
+
+def _in_turn(sources: Sequence[str]) -> str:
+    """Return one program of several; an error does not end it."""
+    if len(sources) == 1:
+        return sources[0]
+    indented = ["\n".join(f"    {line}" for line in source.splitlines()) for source in sources]
+    return "\n".join(f"try:\n{text}\nexcept Exception as err:\n    print(repr(err))" for text in indented)
 
 
 def _row_differences(found: Any, expected: Any) -> str:

@@ -29,8 +29,14 @@ def replay(model: Model, steps: Sequence[Step], workers: Workers, counts: Counts
 
 
 def _is_valid(step: Step, model: Model) -> bool:
-    steps = [step] if step.other is None else [step, step.other]
-    return all(OPERATIONS[each.operation].is_valid(model, each.arguments) for each in steps)
+    for line in (step.line, () if step.other is None else step.other.line):
+        now = model
+        for each in line:
+            operation = OPERATIONS[each.operation]
+            if not operation.is_valid(now, each.arguments):
+                return False
+            now = operation.apply(now, each.arguments)
+    return True
 
 
 def shrunk(
@@ -80,12 +86,15 @@ def _simpler(model: Model, steps: tuple[Step, ...]) -> Iterator[tuple[Model, tup
 
 
 def _simpler_steps(step: Step) -> Iterator[Step]:
+    for place in range(len(step.then)):
+        yield dataclasses.replace(step, then=(*step.then[:place], *step.then[place + 1 :]))
     if step.other is not None:
-        yield dataclasses.replace(step, way="new", other=None)
-        yield step.other
+        yield dataclasses.replace(step, way="new", other=None, then=())
+        if not step.other.then:
+            yield step.other
         for each in _simpler_steps(step.other):
             yield dataclasses.replace(step, other=each)
     elif step.way != "new" and "new" in OPERATIONS[step.operation].ways:
-        yield dataclasses.replace(step, way="new", kill_at=0)
+        yield dataclasses.replace(step, way="new", kill_at=0, kill_part="")
     for arguments in OPERATIONS[step.operation].smaller(step.arguments):
         yield dataclasses.replace(step, arguments=arguments)

@@ -32,10 +32,12 @@ class Step:
 
     Attributes
     ----------
-    kill_at
-        The change of a file before which the process is killed.
+    kill_at, kill_part
+        The change of a file before which the process is killed, among those whose paths match.
     other
         What another process does at the same time.
+    then
+        What the same process does next.
     checks
         What is asked afterwards, besides what is asked after every step.
     """
@@ -44,14 +46,28 @@ class Step:
     arguments: Arguments
     way: Way
     kill_at: int = 0
+    kill_part: str = ""
     other: Step | None = None
+    then: tuple[Step, ...] = ()
     checks: tuple[Check, ...] = ()
+
+    @property
+    def line(self) -> tuple[Step, ...]:
+        """What the process does, one after the other."""
+        return (self, *self.then)
 
     @property
     def label(self) -> str:
         """The kind of step, as runs count it."""
-        second = f" + {self.other.operation}" if self.other is not None else ""
-        return f"{self.operation}{second} ({self.way})"
+        names = [" > ".join(each.operation for each in self.line)]
+        if self.other is not None:
+            names.append(" > ".join(each.operation for each in self.other.line))
+        return f"{' + '.join(names)} ({self.way})"
+
+    @property
+    def counted(self) -> str:
+        """The kind of step, as runs count it."""
+        return f"{self.operation} ({self.way}{', several' if self.then else ''})"
 
 
 class Operation(ABC):
@@ -69,6 +85,8 @@ class Operation(ABC):
         How it may be run.
     refusals
         Names of errors with which it may refuse, changing nothing.
+    mends
+        Whether it removes what others have left.
     """
 
     name: ClassVar[str]
@@ -76,6 +94,7 @@ class Operation(ABC):
     weight: ClassVar[float] = 1.0
     ways: ClassVar[frozenset[Way]] = frozenset({"here", "held", "new", "killed", "pair"})
     refusals: ClassVar[tuple[str, ...]] = ()
+    mends: ClassVar[bool] = False
 
     @abstractmethod
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
@@ -92,6 +111,26 @@ class Operation(ABC):
     @abstractmethod
     def apply(self, model: Model, arguments: Arguments) -> Model:
         """Return the model afterwards."""
+
+    def seen(self, model: Model, arguments: Arguments, result: Any, way: Way) -> Model:
+        """Return the model afterwards, where ``result`` of the program tells more.
+
+        Parameters
+        ----------
+        model
+            What `apply` returns.
+        result
+            None where the process did not answer.
+        """
+        return model
+
+    def broken_off(self, model: Model) -> Model:
+        """Return the model where a kill came before the change; files may have gone."""
+        return model
+
+    def for_pair(self, arguments: Arguments, *, is_single: bool) -> Arguments:
+        """Return arguments that are right while another process writes, once or several times."""
+        return arguments
 
     def smaller(self, arguments: Arguments) -> Iterator[Arguments]:
         """Yield arguments that are simpler, to try instead."""
@@ -138,38 +177,63 @@ class Registry:
 OPERATIONS = Registry()
 
 
-def draw_step(rng: random.Random, model: Model, *, kill: bool = True) -> Step:
+_PARTS = (
+    "",
+    "",
+    "",
+    r"_versions/",
+    r"_transactions/",
+    r"_deletions/",
+    r"/data/",
+    r"_indices/",
+    "__manifest/",
+)
+_MORE = 6.0
+
+
+def draw_step(rng: random.Random, model: Model) -> Step:
     """Return a random step that fits a model."""
-    operations = OPERATIONS.of(model.settings.kind)
     while True:
-        operation = rng.choices(operations, [each.weight for each in operations])[0]
-        arguments = operation.generate(rng, model)
-        if arguments is None or not operation.is_valid(model, arguments):
-            continue
-        way = _draw_way(rng, operation, kill=kill)
+        operation, arguments = _draw(rng, model, OPERATIONS.of(model.settings.kind))
+        ways = sorted(operation.ways)
+        way = rng.choices(ways, [_WEIGHTS[way] for way in ways])[0]
         step = Step(operation.name, arguments, way)
         if way == "killed":
-            return dataclasses.replace(step, kill_at=int(rng.expovariate(1 / 6)) + 1)
-        if way == "pair":
-            other = draw_other(rng, model, operation)
-            return dataclasses.replace(step, other=other) if other else dataclasses.replace(step, way="new")
-        return step
+            at = int(rng.expovariate(1 / rng.choice([2, 6, 40]))) + 1
+            return dataclasses.replace(step, kill_at=at, kill_part=rng.choice(_PARTS))
+        if way != "pair":
+            return step
+        count = rng.choice([0, 0, 0, 1, 2])
+        first = operation.for_pair(arguments, is_single=not count)
+        then = _line(rng, operation.apply(model, first), rng.randint(0, count), is_single=False)
+        others = _line(rng, model, 1 + rng.randint(0, count), is_single=not count)
+        other = dataclasses.replace(others[0], then=others[1:])
+        return dataclasses.replace(step, arguments=first, then=then, other=other)
 
 
-def draw_other(rng: random.Random, model: Model, first: Operation) -> Step | None:
-    """Return what another process does at the same time."""
-    operations = [each for each in OPERATIONS.of(first.kind) if "pair" in each.ways]
-    for _ in range(5):
-        operation = rng.choices(operations, [each.weight for each in operations])[0]
+def _draw(rng: random.Random, model: Model, operations: Sequence[Operation]) -> tuple[Operation, Arguments]:
+    """Return an operation with arguments that fit a model."""
+    weights = [
+        each.weight * (_MORE if each.mends and (model.strays or model.was_killed) else 1.0)
+        for each in operations
+    ]
+    while True:
+        operation = rng.choices(operations, weights)[0]
         arguments = operation.generate(rng, model)
         if arguments is not None and operation.is_valid(model, arguments):
-            return Step(operation.name, arguments, "new")
-    return None
+            return operation, arguments
 
 
-_WEIGHTS: dict[Way, float] = {"here": 3, "held": 2, "new": 6, "pylance": 2, "killed": 0.8, "pair": 0.8}
+def _line(rng: random.Random, model: Model, count: int, *, is_single: bool = False) -> tuple[Step, ...]:
+    """Return what a process does while another one writes, one after the other; see `Operation.for_pair`."""
+    operations = [each for each in OPERATIONS.of(model.settings.kind) if "pair" in each.ways]
+    steps: list[Step] = []
+    for _ in range(count):
+        operation, arguments = _draw(rng, model, operations)
+        fitting = operation.for_pair(arguments, is_single=is_single)
+        steps.append(Step(operation.name, fitting, "new"))
+        model = operation.apply(model, fitting)
+    return tuple(steps)
 
 
-def _draw_way(rng: random.Random, operation: Operation, *, kill: bool) -> Way:
-    ways = sorted(operation.ways - (frozenset() if kill else {"killed"}))
-    return rng.choices(ways, [_WEIGHTS[way] for way in ways])[0]
+_WEIGHTS: dict[Way, float] = {"here": 3, "held": 2, "new": 6, "pylance": 2, "killed": 1, "pair": 1}

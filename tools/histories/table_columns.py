@@ -50,7 +50,8 @@ class TableAddColumn(TableOperation):
             rows = tuple((*row, None) for row in state.rows)
         else:
             position = state.position(source)
-            column = Column(arguments["name"], "small", "int64")
+            role = "small!" if model.settings.file_version == "0.1" else "small"
+            column = Column(arguments["name"], role, "int64")
             values = (None if row[position] is None else 2 * row[position] for row in state.rows)
             rows = tuple((*row, value) for row, value in zip(state.rows, values, strict=True))
         changed = State((*state.columns, column), rows, state.is_ordered)
@@ -78,7 +79,8 @@ class TableDropColumn(TableOperation):
         state, position = model.state, model.state.position(arguments["name"])
         columns = (*state.columns[:position], *state.columns[position + 1 :])
         rows = tuple((*row[:position], *row[position + 1 :]) for row in state.rows)
-        return model.with_state(State(columns, rows, state.is_ordered))
+        left = tuple(each for each in model.indices if each != arguments["name"])
+        return model.with_state(State(columns, rows, state.is_ordered), indices=left)
 
 
 @OPERATIONS.add

@@ -47,24 +47,35 @@ class TableAppend(TableOperation):
     name = "table_append"
     weight = 5.0
 
-    def generate(self, rng: random.Random, model: Model) -> Arguments:
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
         return {
             "columns": all_columns(model.state),
             "numbers": draw_numbers(rng, model),
             "salt": rng.randrange(50),
             "max_rows_per_file": rng.choice([1_000_000, 3, 20, 100]),
             "method": rng.choice(["write_dataset", "insert"]),
+            "base": rng.randrange(model.settings.bases)
+            if model.settings.bases and rng.random() < 0.6
+            else None,
         }
 
     def source(self, arguments: Arguments) -> str:
         limit = max(arguments["max_rows_per_file"], len(arguments["numbers"]) // 50 + 1)
+        given = f"mode='append', max_rows_per_file={limit}"
+        if arguments["base"] is not None:
+            given += f", target_bases=['base{arguments['base']}']"
         if arguments["method"] == "insert":
-            return f"table.insert({data_text(arguments)}, mode='append', max_rows_per_file={limit})"
-        return f"api.write_dataset({data_text(arguments)}, root, mode='append', max_rows_per_file={limit})"
+            return f"table.insert({data_text(arguments)}, {given})"
+        return f"api.write_dataset({data_text(arguments)}, root, {given})"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
         new = model.state.new_rows(arguments["numbers"], arguments["salt"])
         return model.with_state(model.state.plus(new), next_number=after(model, arguments["numbers"]))
+
+
+def emptied(model: Model) -> Model:
+    """Return the model without rows; indices go with them."""
+    return model.with_state(dataclasses.replace(model.state, rows=(), is_ordered=True), indices=())
 
 
 @OPERATIONS.add
@@ -78,8 +89,7 @@ class TableOverwrite(TableAppend):
         return super().source(arguments).replace("mode='append'", "mode='overwrite'")
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
-        emptied = model.with_state(dataclasses.replace(model.state, rows=(), is_ordered=True))
-        return super().apply(emptied, arguments)
+        return super().apply(emptied(model), arguments)
 
 
 @OPERATIONS.add
@@ -105,6 +115,34 @@ class TableDelete(TableOperation):
         if arguments["where"][0] in ("and", "or"):
             for part in arguments["where"][1:]:
                 yield {"where": part}
+
+
+@OPERATIONS.add
+class Truncate(TableOperation):
+    """Delete all rows."""
+
+    name = "truncate_table"
+    weight = 0.3
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments:
+        return {"method": rng.choice(["truncate_table()", "delete('true')"])}
+
+    def source(self, arguments: Arguments) -> str:
+        return f"table.{arguments['method']}"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        return model.with_state(dataclasses.replace(model.state, rows=(), is_ordered=True))
+
+
+@OPERATIONS.add
+class CommitDelete(TableDelete):
+    """Delete rows fragment by fragment, and commit that as an operation."""
+
+    name = "commit_delete"
+    weight = 1.0
+
+    def source(self, arguments: Arguments) -> str:
+        return f"commit_rows(api, root, {to_sql(arguments['where'])!r})"
 
 
 @OPERATIONS.add
@@ -222,3 +260,37 @@ class CommitFragments(TableOperation):
     def apply(self, model: Model, arguments: Arguments) -> Model:
         new = model.state.new_rows(arguments["numbers"], arguments["salt"])
         return model.with_state(model.state.plus(new), next_number=after(model, arguments["numbers"]))
+
+
+@OPERATIONS.add
+class CommitUpdate(TableOperation):
+    """Write rows anew, delete the old ones fragment by fragment, and commit that as an operation."""
+
+    name = "commit_update"
+    weight = 1.0
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        keys = [each for each in model.state.columns if each.role == "key" and each.type == "int64"]
+        return {"where": draw_condition(rng, model.state), "key": keys[0].name} if keys else None
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        return columns_of(arguments["where"]) | {arguments["key"]} <= set(model.state.names)
+
+    def source(self, arguments: Arguments) -> str:
+        name = arguments["key"]
+        return (
+            "def new(rows):\n"
+            f"    place = rows.schema.get_field_index({name!r})\n"
+            f"    values = pa.compute.add(rows[{name!r}], 100000)\n"
+            f"    return rows.set_column(place, rows.schema.field(place), values)\n"
+            f"commit_rows(api, root, {to_sql(arguments['where'])!r}, new)"
+        )
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        position = model.state.position(arguments["key"])
+
+        def new(row: Row) -> Row:
+            key = row[position]
+            return (*row[:position], None if key is None else key + 100000, *row[position + 1 :])
+
+        return model.map_rows(new, arguments["where"])

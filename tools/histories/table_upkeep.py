@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Iterator
+from typing import Any, ClassVar
 
+from .clean_ups import clean_up_of_pair, clean_up_text, cleaned_up, draw_clean_up
 from .model import Model
 from .namespace_rows import columns_text, draw_numbers
 from .numbers_text import numbers_text
-from .steps import OPERATIONS, Arguments
-from .table_rows import ALL_WAYS, OURS, TableAppend, TableOperation, all_columns
+from .steps import OPERATIONS, Arguments, Way
+from .table_rows import OURS, TableAppend, TableOperation, all_columns, emptied
 
 
 class _TableUpkeep(TableOperation):
@@ -50,20 +52,32 @@ class CleanUpTable(_TableUpkeep):
     """Remove old versions."""
 
     name = "table_cleanup"
-    weight = 0.7
-    ways = ALL_WAYS - {"pair"}
+    weight = 1.0
+    mends = True
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
-        return {"retain_versions": rng.choice([1, 2, 5]), "delete_unverified": rng.random() < 0.5}
+        return draw_clean_up(rng)
+
+    def for_pair(self, arguments: Arguments, *, is_single: bool) -> Arguments:
+        return clean_up_of_pair(arguments, is_single=is_single)
 
     def source(self, arguments: Arguments) -> str:
-        return (
-            f"table.cleanup_old_versions(retain_versions={arguments['retain_versions']}, "
-            f"delete_unverified={arguments['delete_unverified']}, error_if_tagged_old_versions=False)"
-        )
+        given = clean_up_text(arguments)
+        # others may make versions meanwhile, and pylance has rules of its own
+        plain = f"table.cleanup_old_versions(error_if_tagged_old_versions=False, {given})"
+        if arguments["is_shared"]:
+            return plain
+        checked = f"result = clean_up(folder, table, root, {given})"
+        return f"if api is lance:\n    {plain}\nelse:\n    {checked}"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
-        return dataclasses.replace(model, versions={}, handles={})
+        return model.without_versions()
+
+    def seen(self, model: Model, arguments: Arguments, result: Any, way: Way) -> Model:
+        return cleaned_up(model, arguments, result)
+
+    def broken_off(self, model: Model) -> Model:
+        return model.without_versions()
 
 
 @OPERATIONS.add
@@ -170,7 +184,8 @@ class Clone(_TableUpkeep):
     ways = frozenset({"here", "new", "pylance"})
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
-        return {"method": rng.choice(["shallow_clone", "deep_clone"]), "name": f"clone{model.next_name}"}
+        method = rng.choice(["shallow_clone", "deep_clone"])
+        return {"method": method, "name": f"{method}{model.next_name}"}
 
     def source(self, arguments: Arguments) -> str:
         return f"table.{arguments['method']}(os.path.join(folder, {arguments['name']!r}), table.version)"
@@ -200,6 +215,10 @@ class CreateIndex(_TableUpkeep):
         kind = f"'ZONEMAP' if api is lance_df else {arguments['kind']!r}"
         return f"table.create_scalar_index({arguments['column']!r}, {kind}, replace=True)"
 
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        left = tuple(each for each in model.indices if each != arguments["column"])
+        return dataclasses.replace(model, indices=(*left, arguments["column"]))
+
 
 @OPERATIONS.add
 class OptimizeIndices(_TableUpkeep):
@@ -213,43 +232,114 @@ class OptimizeIndices(_TableUpkeep):
 
 
 @OPERATIONS.add
-class AutoCleanup(_TableUpkeep):
-    """Remove old versions at every second one from now on."""
+class DropIndex(_TableUpkeep):
+    """Remove an index."""
 
-    name = "auto_cleanup"
-    weight = 0.2
-    ways = frozenset({"here", "new"})
+    name = "drop_index"
+    weight = 0.6
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        return {"column": rng.choice(model.indices)} if model.indices else None
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        return arguments["column"] in model.indices
 
     def source(self, arguments: Arguments) -> str:
-        return "table.optimize.enable_auto_cleanup({'interval': 2, 'older_than_seconds': 3600})"
+        return f"table.drop_index({arguments['column'] + '_idx'!r})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        left = tuple(each for each in model.indices if each != arguments["column"])
+        return dataclasses.replace(model, indices=left)
 
 
 @OPERATIONS.add
-class SparkTableAppend(TableAppend):
-    """Append what tasks of Spark have written; a run that was made changes nothing."""
+class AutoCleanup(_TableUpkeep):
+    """Remove old versions at every so many commits from now on, or at none."""
 
-    name = "spark_table_append"
-    weight = 0.8
-    ways = OURS - {"held"}
+    name = "auto_cleanup"
+    weight = 0.35
+    ways = frozenset({"here", "new", "killed"})
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
+        return {
+            "interval": rng.choice([0, 1, 2, 3]),
+            "seconds": rng.choice([0, 0, 3600]),
+            "is_on": not model.cleans_up or rng.random() < 0.3,
+        }
+
+    def source(self, arguments: Arguments) -> str:
+        if not arguments["is_on"]:
+            return "table.optimize.disable_auto_cleanup()"
+        given = {"interval": arguments["interval"], "older_than_seconds": arguments["seconds"]}
+        return f"table.optimize.enable_auto_cleanup({given})"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        removes = arguments["is_on"] and arguments["seconds"] == 0
+        if removes or model.cleans_up:
+            model = model.without_versions()
+        return dataclasses.replace(model, cleans_up=removes)
+
+
+class _SparkTable(TableAppend):
+    """Commit what tasks of Spark have written; a run that was made changes nothing."""
+
+    ways = OURS - {"held"}
+    overwrites: ClassVar[bool]
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
         repeated = rng.choice(model.runs) if model.runs and rng.random() < 0.3 else None
         return {
             "columns": all_columns(model.state),
             "numbers": draw_numbers(rng, model),
             "salt": 0,
+            "tasks": rng.choice([1, 2, 3]),
+            "aborted": rng.choice([0, 0, 0, 1]),
             "run": repeated or f"run-{rng.randrange(10**6)}",
         }
 
     def source(self, arguments: Arguments) -> str:
-        data = f"rows({arguments['columns']!r}, {numbers_text(arguments['numbers'])})"
-        return f"spark_append(root, [{data}], {arguments['run']!r})"
+        size = -(-len(arguments["numbers"]) // arguments["tasks"])
+        tasks = ", ".join(
+            f"rows({arguments['columns']!r}, {numbers_text(arguments['numbers'][start : start + size])})"
+            for start in range(0, len(arguments["numbers"]), size)
+        )
+        overwrite = ", overwrite='static'" if self.overwrites else ""
+        return (
+            f"spark_write(root, [{tasks}], {arguments['run']!r}{overwrite}, aborted={arguments['aborted']})"
+        )
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
         if arguments["run"] in model.runs:
             return model
+        if self.overwrites:
+            model = emptied(model)
         model = super().apply(model, arguments)
         return dataclasses.replace(model, runs=(*model.runs, arguments["run"]))
+
+
+@OPERATIONS.add
+class SparkTableAppend(_SparkTable):
+    """Append what tasks of Spark have written."""
+
+    name = "spark_table_append"
+    weight = 0.8
+    overwrites = False
+
+
+@OPERATIONS.add
+class SparkTableOverwrite(_SparkTable):
+    """Replace all rows by what tasks of Spark have written."""
+
+    name = "spark_table_overwrite"
+    weight = 0.4
+    overwrites = True
+
+    def generate(self, rng: random.Random, model: Model) -> Arguments | None:
+        # Spark has names of its own for what lists hold, and these replace the table's
+        return None if model.state.of_role("items") else super().generate(rng, model)
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        return super().is_valid(model, arguments) and not model.state.of_role("items")
 
 
 @OPERATIONS.add
@@ -279,8 +369,14 @@ class HoldTable(_TableUpkeep):
 def created(model: Model) -> str:
     """Return the program that makes the table."""
     settings = model.settings
+    bases = ", ".join(
+        f"lance_df.DatasetBasePath(os.path.join(folder, 'base{number}'), 'base{number}', {number % 2 == 0})"
+        for number in range(settings.bases)
+    )
+    given = f"initial_bases=[{bases}], " if bases else ""
+    folders = "".join(f"os.mkdir(os.path.join(folder, 'base{number}'))\n" for number in range(settings.bases))
     return (
-        f"held = api.write_dataset(schema({columns_text(model.state.columns)}).empty_table(), root, "
-        f"data_storage_version={settings.file_version!r}, "
+        f"{folders}held = api.write_dataset(schema({columns_text(model.state.columns)}).empty_table(), root, "
+        f"{given}data_storage_version={settings.file_version!r}, "
         f"enable_stable_row_ids={settings.stable_row_ids})"
     )

@@ -1,4 +1,7 @@
-"""Compaction: the same rows, in the same order, in fewer fragments without deleted rows.
+"""Compaction: the same rows in fewer fragments without deleted rows.
+
+Rows keep their order within each group of fragments that is rewritten together. New fragments have the
+highest ids, and so come after those that stay as they are, as with pylance.
 
 A task reads some neighbouring fragments and writes new data files; a commit then puts these in the place of
 the old ones. Fragment ids are reserved by a commit of its own before, as in pylance, so that the transaction
