@@ -159,7 +159,8 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed()
-    signal.signal(signal.SIGTERM, _interrupted)
+    for each in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs without the former
+        signal.signal(each, _interrupted)
     began = time.monotonic()
     summary = run_all(options)
     found = summary.as_dict(time.monotonic() - began)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import lance
@@ -11,6 +12,8 @@ import pytest
 
 import lance_df
 from lance_df import PartitionedNamespace
+from lance_df.errors import CorruptDataError
+from lance_df.namespace.health.findings import ProblemKind
 from lance_df.namespace.health.repair_report import RepairKind
 from lance_df.namespace.manifest_table import open_manifest_table
 from lance_df.storage import open_location
@@ -165,3 +168,25 @@ def test_members_from_before_a_change_of_columns_get_its_columns(tmp_path: Path,
     PartitionedNamespace.open(str(tmp_path)).append(added)
     assert PartitionedNamespace.open(str(tmp_path)).count_rows("a IN (1, 1000)") == 2 + 3 + 2
     assert lance_df.verify(str(tmp_path), deep=True).ok
+
+
+def test_versions_that_a_killed_clean_up_has_left_without_files_are_left_out(tmp_path: Path) -> None:
+    namespace = _namespace(tmp_path)
+    namespace.append(_rows([2000]))
+    namespace.append(_rows([3000]))
+    manifest = lance.dataset(tmp_path / "__manifest")
+    needed = {file.path for fragment in manifest.get_fragments() for file in fragment.data_files()}
+    removed = [each for each in (tmp_path / "__manifest" / "data").iterdir() if each.name not in needed]
+    assert removed
+    for each in removed:  # files go before the versions that need them
+        each.unlink()
+    rows = _values(tmp_path)
+    _lose_fragment(tmp_path, 1)
+    assert _values(tmp_path) != rows
+    report = lance_df.verify(str(tmp_path))
+    assert report.of_kind(ProblemKind.ORPHAN) or report.of_kind(ProblemKind.MISSING)
+    PartitionedNamespace.repair(str(tmp_path))
+    assert _values(tmp_path) == rows
+    assert lance_df.verify(str(tmp_path), deep=True).ok
+    with pytest.raises(CorruptDataError, match="missing"):
+        PartitionedNamespace.repair(str(tmp_path), remove_orphans=True, older_than=dt.timedelta(0))

@@ -270,7 +270,7 @@ class Verified(Question):
     ways = ("new",)
 
     def source(self, model: Model, arguments: Arguments) -> str:
-        allowed: tuple[str, ...] = ("unpublished",) if model.strays else ()
+        allowed: tuple[str, ...] = ("unpublished",) if model.strays or model.was_killed else ()
         allowed += ("orphan",) if model.was_killed else ()
         return f"result = problems(root, {allowed!r})"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from .clean_ups import clean_up_of_pair, clean_up_text, cleaned_up, draw_clean_up
@@ -86,7 +85,9 @@ class RepairAndCleanUp(_Upkeep):
         return "result = repair_and_clean_up(folder, root)"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
-        return dataclasses.replace(model.without_versions(), was_killed=False)
+        # versions of members that nobody reads stay until the member changes
+        strays = model.strays or model.was_killed
+        return dataclasses.replace(model.without_versions(), was_killed=False, strays=strays)
 
     def broken_off(self, model: Model) -> Model:
         return model.without_versions()
@@ -260,38 +261,18 @@ class RepairedDirectory(DirectoryTable):
 
 @OPERATIONS.add
 class Damage(_Upkeep):
-    """Lose members from ``__manifest``, append at times, and repair it."""
+    """Lose members from ``__manifest``, and repair it."""
 
     name = "damage_and_repair"
     weight = 0.7
     ways = frozenset({"new"})
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
-        return {
-            "columns": [(each.name, each.role, each.type) for each in model.state.columns],
-            "numbers": draw_numbers(rng, model) if rng.random() < 0.5 else [],
-            "salt": 0,
-            "what": rng.choice(["fragment", "fragment", "rows"]),
-            "number": rng.randrange(1000),
-        }
-
-    def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return all(name in model.state.names for name, *_ in arguments["columns"])
+        return {"what": rng.choice(["fragment", "fragment", "rows"]), "number": rng.randrange(1000)}
 
     def source(self, arguments: Arguments) -> str:
-        text = f"lose_{arguments['what']}(root, {arguments['number']})\n"
-        if arguments["numbers"]:
-            data = f"rows({arguments['columns']!r}, {numbers_text(arguments['numbers'])})"
-            text += f"lance_df.PartitionedNamespace.open(root).append({data})\n"
-        return f"{text}lance_df.PartitionedNamespace.repair(root)"
-
-    def apply(self, model: Model, arguments: Arguments) -> Model:
-        return Append().apply(model, arguments)
-
-    def smaller(self, arguments: Arguments) -> Iterator[Arguments]:
-        if arguments["numbers"]:
-            yield arguments | {"numbers": []}
-        yield from super().smaller(arguments)
+        lost = f"lose_{arguments['what']}(root, {arguments['number']})"
+        return f"{lost}\nlance_df.PartitionedNamespace.repair(root)"
 
 
 @OPERATIONS.add

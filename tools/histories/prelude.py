@@ -226,9 +226,12 @@ def clean_up(folder: str, target: Any, root: str, **conditions: Any) -> list[int
 
 def repair_and_clean_up(folder: str, root: str) -> list[int]:
     """Repair a namespace, remove all that is not needed, and check that only folders are left that are."""
+    manifest = os.path.join(root, "__manifest")
+    # a clean-up that was killed may have removed files of versions that are still there
+    lance_df.PartitionedNamespace.repair(root)
+    clean_up(folder, lance_df.PartitionedNamespace.open(root), manifest, older_than=dt.timedelta(0))
     lance_df.PartitionedNamespace.repair(root, remove_orphans=True, older_than=dt.timedelta(0))
     ns = lance_df.PartitionedNamespace.open(root)
-    manifest = os.path.join(root, "__manifest")
     left = clean_up(folder, ns, manifest, older_than=dt.timedelta(0), delete_unverified=True)
     rows = [row for each in left for row in lance.dataset(manifest, version=each).to_table().to_pylist()]
     named = {str(row["location"]).split("/")[0] for row in rows} | {"__manifest"}

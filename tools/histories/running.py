@@ -206,7 +206,11 @@ class History:
             [(each, outcome) for each, outcome in zip(line, found, strict=False) if not outcome.error]
             for line, found in zip(lines, outcomes, strict=True)
         ]
-        return [each for each in (self._after(order) for order in _interleaved(*made)) if each is not None]
+        models = [each for each in map(self._after, _interleaved(*made)) if each is not None]
+        if any(outcome.error for found in outcomes for outcome in found):
+            # who is refused leaves versions of members that nobody reads
+            models = [dataclasses.replace(each, strays=True) for each in models]
+        return models
 
     def _check_errors(self, lines: Sequence[Sequence[Step]], outcomes: Sequence[Sequence[Outcome]]) -> None:
         """Raise for an error that neither a conflict explains, nor a step that makes no sense then."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .conditions import columns_of, draw_condition, to_sql
-from .model import Model, Row, State
+from .model import Column, Model, Row, State
 from .namespace_rows import after, assigned, assignment_text, draw_assignment, draw_numbers
 from .numbers_text import numbers_text
 from .steps import OPERATIONS, Arguments, Operation, Way
@@ -59,6 +59,12 @@ class TableAppend(TableOperation):
             else None,
         }
 
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        # rows may lack a column that another process has added meanwhile
+        names = [name for name, *_ in arguments["columns"]]
+        left = [name for name in model.state.names if name in names]
+        return left == names and (left == model.state.names or model.settings.file_version != "0.1")
+
     def source(self, arguments: Arguments) -> str:
         limit = max(arguments["max_rows_per_file"], len(arguments["numbers"]) // 50 + 1)
         given = f"mode='append', max_rows_per_file={limit}"
@@ -69,13 +75,15 @@ class TableAppend(TableOperation):
         return f"api.write_dataset({data_text(arguments)}, root, {given})"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
-        new = model.state.new_rows(arguments["numbers"], arguments["salt"])
+        names = [name for name, *_ in arguments["columns"]]
+        new = model.state.new_rows(arguments["numbers"], arguments["salt"], names)
         return model.with_state(model.state.plus(new), next_number=after(model, arguments["numbers"]))
 
 
-def emptied(model: Model) -> Model:
-    """Return the model without rows; indices go with them."""
-    return model.with_state(dataclasses.replace(model.state, rows=(), is_ordered=True), indices=())
+def emptied(model: Model, arguments: Arguments) -> Model:
+    """Return the model before rows are written in place of all there is: columns are theirs, indices go."""
+    columns = tuple(Column(*each) for each in arguments["columns"])
+    return model.with_state(State(columns, (), is_ordered=True), indices=())
 
 
 @OPERATIONS.add
@@ -88,8 +96,11 @@ class TableOverwrite(TableAppend):
     def source(self, arguments: Arguments) -> str:
         return super().source(arguments).replace("mode='append'", "mode='overwrite'")
 
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        return True
+
     def apply(self, model: Model, arguments: Arguments) -> Model:
-        return super().apply(emptied(model), arguments)
+        return super().apply(emptied(model, arguments), arguments)
 
 
 @OPERATIONS.add

@@ -312,7 +312,7 @@ class _SparkTable(TableAppend):
         if arguments["run"] in model.runs:
             return model
         if self.overwrites:
-            model = emptied(model)
+            model = emptied(model, arguments)
         model = super().apply(model, arguments)
         return dataclasses.replace(model, runs=(*model.runs, arguments["run"]))
 
@@ -339,7 +339,7 @@ class SparkTableOverwrite(_SparkTable):
         return None if model.state.of_role("items") else super().generate(rng, model)
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return super().is_valid(model, arguments) and not model.state.of_role("items")
+        return not any(role.startswith("items") for _, role, _ in arguments["columns"])
 
 
 @OPERATIONS.add

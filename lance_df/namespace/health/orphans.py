@@ -9,12 +9,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import InvalidInputError
+from lance_df.errors import InvalidInputError, LanceError
 from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
 from lance_df.namespace.health.survey import lineage
@@ -79,8 +80,10 @@ def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
             members.append(entry.name)
         elif not entry.name.endswith(TABLE_SUFFIX):
             strange.append(entry.name)
-    lost = _named_by(lineage(survey.table)) if members else frozenset()
-    others = _named_by(_all_versions(survey.table)) if not lost.issuperset(members) else frozenset()
+    lost = _named_by(lineage(survey.table), skip_damaged=True) if members else frozenset()
+    others: frozenset[str] = frozenset()
+    if not lost.issuperset(members):
+        others = _named_by(_all_versions(survey.table, skip_damaged=True), skip_damaged=True)
     problems = [
         _lost(name, is_table=_is_table(survey.root / name))
         if name in lost
@@ -98,7 +101,7 @@ def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
         for entry in scan_folder(survey.root)
         if entry.is_directory and entry.name not in named and _MEMBER_FOLDER.fullmatch(entry.name)
     }
-    lost = found.intersection(_named_by(lineage(survey.table))) if found else found
+    lost = found and found.intersection(_named_by(lineage(survey.table), skip_damaged=True))
     return {name for name in lost if _is_table(survey.root / name)}
 
 
@@ -157,12 +160,26 @@ def _measured(folder: Location) -> OrphanFolder:
     return OrphanFolder(folder, total, modified if is_known and modified else None)
 
 
-def _all_versions(table: Table) -> Iterator[Table]:
-    return map(table.checkout, table.history.numbers())
+def _all_versions(table: Table, *, skip_damaged: bool = False) -> Iterator[Table]:
+    for number in table.history.numbers():
+        with suppress(LanceError) if skip_damaged else nullcontext():
+            yield table.checkout(number)
 
 
-def _named_by(versions: Iterable[Table]) -> frozenset[str]:
-    """Return the folders that versions name."""
+def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> frozenset[str]:
+    """Return the folders that versions name.
+
+    Parameters
+    ----------
+    skip_damaged
+        Leave out fragments that cannot be read: a clean-up that was killed has removed files of versions that
+        are still there.
+
+    Raises
+    ------
+    CorruptDataError
+        A version cannot be read.
+    """
     found: set[str] = set()
     seen: set[tuple[str, ...]] = set()
     for version in versions:
@@ -178,8 +195,9 @@ def _named_by(versions: Iterable[Table]) -> frozenset[str]:
                 include_deleted_rows=True,
                 requires=Promise.COMPLETE,
             )
-            plan = plan_scan(version, request)
-            found |= _first_parts(pa.Table.from_batches(run_tasks(plan.tasks), plan.schema))
+            with suppress(LanceError) if skip_damaged else nullcontext():
+                plan = plan_scan(version, request)
+                found |= _first_parts(pa.Table.from_batches(run_tasks(plan.tasks), plan.schema))
     return frozenset(found)
 
 

@@ -177,7 +177,10 @@ def _recall(survey: Survey, rebuild: Rebuild) -> None:
     for older in older_surveys(survey) if lost or len(rebuild.open) else ():
         if not older.is_whole:
             continue
-        rows = older.rows()
+        try:
+            rows = older.rows()
+        except LanceError:  # a clean-up that was killed has removed its files
+            continue
         known = rows.filter(is_spec_row(rows))
         is_hidden = False
         if len(rebuild.open):
