@@ -12,11 +12,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from planted import FIRST_FRAGMENT_ONLY
 
+import lance_df
 from tools.histories import run_random, run_seed
 from tools.histories.model import Column, Model, Settings, State
+from tools.histories.prelude import clean_up, leftovers
 from tools.histories.running import Counts
 from tools.histories.shrinking import replay, shrunk
 from tools.histories.steps import Step
@@ -102,6 +105,21 @@ def test_random_histories_find_it() -> None:
             run_random(few_partitions(), random.Random(seed), broken, Counts(), length=6) for seed in range(9)
         )
         assert any(failure is not None for failure in found)
+
+
+def test_files_that_nothing_refers_to_are_seen(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    table = lance_df.write_dataset(pa.table({"a": range(9)}), root)
+    table.delete("a = 1")
+    table.create_scalar_index("a", "ZONEMAP")
+    assert not leftovers(str(tmp_path), [str(root)])
+    for name in ("data/x.lance", "_deletions/0-1-2.arrow", "_transactions/1-x.txn"):
+        (root / name).touch()
+    found = ["data/_deletions/0-1-2.arrow", "data/_transactions/1-x.txn", "data/data/x.lance"]
+    assert leftovers(str(tmp_path), [str(root)]) == found
+    assert clean_up(str(tmp_path), table, str(root), retain_versions=2) == [2, 3]
+    assert set(found) <= set(leftovers(str(tmp_path), [str(root)]))
+    assert clean_up(str(tmp_path), table, str(root), retain_versions=1, delete_unverified=True) == [3]
 
 
 def test_a_model_that_differs_is_a_failure(workers: Workers) -> None:
