@@ -2,7 +2,7 @@
 
 DataFusion's trees of expressions and plans are as deep as a chain of operators is long, and it frees them by
 recursion. Its parser bounds how deep brackets are nested, so only chains are bounded here. The limits leave
-room on a thread with a stack of 1 MiB.
+room on a thread with a stack of 2 MiB.
 """
 
 from __future__ import annotations

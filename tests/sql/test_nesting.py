@@ -171,7 +171,7 @@ def run():
             print(type(err).__name__)
         else:
             print("rows")
-threading.stack_size(1024 * 1024)
+threading.stack_size(2 * 1024 * 1024)
 thread = threading.Thread(target=run)
 thread.start()
 thread.join()
@@ -179,7 +179,7 @@ thread.join()
 
 
 def test_no_text_ends_the_process(tmp_path: Path):
-    """On a thread with a small stack: of 100 operators most are answered, of 3,000 most are refused."""
+    """On a thread with a stack of 2 MiB: of 100 operators most are answered, of 3,000 most are refused."""
     path = str(tmp_path / "t.lance")
     lance_df.write_dataset(pa.table({"a": [1, 2, 3], "b": [1, 2, 3]}), path)
     done = subprocess.run(
