@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from pathlib import Path
 
 import lance
@@ -13,8 +15,8 @@ import pytest
 import lance_df
 from lance_df import PartitionedNamespace
 from lance_df.errors import CorruptDataError
-from lance_df.namespace.health.findings import ProblemKind
-from lance_df.namespace.health.repair_report import RepairKind
+from lance_df.namespace.health.findings import ProblemKind, Severity
+from lance_df.namespace.health.repair_report import RepairKind, RepairReport
 from lance_df.namespace.manifest_table import open_manifest_table
 from lance_df.storage import open_location
 
@@ -190,3 +192,169 @@ def test_versions_that_a_killed_clean_up_has_left_without_files_are_left_out(tmp
     assert lance_df.verify(str(tmp_path), deep=True).ok
     with pytest.raises(CorruptDataError, match="missing"):
         PartitionedNamespace.repair(str(tmp_path), remove_orphans=True, older_than=dt.timedelta(0))
+
+
+def _lose_rows(root: Path, condition: str) -> None:
+    """Delete rows of ``__manifest``, past the package."""
+    manifest = lance.dataset(root / "__manifest")
+    before = manifest.count_rows()
+    manifest.delete(condition)
+    assert manifest.count_rows() < before
+
+
+def _tables(root: Path) -> list[str]:
+    rows = lance.dataset(root / "__manifest").to_table(["object_id", "object_type"]).to_pylist()
+    return sorted(row["object_id"] for row in rows if row["object_type"] == "table")
+
+
+def _members(root: Path) -> list[str]:
+    return [name for name in _tables(root) if not name.startswith("set_aside")]
+
+
+def _in_new_process(root: Path, statement: str) -> None:
+    text = f"""
+import lance_df, pyarrow as pa
+ns = lance_df.PartitionedNamespace.open({str(root)!r})
+{statement}
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def _repaired(root: Path) -> RepairReport:
+    """Repair, and check that a dry run tells the same, and that nothing is left to be done."""
+    tried = PartitionedNamespace.repair(str(root), dry_run=True)
+    done = PartitionedNamespace.repair(str(root))
+    assert done.actions == tried.actions
+    _check_whole(root)
+    assert not PartitionedNamespace.repair(str(root)).actions
+    return done
+
+
+def _check_whole(root: Path) -> None:
+    problems = lance_df.verify(str(root), deep=True).problems
+    assert [each for each in problems if each.severity is not Severity.INFO] == []
+
+
+@pytest.mark.parametrize("fields", [["a"], ["a", "b"]])
+@pytest.mark.parametrize("again", [1, 5])
+def test_a_table_of_which_the_id_was_given_out_again_comes_back(
+    tmp_path: Path, fields: list[str], again: int
+) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, fields).append(_rows([0, 1, 1, 2]))
+    before = _tables(tmp_path)
+    _lose_rows(tmp_path, "object_type = 'table'")
+    _in_new_process(tmp_path, f"ns.append(pa.table({{'a': [1] * {again}, 'b': [0] * {again}}}))")
+    assert _tables(tmp_path)[0] in before
+    assert _values(tmp_path) == [1] * again
+    done = _repaired(tmp_path)
+    assert len(done.of_kind(RepairKind.BROUGHT_BACK)) == 3
+    assert len(done.of_kind(RepairKind.MOVED)) == 1
+    assert _members(tmp_path) == before
+    assert _values(tmp_path) == sorted([0, 1, 1, 2] + [1] * again)
+    assert _values(tmp_path, filter="a = 1") == [1] * (2 + again)
+    _in_new_process(tmp_path, "ns.append(pa.table({'a': [1, 2], 'b': [0, 0]}))")
+    assert _members(tmp_path) == before
+    assert _values(tmp_path) == sorted([0, 1, 1, 2, 1, 2] + [1] * again)
+    _check_whole(tmp_path)
+
+
+@pytest.mark.parametrize("fields", [["a"], ["a", "b"]])
+def test_three_folders_of_one_id_are_one_table(tmp_path: Path, fields: list[str]) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, fields).append(_rows([1]))
+    before = _tables(tmp_path)
+    for number in (2, 3):
+        _lose_rows(tmp_path, "object_type = 'table'")
+        _in_new_process(tmp_path, f"ns.append(pa.table({{'a': [1] * {number}, 'b': [0] * {number}}}))")
+        assert _tables(tmp_path) == before
+    assert len([*tmp_path.glob("*_v1$*")]) == 3
+    done = _repaired(tmp_path)
+    assert len(done.of_kind(RepairKind.MOVED)) == 2
+    assert _members(tmp_path) == before
+    assert _values(tmp_path) == [1] * 6
+
+
+def test_what_was_repaired_is_lost_again_and_comes_back_once(tmp_path: Path) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"]).append(_rows([1, 1]))
+    expected = 2
+    for condition in ("object_type = 'table'", "true", "object_type = 'table'", "true"):
+        _lose_rows(tmp_path, condition)
+        _in_new_process(tmp_path, "ns.append(pa.table({'a': [1], 'b': [0]}))")
+        _repaired(tmp_path)
+        expected += 1
+        assert _values(tmp_path) == [1] * expected
+        assert _values(tmp_path, filter="a = 1") == [1] * expected
+        assert len(_members(tmp_path)) == 1
+
+
+def test_tables_that_were_set_aside_come_back_as_such(tmp_path: Path) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"]).append(_rows([1, 1]))
+    _lose_rows(tmp_path, "object_type = 'table'")
+    _in_new_process(tmp_path, "ns.append(pa.table({'a': [1], 'b': [0]}))")
+    _repaired(tmp_path)
+    before = _tables(tmp_path)
+    assert len(before) == 2
+    _lose_rows(tmp_path, "object_id LIKE 'set_aside%'")
+    _repaired(tmp_path)
+    assert _tables(tmp_path) == before
+    assert _values(tmp_path) == [1] * 3
+
+
+def test_a_table_comes_back_beside_one_of_its_id_that_is_empty_now(tmp_path: Path) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"]).append(_rows([1, 1]))
+    before = _tables(tmp_path)
+    _lose_rows(tmp_path, "object_type = 'table'")
+    _in_new_process(tmp_path, "ns.append(pa.table({'a': [1], 'b': [0]}))\nns.delete('a = 1')")
+    assert _values(tmp_path) == []
+    done = _repaired(tmp_path)
+    (back,) = done.of_kind(RepairKind.BROUGHT_BACK)
+    assert "without changes since" in back.text
+    assert before[0] in back.text
+    assert _members(tmp_path) == before
+    assert _values(tmp_path) == [1, 1]
+
+
+def test_a_table_of_an_id_given_out_again_gets_the_columns_of_the_namespace(tmp_path: Path) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"]).append(_rows([1, 1, 2], b=3))
+    _lose_rows(tmp_path, "object_type = 'table'")
+    _in_new_process(
+        tmp_path,
+        "ns.append(pa.table({'a': [1], 'b': [4]}))\nns.add_columns({'c': 'b + 1'})\nns.drop_columns(['b'])",
+    )
+    done = _repaired(tmp_path)
+    assert len(done.of_kind(RepairKind.FITTED)) == 2
+    rows = PartitionedNamespace.open(str(tmp_path)).to_table()
+    assert rows.schema.names == ["a", "c"]
+    assert sorted(map(str, rows.to_pylist())) == sorted(
+        map(str, [{"a": 1, "c": 5}, *[{"a": a, "c": None} for a in (1, 1, 2)]])
+    )
+
+
+def test_tables_of_two_specs_come_back_each_to_its_own(tmp_path: Path) -> None:
+    namespace = PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"])
+    namespace.append(_rows([1, 1], b=7))
+    namespace.update_partition_spec(["b"])
+    namespace.append(_rows([1, 2], b=7))
+    before = _tables(tmp_path)
+    assert len(before) == 2
+    _lose_rows(tmp_path, "object_type = 'table'")
+    _in_new_process(tmp_path, "ns.append(pa.table({'a': [1, 3], 'b': [7, 7]}))")
+    _repaired(tmp_path)
+    assert _members(tmp_path) == before
+    assert _values(tmp_path) == [1, 1, 1, 1, 2, 3]
+    _in_new_process(tmp_path, "ns.repartition()")
+    assert _values(tmp_path, filter="b = 7") == [1, 1, 1, 1, 2, 3]
+
+
+def test_columns_that_pylance_drops_after_a_repair_of_given_out_ids_come_back(tmp_path: Path) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"]).append(_rows([1, 1, 2]))
+    _lose_rows(tmp_path, "object_type = 'table'")
+    _in_new_process(tmp_path, "ns.append(pa.table({'a': [1], 'b': [0]}))")
+    _repaired(tmp_path)
+    lance.dataset(tmp_path / "__manifest").drop_columns(["read_version"])
+    manifest = lance.dataset(tmp_path / "__manifest")
+    manifest.drop_columns([name for name in manifest.schema.names if name.startswith("partition_field_")])
+    before = _tables(tmp_path)
+    PartitionedNamespace.repair(str(tmp_path))
+    assert _tables(tmp_path) == before
+    assert _values(tmp_path) == [1, 1, 1, 2]
+    assert lance_df.verify(str(tmp_path), deep=True).ok

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from .clean_ups import clean_up_of_pair, clean_up_text, cleaned_up, draw_clean_up
@@ -261,18 +262,46 @@ class RepairedDirectory(DirectoryTable):
 
 @OPERATIONS.add
 class Damage(_Upkeep):
-    """Lose members from ``__manifest``, and repair it."""
+    """Lose members from ``__manifest``, append rows or not, and repair it; so once or several times."""
 
     name = "damage_and_repair"
     weight = 0.7
     ways = frozenset({"new"})
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
-        return {"what": rng.choice(["fragment", "fragment", "rows"]), "number": rng.randrange(1000)}
+        columns = [(each.name, each.role, each.type) for each in model.state.columns]
+        losses = [
+            {
+                "what": rng.choice(["fragment", "rows"]),
+                "number": rng.randrange(1000),
+                "numbers": rng.choice([[], draw_numbers(rng, model)]),
+            }
+            for _ in range(rng.choice([1, 1, 2, 3]))
+        ]
+        return {"columns": columns, "losses": losses}
+
+    def is_valid(self, model: Model, arguments: Arguments) -> bool:
+        return all(name in model.state.names for name, *_ in arguments["columns"])
 
     def source(self, arguments: Arguments) -> str:
-        lost = f"lose_{arguments['what']}(root, {arguments['number']})"
-        return f"{lost}\nlance_df.PartitionedNamespace.repair(root)"
+        lines = []
+        for loss in arguments["losses"]:
+            lines.append(f"lose_{loss['what']}(root, {loss['number']})")
+            if loss["numbers"]:
+                data = f"rows({arguments['columns']!r}, {numbers_text(loss['numbers'])})"
+                lines.append(f"lance_df.PartitionedNamespace.open(root).append({data})")
+        return "\n".join([*lines, "repair_once(root)"])
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        for loss in arguments["losses"]:
+            part = {"columns": arguments["columns"], "numbers": loss["numbers"], "salt": 0}
+            model = Append().apply(model, part)
+        return model
+
+    def smaller(self, arguments: Arguments) -> Iterator[Arguments]:
+        losses = arguments["losses"]
+        for place in range(len(losses) if len(losses) > 1 else 0):
+            yield arguments | {"losses": losses[:place] + losses[place + 1 :]}
 
 
 @OPERATIONS.add

@@ -257,6 +257,15 @@ def lose_rows(root: str, number: int) -> None:
         lance.dataset(os.path.join(root, "__manifest")).delete(f"object_id IN ({texts})")
 
 
+def repair_once(root: str) -> None:
+    """Repair, and check that a dry run tells the same, and that nothing is left to be done."""
+    tried = lance_df.PartitionedNamespace.repair(root, dry_run=True)
+    done = lance_df.PartitionedNamespace.repair(root)
+    assert done.actions == tried.actions, f"{tried} {done}"
+    again = lance_df.PartitionedNamespace.repair(root)
+    assert not again.actions, str(again)
+
+
 def in_small_batches(root: str, partitions: int = 4) -> Any:
     """Return a session whose results have many batches."""
     config = datafusion.SessionConfig().with_batch_size(7).with_target_partitions(partitions)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.namespace.health.orphans import is_id_of_folder
 from lance_df.namespace.manifest_table import TABLE
 from lance_df.records import dataclass
 
@@ -73,7 +74,8 @@ def _rank(row: dict[str, Any]) -> tuple[bool, int]:
 
 
 def _is_its_own(row: dict[str, Any]) -> bool:
-    return row["location"] is not None and row["location"].endswith(f"_{row['object_id']}")
+    name, location = row["object_id"], row["location"]
+    return location is not None and (location.endswith(f"_{name}") or is_id_of_folder(name, location))
 
 
 def _several(values: pa.ChunkedArray) -> list[str]:

@@ -10,6 +10,7 @@ import datetime as dt
 import re
 import time
 from contextlib import nullcontext, suppress
+from itertools import count, islice
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
 from lance_df.namespace.health.survey import lineage
 from lance_df.namespace.manifest_table import TABLE, open_manifest_table
-from lance_df.namespace.names import MANIFEST_FOLDER, MEMBER_NAME
+from lance_df.namespace.names import MANIFEST_FOLDER, MEMBER_NAME, SEPARATOR, JobNames
 from lance_df.records import dataclass
 from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 ORPHAN_AGE: Final = UNVERIFIED_AGE
 
+# a member that has lost its id so often is not told by its folder
+_NUM_IDS: Final = 8
+
 _MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_(v[0-9]+\$.*\${MEMBER_NAME})", re.ASCII | re.DOTALL)
 
 
@@ -50,6 +54,26 @@ def member_of_folder(name: str) -> str | None:
     """Return the object id of the member that a folder was made for; None if it is not named so."""
     match = _MEMBER_FOLDER.fullmatch(name)
     return None if match is None else match[1]
+
+
+def ids_of_folder(name: str) -> Iterator[str]:
+    """Yield the ids that the member in a folder may have: the one it was made for, then others without end.
+
+    The others follow from the name of the folder. A repair gives them to a member that comes back while
+    another one has its id.
+    """
+    if (first := member_of_folder(name)) is None:
+        return
+    yield first
+    *above, _, last = first.split(SEPARATOR)
+    names = JobNames(name)
+    for number in count():
+        yield SEPARATOR.join((*above, *names.segments(number, [b""]), last))
+
+
+def is_id_of_folder(name: str, folder: str) -> bool:
+    """Whether an id is one of those that the member in a folder may have."""
+    return name in islice(ids_of_folder(folder), _NUM_IDS)
 
 
 @dataclass(frozen=True, slots=True)

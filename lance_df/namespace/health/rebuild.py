@@ -17,7 +17,7 @@ from lance_df.namespace.health.check_rows import check_rows, row_keys, twin_ids,
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.examine import NoMemberError, read_version, spec_of_path, values_of_member
 from lance_df.namespace.health.findings import ProblemKind, Severity
-from lance_df.namespace.health.orphans import member_of_folder
+from lance_df.namespace.health.orphans import ids_of_folder, is_id_of_folder, member_of_folder
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind
 from lance_df.namespace.health.survey import is_spec_row
 from lance_df.namespace.keys import value_keys
@@ -25,7 +25,7 @@ from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS, TABLE
 from lance_df.namespace.names import SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from lance_df.namespace.health.spread import Spread
     from lance_df.namespace.health.survey import Survey
@@ -147,24 +147,42 @@ class Rebuild:
         text = f"read versions and partition values of {number:,} rows"
         self._did(RepairKind.RECALLED, f"version {version}", text)
 
-    def bring_back(self, rows: pa.Table, version: int) -> None:
-        """Add rows of tables that are gone, though their folders are not.
+    def bring_back(self, rows: pa.Table, version: int) -> set[str]:
+        """Add rows of tables that are gone, though their folders are not, and return these folders.
 
-        They replace rows of the same id that name no folder, the same, or that of another table.
+        They replace rows of the same id that name no folder, or that of another table. Where another table
+        has the id, which was given out again since, they get another one. Those that were set aside are so
+        again.
+
+        Parameters
+        ----------
+        rows
+            Of which each names a folder that no row names now.
         """
-        known = _one(self.good["object_id"])
-        rows = rows.filter(pc.invert(pc.is_in(rows["object_id"], known)))
-        for name in rows["object_id"].to_pylist():
-            text = f"as version {version} had it, and without changes since"
-            self._did(RepairKind.BROUGHT_BACK, name, text)
-        self.good = _joined(self.good, rows)
+        is_own = is_spec_row(rows)
+        aside = rows.filter(pc.invert(is_own))
+        found = sorted_out(rows.filter(is_own))
+        rows = _joined(found.kept, found.others)
         is_back = pc.is_in(self.open["object_id"], _one(rows["object_id"]))
-        places = pc.or_(
-            self.open["location"].is_null(), pc.is_in(self.open["location"], _one(rows["location"]))
-        )
-        self.open = self.open.filter(pc.invert(pc.and_(is_back, places)))
+        self.open = self.open.filter(pc.invert(pc.and_(is_back, self.open["location"].is_null())))
+        taken = {*self.good["object_id"].to_pylist(), *self.open["object_id"].to_pylist()}
+        ids = []
+        for name, location in zip(
+            *(rows[each].to_pylist() for each in ("object_id", "location")), strict=True
+        ):
+            others = (each for each in ids_of_folder(location) if each not in taken)
+            ids.append(new := name if name not in taken else next(others))
+            taken.add(new)
+            self._did_bring_back(new, name, version)
+        rows = _with(rows, "object_id", pa.array(ids, pa.string()))
+        self.good = _joined(self.good, rows)
         is_back = pc.is_in(self.misplaced["object_id"], _one(rows["object_id"]))
         self.misplaced = self.misplaced.filter(pc.invert(is_back))
+        if len(aside):
+            before = aside["object_id"].to_pylist()
+            for new, name in zip(self._add_others(aside, before), before, strict=True):
+                self._did_bring_back(new, name, version)
+        return {*rows["location"].to_pylist(), *aside["location"].to_pylist()}
 
     def examine(self, spread: Spread) -> None:
         """Find out what the open tables are; set aside what is no member."""
@@ -202,26 +220,12 @@ class Rebuild:
         self.open, self.spare = _joined(self.open, self.spare), self.spare.slice(0, 0)
         if not len(self.open):
             return
-        taken = set(self.other["object_id"].to_pylist())
-        names = []
-        for old, kind in zip(
-            self.open["object_id"].to_pylist(), self.open["object_type"].to_pylist(), strict=True
-        ):
-            base = name = f"{SET_ASIDE}{SEPARATOR}{old.replace(SEPARATOR, '.')}"
-            number = 1
-            while name in taken:
-                number += 1
-                name = f"{base}.{number}"
-            taken.add(name)
-            names.append(name)
+        names = self.open["object_id"].to_pylist()
+        for name, kind in zip(names, self.open["object_type"].to_pylist(), strict=True):
             if kind != TABLE:
-                self._did(RepairKind.SET_ASIDE, old, "no table of the namespace is below it")
-        rows = self.open.set_column(0, self.columns.field(0), pa.array(names))
-        self.open = self.open.slice(0, 0)
-        self.other = _joined(self.other, _without_values(rows, self.specs))
-        if SET_ASIDE not in taken:
-            row = {"object_id": SET_ASIDE, "object_type": NAMESPACE, "metadata": "{}"}
-            self.other = _joined(self.other, pa.Table.from_pylist([row], self.columns))
+                self._did(RepairKind.SET_ASIDE, name, "no table of the namespace is below it")
+        rows, self.open = self.open, self.open.slice(0, 0)
+        self._add_others(rows, [f"{SET_ASIDE}{SEPARATOR}{name.replace(SEPARATOR, '.')}" for name in names])
 
     def set_aside_twins(self, rows: pa.Table, is_empty: Callable[[str], bool]) -> pa.Table:
         """Return rows, with the empty ones of several tables of the same partition moved, too.
@@ -259,6 +263,31 @@ class Rebuild:
 
     def _did(self, kind: RepairKind, subject: str, text: str) -> None:
         self.actions.append(RepairAction(kind, subject, text))
+
+    def _did_bring_back(self, name: str, former: str, version: int) -> None:
+        text = f"as version {version} had it, and without changes since"
+        if name != former:
+            text += f"; it was {former}, which is another table now"
+        self._did(RepairKind.BROUGHT_BACK, name, text)
+
+    def _add_others(self, rows: pa.Table, wanted: Sequence[str]) -> list[str]:
+        """Add rows that are not of the partitioned namespace, and return their ids: those wanted, or near."""
+        taken = set(self.other["object_id"].to_pylist())
+        names = []
+        for base in wanted:
+            name, number = base, 1
+            while name in taken:
+                number += 1
+                name = f"{base}.{number}"
+            taken.add(name)
+            names.append(name)
+        rows = _with(_without_values(rows, self.specs), "object_id", pa.array(names, pa.string()))
+        self.other = _joined(self.other, rows)
+        is_aside = any(name.startswith(SET_ASIDE + SEPARATOR) for name in names)
+        if is_aside and SET_ASIDE not in taken:
+            row = {"object_id": SET_ASIDE, "object_type": NAMESPACE, "metadata": "{}"}
+            self.other = _joined(self.other, pa.Table.from_pylist([row], self.columns))
+        return names
 
     def _drop_shared(self) -> None:
         """Drop rows that name the folder of another table, which has a row that is as it should be."""
@@ -439,14 +468,17 @@ def _twins(rows: pa.Table, spec: PartitionSpec) -> Iterator[str]:
 def _as_folders_say(incomplete: pa.Table, complete: pa.Table) -> tuple[pa.Table, dict[str, str]]:
     """Return rows, those of tables with the ids that their folders tell, and by these the ids that they had.
 
-    Where a row that is as it should be has the id, it stays what it is.
+    Where a row that is as it should be has the id, it stays what it is, as does one with another id that the
+    folder may have.
     """
     taken = set(complete["object_id"].to_pylist())
     ids, types = incomplete["object_id"].to_pylist(), incomplete["object_type"].to_pylist()
     renamed: dict[str, str] = {}
     for place, location in enumerate(incomplete["location"].to_pylist()):
         name = None if location is None else member_of_folder(location)
-        if name is not None and name not in taken:
+        if location is not None and name is not None and name not in taken:
+            if is_id_of_folder(ids[place], location):
+                name = ids[place]
             if ids[place] != name:
                 renamed[name] = ids[place]
             ids[place], types[place] = name, TABLE

@@ -189,10 +189,9 @@ def _recall(survey: Survey, rebuild: Rebuild) -> None:
             rebuild.recall(known.filter(pc.invert(is_bad)), older.table.version)
             bad = known.filter(is_bad)["object_id"].combine_chunks()
             is_hidden = bool(pc.any(pc.is_in(rebuild.open["object_id"], bad)).as_py())
-        back = known.filter(pc.is_in(known["location"], pa.array(sorted(lost), pa.string())))
+        back = rows.filter(pc.is_in(rows["location"], pa.array(sorted(lost), pa.string())))
         if len(back):
-            rebuild.bring_back(_as(back, rebuild.columns), older.table.version)
-            lost -= set(back["location"].to_pylist())
+            lost -= rebuild.bring_back(_as(back, rebuild.columns), older.table.version)
         if not (lost or is_hidden):
             # what the newest whole version did not have was added since
             return

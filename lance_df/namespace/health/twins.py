@@ -16,6 +16,7 @@ from lance_df.format.operations import Append, Delete
 from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_members import MemberRow
 from lance_df.namespace.health.check_rows import twin_ids
+from lance_df.namespace.health.orphans import member_of_folder
 from lance_df.namespace.manifest_table import READ_FIELDS, TABLE
 from lance_df.namespace.member import check_columns, commit_to_member, in_columns_of, open_member
 from lance_df.namespace.names import SEPARATOR
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """Members of one partition that have rows.
+    """Members of one partition, rows of which are moved.
 
     Attributes
     ----------
     target
-        The one with the most rows, which receives those of the ``sources``.
+        The one that receives the rows of the ``sources``: of those that have the ids that their folders were
+        made for the one with the most rows.
     num_rows
         Of the sources.
     """
@@ -132,9 +134,10 @@ def _movable(
     try:
         tables = [_opened(root, member) for member in members]
         counts = [in_columns_of(schema, table).count_rows() for table in tables]
-        largest = max(range(len(counts)), key=counts.__getitem__)
-        if members[largest].object_id not in fitted:
-            check_columns(schema, tables[largest])
+        # ids that a repair made up are not needed longer than that
+        best = max(range(len(counts)), key=lambda place: (_has_first_id(members[place]), counts[place]))
+        if members[best].object_id not in fitted:
+            check_columns(schema, tables[best])
     except (CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError):
         return None
     # blobs may lie in base paths that the other table does not have
@@ -142,14 +145,15 @@ def _movable(
         table.manifest.base_paths for table in tables
     ):
         return None
-    full = sorted(
-        ((count, member) for count, member in zip(counts, members, strict=True) if count),
-        key=lambda each: -each[0],
-    )
-    if len(full) < 2:
+    full = ((count, member) for count, member in zip(counts, members, strict=True) if count)
+    others = [each for each in full if each[1] is not members[best]]
+    if not others:
         return None
-    (_, target), *others = full
-    return Twins(target, tuple(member for _, member in others), sum(count for count, _ in others))
+    return Twins(members[best], tuple(member for _, member in others), sum(count for count, _ in others))
+
+
+def _has_first_id(member: MemberRow) -> bool:
+    return member.location is not None and member_of_folder(member.location) == member.object_id
 
 
 def _opened(root: Location, member: MemberRow) -> Table:
