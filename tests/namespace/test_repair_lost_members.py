@@ -358,3 +358,17 @@ def test_columns_that_pylance_drops_after_a_repair_of_given_out_ids_come_back(tm
     assert _tables(tmp_path) == before
     assert _values(tmp_path) == [1, 1, 1, 2]
     assert lance_df.verify(str(tmp_path), deep=True).ok
+
+
+@pytest.mark.parametrize("fields", [["a"], ["a", "b"]])
+def test_a_member_whose_namespace_is_lost_stays_at_the_version_that_is_read(
+    tmp_path: Path, fields: list[str]
+) -> None:
+    PartitionedNamespace.create(str(tmp_path), _SCHEMA, fields).append(_rows([1, 2]))
+    before = _tables(tmp_path)
+    _lose_rows(tmp_path, "object_type = 'namespace'")
+    _in_new_process(tmp_path, "ns.append(pa.table({'a': [1], 'b': [0]}))")
+    assert _values(tmp_path) == [1, 1, 2]
+    _repaired(tmp_path)
+    assert _tables(tmp_path) == before
+    assert _values(tmp_path) == [1, 1, 2]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SEGMENT = "[a-z0-9]{16}"
 UNPUBLISHED = "no version to read"
+NO_PARENT = "there is none"
 # predicates of the namespace look for rows where their values say
 MOVE_ROWS = (
     "read the rows, delete them from the table itself, repair(root, publish_newer=True), and append them to "
@@ -143,7 +144,7 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
     lost = pc.invert(pc.is_in(parents, value_set=known))
     for row in _picked(below, lost, ["object_id"]):
         expected = "a row for the namespace that it is in"
-        yield error(ProblemKind.ROW, row["object_id"], "there is none", expected, REPAIR)
+        yield error(ProblemKind.ROW, row["object_id"], NO_PARENT, expected, REPAIR)
     is_leaf = pc.and_(
         pc.equal(below["object_type"], NAMESPACE), pc.invert(pc.is_in(below["object_id"], _one(parents)))
     )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.namespace.health.check_members import MemberRow, member_rows
-from lance_df.namespace.health.check_rows import check_rows, row_keys, twin_ids, unproven_ids
+from lance_df.namespace.health.check_rows import NO_PARENT, check_rows, row_keys, twin_ids, unproven_ids
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.examine import NoMemberError, read_version, spec_of_path, values_of_member
 from lance_df.namespace.health.findings import ProblemKind, Severity
@@ -411,6 +411,9 @@ def bad_ids(survey: Survey, rows: pa.Table, *, proven: Container[str] = ()) -> d
     """
     found = {name: {ProblemKind.ROW} for name in unproven_ids(survey, rows) if name not in proven}
     for problem in check_rows(survey, rows):
+        # what lacks only its namespace is complete: an older version may have an older version to read
+        if problem.found == NO_PARENT:
+            continue
         if problem.severity is Severity.ERROR and problem.kind in _ROW_PROBLEMS:
             found.setdefault(problem.subject, set()).add(problem.kind)
     return found
