@@ -27,6 +27,7 @@ from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.publish import publish_manifest
 from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
+from lance_df.table.uncommitted import publishing, uncommitted_files
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
@@ -104,19 +105,28 @@ class NewMembers:
         operation = Overwrite(fragments, self._schema)
         rows = RowChange.replacing(num_rows)
         RowAccount(location.uri, 0, self._empty.fragments, operation, rows).check(manifest.fragments)
-        indices: tuple[IndexMetadata, ...] = ()
-        if zone_maps is not None:
-            indices = zone_maps.builder.write(location, manifest, zone_maps.fragments, unsynced)
-        transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
-        file = location / VERSIONS_DIR / NamingScheme.V2.file_name(manifest.version)
-        data, _ = make_manifest_file(file.uri, TableState(manifest, indices), transaction.serialize())
-        if location.is_local:
-            is_ours = unsynced.create(file, data)
-        else:
-            is_ours = publish_manifest(location, manifest.version, NamingScheme.V2, data)
-        if not is_ours:
-            raise AlreadyExistsError(f"{location.uri}: there is a table already")
+        with uncommitted_files() as files:
+            indices: tuple[IndexMetadata, ...] = ()
+            if zone_maps is not None:
+                indices = zone_maps.builder.write(location, manifest, zone_maps.fragments, unsynced, files)
+            self._publish(location, TableState(manifest, indices), operation, unsynced)
         return manifest.version
+
+    def _publish(
+        self, location: Location, state: TableState, operation: Operation, unsynced: Unsynced
+    ) -> None:
+        version = state.manifest.version
+        transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
+        file = location / VERSIONS_DIR / NamingScheme.V2.file_name(version)
+        data, _ = make_manifest_file(file.uri, state, transaction.serialize())
+        with publishing(state.manifest, state.indices, f"{location.uri}: version {version}") as attempt:
+            if location.is_local:
+                attempt.is_published = unsynced.create(file, data)
+            else:
+                attempt.is_published = publish_manifest(location, version, NamingScheme.V2, data)
+            attempt.is_refused = not attempt.is_published
+        if attempt.is_refused:
+            raise AlreadyExistsError(f"{location.uri}: there is a table already")
 
 
 def commit_to_member(location: Location, published: int, operation: Operation, rows: RowChange) -> int:

@@ -38,12 +38,16 @@ def create_if_absent(path: str, data: bytes) -> bool:
     CommitStateUnknownError
         It was, but may not survive a crash of the machine.
     """
-    temporary = _write_beside(path, data)
+    temporary = _temporary_beside(path)
     try:
+        _write(temporary, data)
         is_ours = _link_if_absent(temporary, path)
-    finally:
-        with suppress(OSError):  # it was renamed; and what is left of it does no harm
+        with suppress(OSError):  # it was renamed; and no error may say that the file was not made
             os.unlink(temporary)
+    except BaseException:
+        with suppress(OSError):  # what is left of it does no harm
+            os.unlink(temporary)
+        raise
     if is_ours:
         try:
             sync_folder(os.path.dirname(path))
@@ -58,15 +62,17 @@ def replace(path: str, data: bytes, *, durable: bool = True) -> None:
     Without ``durable`` nothing waits for the disk: readers may see no file for a moment, and a crash of the
     machine may leave an empty one.
     """
-    temporary = _write_beside(path, data, durable=durable)
+    temporary = _temporary_beside(path)
     try:
+        _write(temporary, data, durable=durable)
         if not durable:
             # file systems write a file to disk before it replaces another
             with suppress(FileNotFoundError):
                 os.unlink(path)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with suppress(OSError):
+            os.unlink(temporary)
         raise
     if durable:
         sync_folder(os.path.dirname(path))
@@ -182,20 +188,19 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-def _write_beside(path: str, data: bytes, *, durable: bool = True) -> str:
-    """Write a temporary file next to a name and return its own, when it is durable (if it has to be)."""
-    temporary = os.path.join(os.path.dirname(path), f".tmp_{os.urandom(16).hex()}")
-    descriptor = create(temporary)
+def _temporary_beside(path: str) -> str:
+    return os.path.join(os.path.dirname(path), f".tmp_{os.urandom(16).hex()}")
+
+
+def _write(path: str, data: bytes, *, durable: bool = True) -> None:
+    """Write a new file, and wait until it is durable, if it has to be."""
+    descriptor = create(path)
     try:
         write_all(descriptor, data)
         if durable:
             os.fsync(descriptor)
-    except BaseException:
-        os.unlink(temporary)
-        raise
     finally:
         os.close(descriptor)
-    return temporary
 
 
 def _link_if_absent(temporary: str, path: str) -> bool:

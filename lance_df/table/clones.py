@@ -38,6 +38,7 @@ from lance_df.table.parallel import map_reads
 from lance_df.table.refs import branch_file, branch_location, list_branches, read_branch
 from lance_df.table.refs_write import TABLE_FOLDERS, create_ref, has_versions
 from lance_df.table.table import TRANSACTIONS_DIR, Table
+from lance_df.table.uncommitted import uncommitted_files
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 _EXTENSION_NAME = "ARROW:extension:name"
 _BLOBS = b"lance.blob.v2"
+_BLOB_SUFFIX = ".blob"
 
 
 def create_branch(source: Table, name: str) -> Table:
@@ -129,12 +131,10 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
         tuple(dataclasses.replace(index, base_id=None) for index in source.manifest_file.read_indices()),
     )
     operation = Clone(False, source.branch, source.version, source.uri, None)
-    try:
+    with uncommitted_files() as uncommitted:
+        for name, copy in zip(files, copies, strict=True):
+            uncommitted.add(_reference(name), copy.remove)
         map_reads(lambda pair: copy_file(*pair), zip(files.values(), copies, strict=True), where=target)
-    except BaseException:
-        _remove(copies)
-        raise
-    with _removed_if_refused(copies):
         return _publish(state, operation, source, target)
 
 
@@ -179,6 +179,16 @@ def _inherited(source: Table, target: Location, *, branch: str | None) -> TableS
             for index in source.manifest_file.read_indices()
         ),
     )
+
+
+def _reference(name: str) -> str:
+    """Return by what a version refers to a file below the root of its table: see `Attempt.names`."""
+    folder, _, path = name.partition("/")
+    if folder == INDICES_DIR:
+        return path.partition("/")[0]
+    if folder == DATA_DIR and path.endswith(_BLOB_SUFFIX):
+        return f"{path.rpartition('/')[0]}.lance"
+    return path
 
 
 def _files_of(source: Table) -> dict[str, Location]:

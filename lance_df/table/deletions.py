@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.storage import Location
+    from lance_df.table.uncommitted import UncommittedFiles
 
 COLUMN = "row_id"
 # From so many deleted rows on they are stored as a bitmap, as the reference writer does.
@@ -67,7 +68,7 @@ def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: in
 
 
 def write_deletion_file(
-    table: Location, deleted: BitMap, *, fragment_id: int, read_version: int
+    table: Location, deleted: BitMap, *, fragment_id: int, read_version: int, files: UncommittedFiles
 ) -> DeletionFile:
     """Write all deleted offsets of a fragment into a new file, which is durable afterwards.
 
@@ -80,6 +81,8 @@ def write_deletion_file(
         dropped instead.
     read_version
         The version that the deletion was computed from, or rebased onto.
+    files
+        Takes note of the file before it is made.
 
     Returns
     -------
@@ -98,7 +101,9 @@ def write_deletion_file(
         num_deleted_rows=len(deleted),
     )
     content = deleted.serialize() if is_bitmap else _arrow_file(deleted)
-    (table / DELETIONS_DIR / file.name(fragment_id)).put(content)
+    location = table / DELETIONS_DIR / file.name(fragment_id)
+    files.add_file(location)
+    location.put(content)
     return file
 
 

@@ -6,20 +6,23 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError
+from lance_df.errors import InvalidInputError, LanceError
 from lance_df.expr.text_views import parts_of_texts
 from lance_df.file.open_writer import open_writer
 from lance_df.file.sidecars import remove_sidecars
 from lance_df.file.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
+from lance_df.interrupts import check_stopped, undisturbed
 from lance_df.records import dataclass
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR, DataTarget
 from lance_df.table.blob_references import BlobReferences
 from lance_df.table.conform import conform
+from lance_df.table.uncommitted import UncommittedFiles, uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -155,13 +158,13 @@ def fragments_written(
         num_encoders,
     )
     try:
-        for batch in batches:
-            writer.write(batch)
-        yield writer.finish()
-    except CommitStateUnknownError:
-        raise
+        with writer.files_watched():
+            for batch in batches:
+                check_stopped()
+                writer.write(batch)
+            yield writer.finish()
     except BaseException:
-        writer.remove()
+        writer.remove_empty_folders()
         raise
 
 
@@ -196,7 +199,7 @@ class _FragmentWriter:
         self._open: DataFileWriter | None = None
         self._name = ""
         self._fragments: list[Fragment] = []
-        self._files: list[Location] = []
+        self._files = UncommittedFiles()
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows and not self._schema.fields:
@@ -223,15 +226,19 @@ class _FragmentWriter:
         self._finish_file()
         return tuple(self._fragments)
 
-    def remove(self) -> None:
-        """Remove all files, as far as the store lets us."""
-        if self._open is not None:
-            self._open.abort()
-        for file in self._files:
-            with suppress(LanceError):
-                file.remove()
-            if self._has_blobs:
-                remove_sidecars(file)
+    @contextmanager
+    def files_watched(self) -> Iterator[None]:
+        """Remove the files when the context fails, but for those that a version may refer to."""
+        try:
+            with uncommitted_files() as self._files:
+                yield
+        except BaseException:
+            if self._open is not None:
+                undisturbed(self._open.abort)
+            raise
+
+    def remove_empty_folders(self) -> None:
+        """Remove the folders of files, if nothing is in them."""
         for target in self._targets:
             target.folder.remove_empty_folder()
 
@@ -244,6 +251,7 @@ class _FragmentWriter:
         if self._progress is not None:
             self._progress.begin(Fragment(id=0, files=()))
         file = self._target.folder / self._name
+        self._files.add(self._name, partial(remove_data_file, file) if self._has_blobs else file.remove)
         return open_writer(
             ByteSink(file, unsynced=self._unsynced),
             self._schema,
@@ -262,7 +270,6 @@ class _FragmentWriter:
         self._open = None
         if self._zone_maps is not None:
             self._zone_maps.end_fragment()
-        self._files.append(self._target.folder / self._name)
         file = data_file(self._name, written, base_id=self._target.base_id)
         self._fragments.append(Fragment(id=0, files=(file,), physical_rows=written.num_rows))
         if self._progress is not None:

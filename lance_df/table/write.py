@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import (
     AlreadyExistsError,
-    CommitStateUnknownError,
     InvalidInputError,
     RetryableConflictError,
 )
@@ -201,8 +200,6 @@ def _folders(table: Location) -> Iterator[None]:
     existed = not table.is_local or os.path.isdir(table.path)
     try:
         yield
-    except CommitStateUnknownError:
-        raise
     except BaseException:
         for name in (DATA_DIR, TRANSACTIONS_DIR, VERSIONS_DIR):
             (table / name).remove_empty_folder()

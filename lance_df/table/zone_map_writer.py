@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyroaring import BitMap
 
-from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
+from lance_df.errors import LanceError, RetryableConflictError
 from lance_df.format.operations import CreateIndex
 from lance_df.format.transaction import Transaction
 from lance_df.records import dataclass
@@ -26,10 +26,10 @@ from lance_df.table.maintenance.zone_map_files import (
     ZoneMapData,
     joined,
     read_segments,
-    remove_index_files,
     write_zone_map,
 )
 from lance_df.table.maintenance.zones import ZoneCollector, has_bounds
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.uncommitted import UncommittedFiles
 
 _MAX_BOUND_BYTES = 4096
 # Each append makes a segment; readers ask all of them, so that now and then they are joined.
@@ -141,7 +142,12 @@ class ZoneMapBuilder:
         return made
 
     def write(
-        self, table: Location, manifest: Manifest, fragments: Sequence[Fragment], unsynced: Unsynced
+        self,
+        table: Location,
+        manifest: Manifest,
+        fragments: Sequence[Fragment],
+        unsynced: Unsynced,
+        files: UncommittedFiles,
     ) -> tuple[IndexMetadata, ...]:
         """Write an index segment for each column, for a new table that is about to be made.
 
@@ -151,12 +157,16 @@ class ZoneMapBuilder:
             Of the table, with the ids of the fragments.
         unsynced
             Takes note of the files, which are not durable yet.
+        files
+            Takes note of the files before they are made.
         """
         places = {file.path: each for each in manifest.fragments for file in each.files}
         committed = [places.get(fragment.files[0].path) for fragment in fragments]
         entries = ((column.field, _data(column, fragments, committed)) for column in self._columns.values())
         return tuple(
-            write_zone_map(table, manifest, field, data, name=_default_name(field), unsynced=unsynced)
+            write_zone_map(
+                table, manifest, field, data, name=_default_name(field), files=files, unsynced=unsynced
+            )
             for field, data in entries
             if data is not None
         )
@@ -175,7 +185,7 @@ class ZoneMapBuilder:
         indices = latest.read_indices()
         new: list[IndexMetadata] = []
         removed: list[IndexMetadata] = []
-        try:
+        with uncommitted_files() as files:
             for column in self._columns.values():
                 data = _data(column, fragments, committed)
                 name = _index_name(column.field, indices)
@@ -186,7 +196,13 @@ class ZoneMapBuilder:
                 removed += former if parts else []
                 entry = joined([*parts, data])
                 written = write_zone_map(
-                    table, latest.manifest, column.field, entry, name=name, unsynced=unsynced
+                    table,
+                    latest.manifest,
+                    column.field,
+                    entry,
+                    name=name,
+                    files=files,
+                    unsynced=unsynced,
                 )
                 new.append(written)
             if not new:
@@ -199,11 +215,6 @@ class ZoneMapBuilder:
                 operation=CreateIndex(tuple(new), tuple(removed)),
             )
             return commit(table, transaction, rows=NO_ROWS, external_store=external_store, options=options)
-        except CommitStateUnknownError:
-            raise
-        except LanceError:
-            remove_index_files(table, new)
-            raise
 
 
 @dataclass(frozen=True, slots=True)

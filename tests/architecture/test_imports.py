@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "forks": {"errors"},
     "exits": {"errors"},
+    "interrupts": {"errors"},
     "storage": {"errors"},
     "_pb": set(),
     "format": {"errors", "storage", "_pb"},
@@ -57,7 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # What every room may import.
-BASE = {"records", "forks", "exits"}
+BASE = {"records", "forks", "exits", "interrupts"}
 
 # Libraries that only these rooms may import; numpy, pyarrow and numba are free.
 OWNED_LIBRARIES: dict[str, set[str]] = {

@@ -21,6 +21,7 @@ from lance_df.optimize import (
     CompactionTask,
     RewriteResult,
 )
+from lance_df.table.commit import committer
 from lance_df.table.maintenance import compaction
 
 VERSIONS = ("0.1", "2.0", "2.1", "2.2")
@@ -331,10 +332,15 @@ def test_nothing_is_removed_while_the_outcome_is_unknown(
     uri = make_small(tmp_path)
     before = data_files(uri)
 
-    def fail(*_: Any) -> None:
-        raise CommitStateUnknownError("no reply")
+    original = committer.publish_manifest
+    outcomes = iter([None, CommitStateUnknownError("no reply")])  # of the ids, and of what has them
 
-    monkeypatch.setattr(compaction, "commit_rewrites", fail)
+    def publish(*arguments: Any, **more: Any) -> bool:
+        if (error := next(outcomes)) is not None:
+            raise error
+        return original(*arguments, **more)
+
+    monkeypatch.setattr(committer, "publish_manifest", publish)
     with pytest.raises(CommitStateUnknownError):
         lance_df.dataset(uri).optimize.compact_files()
     assert len(data_files(uri) - before) == 1

@@ -17,6 +17,7 @@ from lance_df.format.fragments import DeletionFile, DeletionFileType
 from lance_df.storage import open_location
 from lance_df.table.base_paths import DELETIONS_DIR
 from lance_df.table.deletions import deleted_offsets, read_deletion_vector, write_deletion_file
+from lance_df.table.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,10 @@ def test_bitmap_files(tmp_path: Path, values):
 def test_written_files(tmp_path: Path, count: int, kind: str):
     deleted = BitMap(range(7, 7 + count))
     table = open_location(tmp_path / "t.lance")
-    first, second = (write_deletion_file(table, deleted, fragment_id=3, read_version=9) for _ in range(2))
+    files = UncommittedFiles()
+    first, second = (
+        write_deletion_file(table, deleted, fragment_id=3, read_version=9, files=files) for _ in range(2)
+    )
     assert first.id != second.id
     assert (first.file_type, first.read_version, first.num_deleted_rows) == (kind, 9, count)
     assert first.base_id is None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.errors import CommitStateUnknownError
+from lance_df.interrupts import workers
 from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member
-from lance_df.table.maintenance.compaction import commit_rewrites, remove_files, rewrite, with_zone_maps
+from lance_df.table.maintenance.compaction import commit_rewrites, rewrite, with_zone_maps
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from lance_df.format.operations import RewriteGroup
@@ -46,7 +46,7 @@ class MembersCompacted:
         """Make a compacted version of each member that is not in shape."""
         members = [member for member in draft.members_that_may_match(None) if member.branch is None]
         self._states = [member.state for member in members]
-        with ThreadPoolExecutor(_MEMBERS_AT_ONCE) as pool:
+        with workers(_MEMBERS_AT_ONCE) as pool:
             list(pool.map(lambda member: self._compact(member, draft.manifest.schema), members))
         for member, state in zip(members, self._states, strict=True):
             member.version = self._made[state][0]
@@ -60,21 +60,10 @@ class MembersCompacted:
             table = member.open()
             # columns that it has values of, and does not know, would be left out
             check_columns(schema, table)
-            groups: list[RewriteGroup] = []
-            try:
-                self._made[state] = self._committed(table, groups), groups
-            except CommitStateUnknownError:
-                raise
-            except BaseException:
-                remove_files(table, groups)
-                raise
-
-    def _committed(self, table: Table, groups: list[RewriteGroup]) -> int:
-        """Rewrite what is to be, fill ``groups`` with that, and return the version that has it."""
-        options = compaction_options(table, self._options)
-        for fragment_ids in plan_compaction(table, options):
-            groups.append(rewrite(table, fragment_ids, options))  # noqa: PERF401 - kept when one fails
-        return committed_rewrites(table.location, table.version, groups)
+            options = compaction_options(table, self._options)
+            with uncommitted_files() as files:
+                groups = [rewrite(table, ids, options, files) for ids in plan_compaction(table, options)]
+                self._made[state] = committed_rewrites(table.location, table.version, groups), groups
 
 
 def committed_rewrites(folder: Location, version: int, groups: Sequence[RewriteGroup]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.namespace.changes.waiting_rows import WaitingRows
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage.unsynced import Unsynced
     from lance_df.table.fragment_writer import FileLimits
+    from lance_df.table.uncommitted import UncommittedFiles
 
 
 @dataclass(slots=True)
@@ -151,11 +153,15 @@ class PartitionFiles:
         )
 
 
-def remove_files(partition: WrittenPartition) -> None:
-    """Remove what was written, and the folders that were made for it, as far as the store lets us."""
-    folder = partition.place.folder
+def note_files(files: UncommittedFiles, partition: WrittenPartition) -> None:
+    """Let what was written be removed when what is done with it fails."""
     for fragment in partition.fragments:
         for file in fragment.files:
-            remove_data_file(folder / DATA_DIR / file.path)
+            files.add(file.path, partial(remove_data_file, partition.place.folder / DATA_DIR / file.path))
+
+
+def remove_empty_folders(partition: WrittenPartition) -> None:
+    """Remove the folders that were made for a partition, if nothing is in them."""
+    folder = partition.place.folder
     (folder / DATA_DIR).remove_empty_folder()
     folder.remove_empty_folder()

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import CommitStateUnknownError, LanceError
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.delete import Deletion
 from lance_df.namespace.changes.keyed_rows import KeyedRows
 from lance_df.namespace.changes.partial_upsert import PartialUpsert
 from lance_df.namespace.changes.partition_index import PartitionIndex
-from lance_df.namespace.changes.publish import publish, remove_new_folders
+from lance_df.namespace.changes.publish import WritesFiles, publish, remove_new_folders
 from lance_df.namespace.changes.routing import PartitionWriter, values_of_rows
 from lance_df.namespace.changes.update import RowUpdate
 from lance_df.namespace.keys import value_keys
@@ -25,6 +24,7 @@ from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import ROW_ADDRESS
+from lance_df.table.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -231,10 +231,9 @@ class PendingChanges:
         return change
 
     def changes(self) -> Sequence[NamespaceChange]:
-        """Return the changes, to be made; what was written stays from now on."""
-        # what follows may leave a member with a version that nobody reads, but that must not be broken
+        """Return the changes, to be made; from now on versions of members may have what was written."""
         for writer in self._writers:
-            writer.keep()
+            writer.files.watch()
         return self._changes
 
     def publish(self, *, rebase: bool) -> NamespaceManifest:
@@ -242,12 +241,19 @@ class PendingChanges:
         changes = self.changes()
         # to append to members is quick, once the rows are in their files
         in_advance = any(not isinstance(change, NewRows) for change in changes)
+        attempts = UncommittedFiles()
+        attempts.watch()
+        made = [change.files for change in changes if isinstance(change, WritesFiles)]
+        files = [attempts, *made, *(writer.files for writer in self._writers)]
         try:
-            return publish(self._root, self._manifest, changes, rebase=rebase, in_advance=in_advance)
-        except CommitStateUnknownError:
-            raise
-        except LanceError:
-            remove_new_folders(self._manifest, changes)
+            return publish(
+                self._root, self._manifest, changes, rebase=rebase, in_advance=in_advance, files=files
+            )
+        except BaseException:
+            if attempts.are_certain:
+                remove_new_folders(self._manifest, changes)
+            for each in made:
+                each.remove()
             raise
 
     @cached_property

@@ -6,24 +6,26 @@ Spec: partitioning, "Multi-Partition Transaction".
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
+from threading import get_ident
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
 from lance_df.forks import after_fork_in_child, new_lock
+from lance_df.interrupts import undisturbed, workers
 from lance_df.namespace.changes.draft import Draft, NeedsOwnDraftError
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.manifest_table import STRICT
 from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
+    from lance_df.table.uncommitted import Attempt, UncommittedFiles
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,19 +59,35 @@ class MakesFolders(Protocol):
         """Return these, and perhaps others that are there for long."""
 
 
+@runtime_checkable
+class WritesFiles(Protocol):
+    """A change that writes data files when it is made.
+
+    Attributes
+    ----------
+    files
+        These; they are to be removed when the change is not published.
+    """
+
+    files: UncommittedFiles
+
+
 def remove_new_folders(manifest: NamespaceManifest, changes: Iterable[object]) -> None:
     """Remove what changes have made that were not published, as far as the store lets us.
 
     Members keep versions that nobody reads: whoever changes them next undoes these.
     """
-    with suppress(LanceError):
-        folders = [
-            each for change in changes if isinstance(change, MakesFolders) for each in change.folders()
-        ]
-        known = set(manifest.latest().rows["location"].to_pylist()) if folders else set()
-        for folder in folders:
-            if folder.name not in known:
-                folder.remove_tree()
+    folders = [each for change in changes if isinstance(change, MakesFolders) for each in change.folders()]
+
+    def remove() -> None:
+        with suppress(LanceError):
+            known = set(manifest.latest().rows["location"].to_pylist())
+            for folder in folders:
+                if folder.name not in known:
+                    folder.remove_tree()
+
+    if folders:
+        undisturbed(remove)
 
 
 def publish(
@@ -79,6 +97,7 @@ def publish(
     *,
     rebase: bool = True,
     in_advance: bool = True,
+    files: Sequence[UncommittedFiles] = (),
 ) -> NamespaceManifest:
     """Make changes one after the other, show all of them at once, and return a version that has them.
 
@@ -93,6 +112,8 @@ def publish(
     in_advance
         Make the changes while others publish theirs, not only when it is their turn: for those that take
         time.
+    files
+        Of the changes: are kept while another thread may publish them.
 
     Raises
     ------
@@ -103,7 +124,7 @@ def publish(
         It is not known whether the changes were published.
     """
     if rebase:
-        return line_of(root).publish(Waiting(root, manifest, changes), in_advance=in_advance)
+        return line_of(root).publish(Waiting(root, manifest, changes, files), in_advance=in_advance)
     try:
         draft = Draft(root, manifest)
         _apply(draft, changes)
@@ -117,18 +138,51 @@ def publish(
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A transaction that waits to be published."""
+    """A transaction that waits to be published.
+
+    Attributes
+    ----------
+    files
+        Of its changes, which are kept as long as any thread may publish it.
+    published, error
+        What became of it.
+    publisher
+        The thread that has begun to publish it.
+    attempts
+        To publish it, by the thread that tried last.
+    """
 
     root: Location
     manifest: NamespaceManifest
     changes: Sequence[NamespaceChange]
+    files: Sequence[UncommittedFiles] = ()
     published: NamespaceManifest | None = None
     error: BaseException | None = None
+    publisher: int | None = None
+    attempts: Sequence[Attempt] = ()
 
     @property
     def is_done(self) -> bool:
         """Whether it is published, or has failed."""
         return self.published is not None or self.error is not None
+
+    def settle(self) -> None:
+        """Find out what became of it, if its publisher was interrupted."""
+        tried = [attempt for attempt in self.attempts if not attempt.is_refused]
+        if not tried or self.is_done:
+            return
+        if all(attempt.is_published for attempt in tried):
+            self.published = self.manifest.latest()
+            return
+        self.error = CommitStateUnknownError(
+            f"{self.root.uri}: the thread that published the changes was interrupted; look at the namespace "
+            "before trying again"
+        )
+
+    def release(self) -> None:
+        """Let files be removed, as no thread can publish it any more."""
+        for files in self.files:
+            files.release()
 
     def outcome(self) -> NamespaceManifest:
         """Return the version that has the changes, or raise what kept them from it."""
@@ -152,61 +206,75 @@ class PublishingLine:
     def __init__(self) -> None:
         self._waiting: deque[Waiting] = deque()
         self._publishes = new_lock()
+        self._claims = new_lock()
 
     def publish(self, own: Waiting, *, in_advance: bool) -> NamespaceManifest:
         """Publish a transaction, perhaps with others; see the function of this name."""
         if in_advance and self._publishes.locked():
             make_in_advance(own.root, own.manifest.latest(), own)
-        self._waiting.append(own)
-        while not own.is_done:
-            with self._turn(own):
-                if not own.is_done:
-                    self._publish_waiting(own)
+        # before others can get hold of it; an interrupt may come at any moment
+        for files in own.files:
+            files.keep()
+        try:
+            self._waiting.append(own)
+            while not own.is_done:
+                with self._publishes:
+                    if not own.is_done:
+                        self._publish_waiting()
+        except BaseException as err:
+            self._withdraw(own, err)
+            raise
+        if own.error is not None:
+            own.release()
         published = own.outcome()
         for change in own.changes:
             change.tidy()
         return published
 
-    @contextmanager
-    def _turn(self, own: Waiting) -> Iterator[None]:
+    def _withdraw(self, own: Waiting, err: BaseException) -> None:
+        """Take back a transaction, unless another thread has begun to publish it."""
+        with self._claims:
+            if own.publisher in (None, get_ident()):
+                with suppress(ValueError):
+                    self._waiting.remove(own)
+                own.release()
+                return
+        err.add_note(
+            f"{own.root.uri}: interrupted while another thread published the changes; look at the namespace "
+            "before trying again"
+        )
+
+    def _publish_waiting(self) -> None:
+        """Publish what waits. The lock is held, so that what others have claimed before was left by them."""
+        with self._claims:
+            group = list(islice(self._waiting, _MAX_GROUP))
+            for each in group:
+                each.publisher = get_ident()
         try:
-            self._publishes.acquire()
-        except BaseException as err:
-            if self._withdrawn(own):
-                raise
-            raise CommitStateUnknownError(
-                f"{own.root.uri}: interrupted while the changes were being published; look at the namespace "
-                "before trying again"
-            ) from err
-        try:
-            yield
+            for each in group:
+                each.settle()
+            group = [each for each in group if not each.is_done]
+            self._publish_group(group)
         finally:
-            self._publishes.release()
+            with self._claims:
+                for each in list(self._waiting):
+                    if each.is_done:
+                        self._waiting.remove(each)
+                    else:
+                        each.publisher = None
 
-    def _withdrawn(self, own: Waiting) -> bool:
-        """Take back a transaction; return whether nobody has begun to publish it."""
-        try:
-            self._waiting.remove(own)
-        except ValueError:
-            return False
-        return True
-
-    def _publish_waiting(self, own: Waiting) -> None:
-        group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_GROUP))]
-        published: NamespaceManifest | None = None
+    def _publish_group(self, group: list[Waiting]) -> None:
+        if not group:
+            return
         try:
             published = self._published(group)
         except LanceError as err:
             for each in group:
                 each.error = each.error or err
-        except BaseException:
-            # the commit was not made: of one that may have been, commits say so
-            self._withdrawn(own)
-            self._waiting.extendleft(each for each in group if each is not own and not each.is_done)
-            raise
-        for each in group:
-            if not each.is_done:
-                each.published = published
+        else:
+            for each in group:
+                if not each.is_done:
+                    each.published = published
 
     def _published(self, group: list[Waiting]) -> NamespaceManifest:
         """Publish transactions but those that fail; take out those that have to wait for the others."""
@@ -214,11 +282,14 @@ class PublishingLine:
         for attempt in range(_ATTEMPTS):
             manifest = manifest.latest()
             draft = Draft(group[0].root, manifest)
+            attempts: list[Attempt] = []
             try:
                 for each in list(group):
                     if not each.is_done:
                         self._draw_up(draft, each, group)
-                return draft.publish()
+                for each in group:
+                    each.attempts = attempts
+                return draft.publish(options=replace(STRICT, attempts=attempts))
             except NeedsPinsError:
                 continue  # they are pinned by now
             except RetryableConflictError:
@@ -233,8 +304,7 @@ class PublishingLine:
             transaction.apply(draft)
         except NeedsOwnDraftError:
             draft.undo_turn()
-            group.remove(transaction)
-            self._waiting.appendleft(transaction)
+            group.remove(transaction)  # it still waits
         except NeedsPinsError as err:
             try:
                 with_pins(draft.root, draft.manifest, err.members)
@@ -285,7 +355,7 @@ def map_commits(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Return the results of a function for each item, several at once: commits mostly wait for the store."""
     left = iter(items)
     done: list[R] = []
-    with ThreadPoolExecutor(_NUM_THREADS) as pool:
+    with workers(_NUM_THREADS) as pool:
         # all at once would wait in more memory than what they are about takes
         while some := list(islice(left, _WAITING)):
             done += pool.map(function, some)

@@ -13,20 +13,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from lance_df.errors import (
-    CommitStateUnknownError,
-    RetryableConflictError,
-    RowCountMismatchError,
-    UnsupportedFeatureError,
-)
+from lance_df.errors import RetryableConflictError, RowCountMismatchError, UnsupportedFeatureError
 from lance_df.format.operations import Delete
+from lance_df.interrupts import undisturbed
 from lance_df.namespace.changes.advanced import MemberRef, refs_of_main
 from lance_df.namespace.changes.append import NewRows
-from lance_df.namespace.changes.publish import map_commits, publish
+from lance_df.namespace.changes.publish import map_commits, publish, remove_new_folders
 from lance_df.namespace.changes.staged import (
     StagedPartitions,
-    discard_staged_partitions,
     merged_partitions,
+    note_staged_partitions,
     stage_partitions,
 )
 from lance_df.namespace.manifest_table import NamespaceManifest
@@ -41,6 +37,7 @@ from lance_df.table.fragment_writer import files_named_for, remove_files_of_job
 from lance_df.table.maintenance.compaction import rows_to_rewrite
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_counts import live_rows
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -202,17 +199,17 @@ def _moved(
     try:
         staged = workers.stage(job, rows)
     except BaseException:
-        job.remove_files()
+        undisturbed(job.remove_files)
         raise
-    change = _RowsMoved(root, manifest, {each.member.name: each.member for each in rows}, staged)
-    try:
-        return publish(root, manifest, [change])
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        if not change.is_begun:
-            discard_staged_partitions(root, staged)
-        raise
+    with uncommitted_files() as files:
+        note_staged_partitions(files, root, staged)
+        change = _RowsMoved(root, manifest, {each.member.name: each.member for each in rows}, staged)
+        try:
+            return publish(root, manifest, [change], files=[files])
+        except BaseException:
+            if files.are_certain:
+                remove_new_folders(manifest, [change])
+            raise
 
 
 class _RowsMoved:
@@ -231,7 +228,6 @@ class _RowsMoved:
         self._num_written = sum(each.num_rows for each in written)
         self._rows = NewRows(self._spec, manifest.schema.columns, written, unsynced=Unsynced())
         self._emptied: dict[str, int] = {}
-        self.is_begun = False
 
     def apply(self, draft: Draft) -> None:
         """Make versions of members.
@@ -260,10 +256,12 @@ class _RowsMoved:
                 f"{draft.root.uri}: repartition takes {num_taken} rows out of {len(members)} members, and "
                 f"has written {self._num_written} anew. Nothing was published; please report this defect"
             )
-        # files are not to be broken from here on: versions that nobody reads may have them
-        self.is_begun = True
         map_commits(lambda part: self._empty(*part), zip(members, tables, emptied, strict=True))
         self._rows.apply(draft)
+
+    def folders(self) -> list[Location]:
+        """Return the folders of the partitions that rows are moved to."""
+        return self._rows.folders()
 
     def tidy(self) -> None:
         """Remove the folders of tables that somebody else made first."""

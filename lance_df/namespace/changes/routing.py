@@ -13,7 +13,12 @@ from lance_df.errors import RowCountMismatchError
 from lance_df.expr.text_views import is_view, parts_of_texts
 from lance_df.file.conform import conform_array
 from lance_df.file.writer import num_threads
-from lance_df.namespace.changes.partition_files import PartitionFiles, WrittenPartition, remove_files
+from lance_df.namespace.changes.partition_files import (
+    PartitionFiles,
+    WrittenPartition,
+    note_files,
+    remove_empty_folders,
+)
 from lance_df.namespace.changes.waiting_rows import (
     RoutedBatch,
     WaitingRows,
@@ -27,6 +32,7 @@ from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.table.batches import CountedBatches
 from lance_df.table.conform import schema_to_write
 from lance_df.table.fragment_writer import FileLimits
+from lance_df.table.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -105,7 +111,7 @@ class PartitionWriter:
         self._waiting_bytes = 0
         self._partitions: dict[bytes, WrittenPartition] = {}
         self._num_brought = 0
-        self._keeps = False
+        self.files = UncommittedFiles()
 
     def __enter__(self) -> Self:
         return self
@@ -113,13 +119,12 @@ class PartitionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and not self._keeps:
+        if error is not None:
             for partition in self._partitions.values():
-                remove_files(partition)
-
-    def keep(self) -> None:
-        """Leave the files where they are, whatever happens from now on."""
-        self._keeps = True
+                note_files(self.files, partition)
+            self.files.remove()
+            for partition in self._partitions.values():
+                remove_empty_folders(partition)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
         """Write all rows and return their partitions, in the order in which they first appeared.

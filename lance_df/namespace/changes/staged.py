@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_df.errors import LanceError
 from lance_df.namespace.changes.partition_files import WrittenPartition
 from lance_df.namespace.changes.partition_index import PartitionIndex, Place
 from lance_df.namespace.changes.pending import PendingChanges
@@ -18,6 +17,7 @@ from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.fragment_writer import FileLimits, remove_data_file
+from lance_df.table.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -166,17 +166,28 @@ def publish_staged_partitions(
         return pending.publish(rebase=True)
 
 
-def discard_staged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> None:
-    """Remove the data files of rows that will not be published, as far as the store lets us."""
+def note_staged_partitions(
+    files: UncommittedFiles, root: Location, staged: Iterable[StagedPartitions]
+) -> None:
+    """Let the data files of rows, and the folders made for them, be removed when publishing them fails."""
+
+    def remove(folder: Location, name: str) -> None:
+        remove_data_file(folder / DATA_DIR / name)
+        (folder / DATA_DIR).remove_empty_folder()
+        folder.remove_empty_folder()
+
     for each in staged:
         for name, fragments in zip(each.folders, each.fragments, strict=True):
-            data = root / name / DATA_DIR
             for fragment in fragments:
                 for file in fragment.files:
-                    remove_data_file(data / file.path)
-            with suppress(LanceError):
-                data.remove_empty_folder()
-                (root / name).remove_empty_folder()
+                    files.add(file.path, partial(remove, root / name, file.path))
+
+
+def discard_staged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> None:
+    """Remove the data files of rows that will not be published, as far as the store lets us."""
+    files = UncommittedFiles()
+    note_staged_partitions(files, root, staged)
+    files.remove()
 
 
 def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> list[WrittenPartition]:

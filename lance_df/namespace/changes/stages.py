@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Final, Self
 
-from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
+from lance_df.errors import RetryableConflictError
 from lance_df.format.operations import Restore
 from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.changes.pending import PendingChanges
@@ -29,6 +29,7 @@ from lance_df.namespace.object_account import check_none_lost
 from lance_df.records import dataclass
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import RowChange
+from lance_df.table.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -97,11 +98,13 @@ class Stages:
         """Show all changes at once; see `lance_df.namespace.changes.publish.publish`."""
         if not self._former:
             return self.rows.publish(rebase=rebase)
+        attempts = UncommittedFiles()
+        attempts.watch()
         try:
             return self._publish_stages(rebase=rebase)
-        except CommitStateUnknownError:
-            raise
-        except LanceError:
+        except BaseException:
+            if not attempts.are_certain:
+                raise
             stages = (*(rows for rows, _ in self._former), self.rows)
             remove_new_folders(self._first.manifest, [change for rows in stages for change in rows.changes()])
             raise

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from lance_df.errors import RowCountMismatchError
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.delete import check_writable, opened, without_rows
+from lance_df.namespace.changes.partition_files import note_files
 from lance_df.namespace.changes.partition_index import PartitionIndex
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.changes.routing import PartitionWriter
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.changes.update import MovedRows
+from lance_df.table.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -58,6 +60,7 @@ class RowsRewritten(ABC):
         self._all_rows: list[NewRows] = []
         self.num_rows = 0
         self.num_inserted = 0
+        self.files = UncommittedFiles()
 
     @abstractmethod
     def _rewritten(
@@ -70,6 +73,7 @@ class RowsRewritten(ABC):
 
     def apply(self, draft: Draft) -> None:
         """Make versions of members without the rows as they were, and with them as they are now."""
+        self.files.watch()
         members = self._candidates(draft)
         states = [member.state for member in members]
         if states != self._states:
@@ -110,8 +114,8 @@ class RowsRewritten(ABC):
                     f"{draft.root.uri}: {num_left} rows are to be written anew and {self.num_inserted} are "
                     f"new, but {num_written} were written. Nothing was published; please report this defect"
                 )
-            # what follows may leave a member with a version that nobody reads, but that must not be broken
-            writer.keep()
+            for partition in written:
+                note_files(self.files, partition)
         return NewRows(self._spec, schema.columns, written, unsynced=unsynced) if written else None
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from lance_df.file.writer import num_threads
+from lance_df.interrupts import workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,16 +25,17 @@ class WriterThreads:
     """
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(num_threads(), "lance-df-write")
+        self._workers = workers(num_threads(), "lance-df-write")
         self._running: deque[Future[None]] = deque()
 
     def __enter__(self) -> Self:
+        self._pool = self._workers.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pool.shutdown(cancel_futures=error is not None)
+        self._workers.__exit__(kind, error, trace)
 
     def run(self, work: Callable[[], None]) -> None:
         """Do some work when a thread is free, in the context of this one, which may name files for a job."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lance_df.errors import CommitStateUnknownError, LanceError
+from lance_df.errors import LanceError
 from lance_df.namespace.changes.advanced import MemberRef, MembersAdvanced
 from lance_df.namespace.changes.compaction import committed_rewrites
 from lance_df.namespace.changes.publish import publish
@@ -30,9 +30,10 @@ from lance_df.spark.pipeline.tasks import (
     shared_out,
 )
 from lance_df.table.fragment_writer import files_named_for, remove_files_of_job
-from lance_df.table.maintenance.compaction import commit_rewrites, remove_files, rewrite, with_zone_maps
+from lance_df.table.maintenance.compaction import commit_rewrites, note_files, rewrite, with_zone_maps
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     import os
@@ -147,13 +148,9 @@ def _compact_table(
 ) -> CompactionMetrics:
     rewritten = _rewritten(spark, list(_plan(ref, table, given)), given, task_bytes)
     groups = [group for each in rewritten for group in each.groups]
-    try:
+    with uncommitted_files() as files:
+        note_files(files, table, groups)
         compacted = commit_rewrites(table, groups)
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        remove_files(table, groups)
-        raise
     with_zone_maps(table, compacted, groups)
     return CompactionMetrics._of(groups)
 

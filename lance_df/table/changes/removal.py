@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
-from lance_df.errors import CommitStateUnknownError, LanceError
+from lance_df.interrupts import workers
 from lance_df.records import dataclass
-from lance_df.table.base_paths import DELETIONS_DIR
 from lance_df.table.deletions import write_deletion_file
+from lance_df.table.uncommitted import UncommittedFiles, uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,47 +80,18 @@ def rows_removed(table: Table, rows: RowSet) -> Iterator[Removal]:
     cuts = [_cut(table, table.fragment(fragment_id), offsets) for fragment_id, offsets in rows]
     cuts = [cut for cut in cuts if cut.num_removed]
     written: list[Fragment] = []
-
-    def write(cut: _Cut) -> None:
-        written.append(_with_deletion_file(table, cut))
-
     changed = [cut for cut in cuts if not cut.leaves_nothing]
-    try:
+    with uncommitted_files() as files:
         if len(changed) == 1:
-            write(changed[0])
+            written = [_with_deletion_file(table, changed[0], files)]
         elif changed:
-            with ThreadPoolExecutor(_NUM_THREADS) as pool:
-                list(pool.map(write, changed))
+            with workers(_NUM_THREADS) as pool:
+                written = list(pool.map(lambda cut: _with_deletion_file(table, cut, files), changed))
         yield Removal(
             tuple(sorted(written, key=lambda fragment: fragment.id)),
             tuple(cut.fragment.id for cut in cuts if cut.leaves_nothing),
             sum(cut.num_removed for cut in cuts),
         )
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        for fragment in written:
-            _remove_deletion_file(table, fragment)
-        raise
-
-
-def fragment_without(table: Table, fragment: Fragment, offsets: BitMap) -> Fragment | None:
-    """Return a fragment without some rows, of which the deletion file is written; None if no row is left.
-
-    Parameters
-    ----------
-    offsets
-        Physical rows; those that are deleted already do not count.
-
-    Raises
-    ------
-    StorageError
-        The store failed.
-    """
-    cut = _cut(table, fragment, offsets)
-    if cut.leaves_nothing:
-        return None
-    return _with_deletion_file(table, cut) if cut.num_removed else fragment
 
 
 def _cut(table: Table, fragment: Fragment, offsets: BitMap) -> _Cut:
@@ -129,14 +99,12 @@ def _cut(table: Table, fragment: Fragment, offsets: BitMap) -> _Cut:
     return _Cut(fragment, before | offsets, len(before), table.fragment_rows(fragment))
 
 
-def _with_deletion_file(table: Table, cut: _Cut) -> Fragment:
+def _with_deletion_file(table: Table, cut: _Cut, files: UncommittedFiles) -> Fragment:
     file = write_deletion_file(
-        table.location, cut.deleted, fragment_id=cut.fragment.id, read_version=table.version
+        table.location,
+        cut.deleted,
+        fragment_id=cut.fragment.id,
+        read_version=table.version,
+        files=files,
     )
     return dataclasses.replace(cut.fragment, deletion_file=file, physical_rows=cut.num_rows)
-
-
-def _remove_deletion_file(table: Table, fragment: Fragment) -> None:
-    if fragment.deletion_file is not None:
-        with suppress(LanceError):
-            (table.location / DELETIONS_DIR / fragment.deletion_file.name(fragment.id)).remove()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
-    CommitStateUnknownError,
     DatasetNotFoundError,
     IncompatibleConflictError,
     LanceError,
@@ -21,6 +20,7 @@ from lance_df.errors import (
 from lance_df.format.feature_flags import FeatureFlag, check_writable
 from lance_df.format.operations import Operation, Overwrite, Restore
 from lance_df.format.transaction import Transaction
+from lance_df.interrupts import workers
 from lance_df.storage.first_page import lists_in_order
 from lance_df.table.commit.apply import apply
 from lance_df.table.commit.conflicts import check_conflict
@@ -36,6 +36,7 @@ from lance_df.table.manifest_cache import LATEST
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table
+from lance_df.table.uncommitted import UncommittedFiles, publishing, uncommitted_files
 from lance_df.table.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Committer:
         self._options = options
         self._shared = shared or Shared(location, external_store)
         self._lock = options.lock or self._shared.commit_lock
+        self._files = UncommittedFiles()
         self._rebase: Rebase | None = None
         self._transaction_file: bytes | None = None
         self._early: Future[None] | None = None
@@ -113,7 +115,7 @@ class Committer:
             yield
             return
         serialized = self._transaction.serialize()
-        with ThreadPoolExecutor(1) as pool:
+        with workers(1) as pool:
             self._early = pool.submit(self._put_transaction, self._transaction.file_name, serialized)
             yield
 
@@ -178,18 +180,25 @@ class Committer:
                 self._early.result()
             self._put_transaction(transaction.file_name, serialized)
         is_attached = not manifest.version & DETACHED
-        with _certain(f"{self.location.uri}: transaction {transaction.uuid}"):
-            if not publish_manifest(
+        external_store = self._external_store if is_attached else None
+        is_absent = partial(_is_absent, name, data) if external_store is None and name.is_local else None
+        what = f"{self.location.uri}: transaction {transaction.uuid}"
+        with publishing(
+            manifest, state.indices, what, is_absent=is_absent, attempts=self._options.attempts
+        ) as attempt:
+            attempt.is_published = publish_manifest(
                 self.location,
                 manifest.version,
                 scheme,
                 data,
-                external_store=self._external_store if is_attached else None,
+                external_store=external_store,
                 lock=self._lock,
-            ):
-                return None
-            if is_attached and not self._finds_latest_at_once(scheme):
-                self._write_hint(manifest.version)
+            )
+            attempt.is_refused = not attempt.is_published
+        if not attempt.is_published:
+            return None
+        if is_attached and not self._finds_latest_at_once(scheme):
+            self._write_hint(manifest.version)
         if is_attached and self._external_store is None:
             LATEST.keep(made)
         return made
@@ -198,15 +207,11 @@ class Committer:
     def tidied(self) -> Iterator[None]:
         """Remove what the commit wrote for itself, when it certainly did not happen."""
         try:
-            yield
-        except CommitStateUnknownError:
-            raise
+            with uncommitted_files() as self._files:
+                yield
         except BaseException:
             if self._rebase is not None:
                 self._rebase.undo()
-            if self._transaction_file is not None:
-                with suppress(LanceError):
-                    (self.location / TRANSACTIONS_DIR / self._transaction.file_name).remove()
             raise
 
     def _commit_detached(self, base: Table | None, data_format: str | None) -> ManifestFile:
@@ -327,8 +332,10 @@ class Committer:
     def _put_transaction(self, name: str, data: bytes) -> None:
         if data != self._transaction_file:
             self._transaction_file = data
+            file = self.location / TRANSACTIONS_DIR / name
+            self._files.add_file(file)
             # the manifest holds it, too; the file is for releases that look for it there
-            (self.location / TRANSACTIONS_DIR / name).put(data, durable=False)
+            file.put(data, durable=False)
 
     def _finds_latest_at_once(self, scheme: NamingScheme) -> bool:
         """Whether nobody reads the hint, as the newest version is the first name that the store lists."""
@@ -340,17 +347,12 @@ class Committer:
             (self.location / VERSIONS_DIR / _HINT).put(b'{"version":%d}' % version, durable=False)
 
 
-@contextmanager
-def _certain(what: str) -> Iterator[None]:
-    """Let interruptions say that the version may be there: whoever hears of another error removes files."""
+def _is_absent(name: Location, data: bytes) -> bool:
+    """Whether a file of a local store is not there, or another one: no request of ours is on its way."""
     try:
-        yield
-    except LanceError:
-        raise
-    except BaseException as err:
-        raise CommitStateUnknownError(
-            f"{what} was interrupted while it was published; look at the table before trying again"
-        ) from err
+        return name.read() != data
+    except NotFoundError:
+        return True
 
 
 def _has_no_transaction_file(manifest: Manifest) -> bool:

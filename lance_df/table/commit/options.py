@@ -15,6 +15,7 @@ from lance_df.table.commit.marks import Mark
 
 if TYPE_CHECKING:
     from lance_df.table.commit.lock import CommitLock
+    from lance_df.table.uncommitted import Attempt
 
 _USUAL_ATTEMPT = 0.01
 _LONGEST_ATTEMPT = 0.5
@@ -43,6 +44,8 @@ class CommitOptions:
         Held while the version is made, see :mod:`lance_df.table.commit.lock`.
     properties
         Kept with the transaction, beside its own.
+    attempts
+        Gets each attempt to publish, before it begins.
     clock_ns, monotonic, sleep, jitter
         The time of day for the timestamp; the time that passes, and waiting, between attempts; a number
         below 1 by which the wait is shortened, so that writers do not meet again.
@@ -55,6 +58,7 @@ class CommitOptions:
     detached: bool = False
     lock: CommitLock | None = None
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    attempts: list[Attempt] | None = field(default=None, hash=False, compare=False)
     clock_ns: Callable[[], int] = time.time_ns
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

@@ -7,16 +7,15 @@ rows of the same fragments, or replaced values under a new index. Spec: table fo
 from __future__ import annotations
 
 import dataclasses
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lance_df.errors import LanceError, RetryableConflictError
+from lance_df.errors import RetryableConflictError
 from lance_df.format.operations import CreateIndex, Delete, Rewrite, Update
-from lance_df.table.base_paths import DELETIONS_DIR
 from lance_df.table.commit.index_upkeep import without_coverage
 from lance_df.table.commit.numbering import existing
 from lance_df.table.deletions import write_deletion_file
+from lance_df.table.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import Operation
-    from lance_df.storage import Location
     from lance_df.table.table import Table
 
 
@@ -46,7 +44,8 @@ class Rebase:
         self._open_base = base
         self._latest = latest
         self._others = others
-        self._written: list[Location] = []
+        self._files = UncommittedFiles()
+        self._files.watch()
 
     @cached_property
     def _base(self) -> Table:
@@ -75,11 +74,8 @@ class Rebase:
                 return operation
 
     def undo(self) -> None:
-        """Remove the deletion files that were written, as the commit certainly did not happen."""
-        for file in self._written:
-            with suppress(LanceError):
-                file.remove()
-        self._written.clear()
+        """Remove the deletion files that were written, but for those that a version may refer to."""
+        self._files.remove()
 
     def _fragments(
         self, updated: Sequence[Fragment], removed: Sequence[int]
@@ -105,9 +101,12 @@ class Rebase:
         if len(deleted) == self._latest.fragment_rows(now):
             return mine.id
         file = write_deletion_file(
-            self._latest.location, deleted, fragment_id=mine.id, read_version=self._latest.version
+            self._latest.location,
+            deleted,
+            fragment_id=mine.id,
+            read_version=self._latest.version,
+            files=self._files,
         )
-        self._written.append(self._latest.location / DELETIONS_DIR / file.name(mine.id))
         return dataclasses.replace(now, deletion_file=file)
 
     def _united(self, mine: Fragment, before: Fragment, now: Fragment) -> BitMap:

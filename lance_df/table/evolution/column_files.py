@@ -8,23 +8,24 @@ Spec: table format, chapter 11.
 from __future__ import annotations
 
 import dataclasses
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.arrays import null_array
-from lance_df.errors import CommitStateUnknownError, InvalidInputError, LanceError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.legacy import LegacyFileReader
 from lance_df.file.open_writer import open_writer
-from lance_df.file.sidecars import remove_sidecars
 from lance_df.format.fragments import MAX_ROWS, TOMBSTONE
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.blob_references import BlobReferences
 from lance_df.table.evolution.live_rows import live_offsets
-from lance_df.table.fragment_writer import data_file, data_file_name
+from lance_df.table.fragment_writer import data_file, data_file_name, remove_data_file
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.schema import Schema
     from lance_df.table.table import Table
+    from lance_df.table.uncommitted import UncommittedFiles
 
 _NULLABLE_IN_LEGACY = frozenset({"string", "large_string", "binary", "large_binary", "null"})
 
@@ -69,29 +71,30 @@ def columns_written(
         The store failed.
     """
     written: dict[int, DataFile] = {}
-    try:
+    with uncommitted_files() as files:
         for fragment in fragments:
-            written[fragment.id] = write_columns(table, fragment, schema, rows(fragment))
+            written[fragment.id] = write_columns(table, fragment, schema, rows(fragment), files)
         yield written
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        for file in written.values():
-            location = table.location / DATA_DIR / file.path
-            with suppress(LanceError):
-                location.remove()
-            if any(field.is_blob for field in schema.walk()):
-                remove_sidecars(location)
-        raise
 
 
 def write_columns(
-    table: Table, fragment: Fragment, schema: Schema, batches: Iterable[Sequence[pa.Array]]
+    table: Table,
+    fragment: Fragment,
+    schema: Schema,
+    batches: Iterable[Sequence[pa.Array]],
+    files: UncommittedFiles,
 ) -> DataFile:
-    """Write columns of one fragment; see :func:`columns_written`."""
+    """Write columns of one fragment; see :func:`columns_written`.
+
+    Parameters
+    ----------
+    files
+        Takes note of the file before it is made.
+    """
     name, version = data_file_name(), data_version(table)
     rows_per_group = _rows_per_group(table, fragment) if version == "0.1" else 0
     location = table.location / DATA_DIR / name
+    files.add(name, partial(remove_data_file, location))
     references = BlobReferences(table.location, table.manifest.base_paths)
     writer = open_writer(
         ByteSink(location),

@@ -15,6 +15,7 @@ from lance_df.records import dataclass
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.evolution.column_files import data_version, with_columns_of, write_columns
 from lance_df.table.evolution.live_rows import live_offsets, read_keys, read_live
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,12 +80,13 @@ def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Patch
             yield [_replaced(each, values, mask) for each, values in zip(old, new, strict=True)]
             done += size
 
-    file = write_columns(table, fragment, part, rows())
-    return PatchedFragment(
-        with_columns_of(fragment, file, table.schema),
-        tuple(node.id for field in part.fields for node in field.walk()),
-        BitMap(live_offsets(table, fragment)[known].astype(np.uint32)),
-    )
+    with uncommitted_files() as files:
+        file = write_columns(table, fragment, part, rows(), files)
+        return PatchedFragment(
+            with_columns_of(fragment, file, table.schema),
+            tuple(node.id for field in part.fields for node in field.walk()),
+            BitMap(live_offsets(table, fragment)[known].astype(np.uint32)),
+        )
 
 
 def _part(table: Table, lookup: Lookup) -> Schema:

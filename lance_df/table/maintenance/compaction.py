@@ -13,7 +13,8 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,18 +22,16 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.errors import (
-    CommitStateUnknownError,
     CorruptDataError,
     InvalidInputError,
     LanceError,
     UnsupportedFeatureError,
 )
-from lance_df.file.sidecars import remove_sidecars
 from lance_df.format.operations import ReserveFragments, Rewrite, RewriteGroup
 from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
-from lance_df.table.fragment_writer import FileLimits, fragments_written
+from lance_df.table.fragment_writer import FileLimits, fragments_written, remove_data_file
 from lance_df.table.maintenance.compaction_options import FORCE_BINARY_COPY, REENCODE
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 from lance_df.table.maintenance.moved_rows import with_lineage
@@ -46,6 +45,7 @@ from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
 from lance_df.table.schema_rules import resolve_version
 from lance_df.table.system_columns import ROW_ADDRESS
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.maintenance.compaction_options import CompactionOptions
     from lance_df.table.table import Table
+    from lance_df.table.uncommitted import UncommittedFiles
 
 
 def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[RewriteGroup]]:
@@ -73,23 +74,26 @@ def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[Rewri
     UnsupportedFeatureError
         The table has something that this release cannot write.
     """
-    groups: list[RewriteGroup] = []
-    try:
-        for fragment_ids in plan_compaction(table, options):
-            groups.append(rewrite(table, fragment_ids, options))  # noqa: PERF401 - kept when one fails
+    with uncommitted_files() as files:
+        groups = [rewrite(table, ids, options, files) for ids in plan_compaction(table, options)]
         compacted = commit_rewrites(table, groups)
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        remove_files(table, groups)
-        raise
     return with_zone_maps(table, compacted, groups), groups
 
 
-def rewrite(table: Table, fragment_ids: Sequence[int], options: CompactionOptions) -> RewriteGroup:
+def rewrite(
+    table: Table,
+    fragment_ids: Sequence[int],
+    options: CompactionOptions,
+    files: UncommittedFiles | None = None,
+) -> RewriteGroup:
     """Write the live rows of fragments into new data files, and commit nothing.
 
     Memory is bounded by the windows of a scan and the pages of a file.
+
+    Parameters
+    ----------
+    files
+        Takes note of the new data files, if they are to be removed when what follows fails.
 
     Raises
     ------
@@ -103,7 +107,10 @@ def rewrite(table: Table, fragment_ids: Sequence[int], options: CompactionOption
     with _written(table, old, options, version) as written:
         _check_rows(table, old, written)
         new = with_lineage(table, old, written) if table.uses_stable_row_ids else written
-    return RewriteGroup(old, tuple(new))
+        group = RewriteGroup(old, tuple(new))
+        if files is not None:
+            note_files(files, table, [group])
+        return group
 
 
 def _written(
@@ -211,16 +218,12 @@ def commit_rewrites(
     return commit_change(base, Rewrite(tuple(numbered)), rows=moved, options=commit_options)
 
 
-def remove_files(table: Table, groups: Iterable[RewriteGroup]) -> None:
-    """Remove the data files of new fragments that were not committed, as far as the store lets us."""
+def note_files(files: UncommittedFiles, table: Table, groups: Iterable[RewriteGroup]) -> None:
+    """Let the data files of new fragments be removed when what is done with them fails."""
     for group in groups:
         for fragment in group.new_fragments:
             for file in fragment.files:
-                location = table.data_file_location(file)
-                with suppress(LanceError):
-                    location.remove()
-                if any(field.is_blob for field in table.schema.walk()):
-                    remove_sidecars(location)
+                files.add(file.path, partial(remove_data_file, table.data_file_location(file)))
 
 
 def with_zone_maps(

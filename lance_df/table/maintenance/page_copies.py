@@ -7,16 +7,18 @@ where pages are not tiny, as their number stays.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lance_df.errors import CommitStateUnknownError, CorruptDataError, LanceError, NotFoundError
+from lance_df.errors import CorruptDataError, NotFoundError
 from lance_df.file.container import Container
 from lance_df.file.page_copy import PageCopier, copied_field_ids
 from lance_df.format.fragments import Fragment
+from lance_df.interrupts import check_stopped
 from lance_df.storage.sink import ByteSink
 from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.fragment_writer import data_file, data_file_name
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from lance_df.format.fragments import DataFile
@@ -72,10 +74,12 @@ def fragments_copied(
     written: list[Fragment] = []
     copier: PageCopier | None = None
     name = ""
-    try:
+    with uncommitted_files() as files:
         for number, fragment in enumerate(fragments, 1):
+            check_stopped()
             if copier is None:
                 name = data_file_name()
+                files.add(name, (folder / name).remove)
                 copier = PageCopier(ByteSink(folder / name), table.schema, version=version)
             copier.add(_columns(table, fragment), fragment.physical_rows)
             is_full = copier.num_rows >= limits.max_rows or copier.position >= limits.max_bytes
@@ -84,15 +88,6 @@ def fragments_copied(
                 written.append(Fragment(id=0, files=(file,), physical_rows=copier.num_rows))
                 copier = None
         yield tuple(written)
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        if copier is not None:
-            copier.abort()
-        for fragment in written:
-            with suppress(LanceError):
-                (folder / fragment.files[0].path).remove()
-        raise
 
 
 def _columns(table: Table, fragment: Fragment) -> list[tuple[Container, int]]:

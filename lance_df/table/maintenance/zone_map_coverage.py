@@ -15,7 +15,6 @@ from lance_df.table.maintenance.zone_map_files import (
     ZoneMapData,
     joined,
     read_segments,
-    remove_index_files,
     write_zone_map,
     zone_counts,
 )
@@ -30,6 +29,7 @@ from lance_df.table.row_ids import split_addresses
 from lance_df.table.scan import plan_scan
 from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -155,7 +155,7 @@ def with_zones(
     new: list[IndexMetadata] = []
     removed: list[IndexMetadata] = []
     present = BitMap(table.fragments.ids.tolist())
-    try:
+    with uncommitted_files() as files:
         for each in missing:
             found = [part[each.field.id] for part in parts if each.field.id in part]
             if BitMap.union(BitMap(), *(part.fragment_ids for part in found)) != each.fragment_ids:
@@ -163,12 +163,11 @@ def with_zones(
             known = read_segments(each.segments, table.index_location, each.field, present)
             name = each.segments[0].name if each.segments else free_name(table, each.column, each.field)
             data = joined([*known, *found])
-            new.append(write_zone_map(table.location, table.manifest, each.field, data, name=name))
+            new.append(
+                write_zone_map(table.location, table.manifest, each.field, data, name=name, files=files)
+            )
             removed += each.segments
-    except BaseException:
-        remove_index_files(table.location, new)
-        raise
-    return commit_zone_maps(table, new, removed, commit_options) if new else table
+        return commit_zone_maps(table, new, removed, commit_options) if new else table
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:

@@ -9,7 +9,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
+    from lance_df.table.uncommitted import UncommittedFiles
 
 DETAILS_URL = "/lance.table.ZoneMapIndexDetails"
 KIND = "zonemapindexdetails"
@@ -61,6 +62,7 @@ def write_zone_map(
     data: ZoneMapData,
     *,
     name: str,
+    files: UncommittedFiles,
     unsynced: Unsynced | None = None,
 ) -> IndexMetadata:
     """Write a zone map, and return its entry for a manifest.
@@ -69,11 +71,15 @@ def write_zone_map(
     ----------
     manifest
         The version that the zones were computed from.
+    files
+        Takes note of the file before it is made.
     unsynced
         Takes note of the file, which then is not durable yet.
     """
     index_id = uuid.uuid4()
-    file = table / INDICES_DIR / str(index_id) / _FILE
+    folder = table / INDICES_DIR / str(index_id)
+    files.add(str(index_id), partial(_remove, folder))
+    file = folder / _FILE
     # as pylance, which has no index files of 0.1
     version = "2.0" if manifest.data_format in (None, "0.1") else manifest.data_format
     is_small = data.zones.num_rows and data.zones.nbytes <= _MAX_SMALL_BYTES
@@ -207,9 +213,6 @@ def joined(parts: Sequence[ZoneMapData]) -> ZoneMapData:
     return ZoneMapData(batch, BitMap.union(*(part.fragment_ids for part in parts)), parts[0].rows_per_zone)
 
 
-def remove_index_files(table: Location, indices: Iterable[IndexMetadata]) -> None:
-    """Remove what was written of indices that were not committed."""
-    for index in indices:
-        folder = table / INDICES_DIR / str(index.uuid)
-        (folder / _FILE).remove()
-        folder.remove_empty_folder()
+def _remove(folder: Location) -> None:
+    (folder / _FILE).remove()
+    folder.remove_empty_folder()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain, count, pairwise
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,7 @@ from pyroaring import BitMap
 
 from lance_df.errors import (
     AlreadyExistsError,
-    CommitStateUnknownError,
     InvalidInputError,
-    LanceError,
     NotFoundError,
     UnsupportedFeatureError,
 )
@@ -26,7 +23,6 @@ from lance_df.table.maintenance.zone_map_files import (
     ZoneMapData,
     joined,
     read_segments,
-    remove_index_files,
     write_zone_map,
     zone_counts,
 )
@@ -36,12 +32,14 @@ from lance_df.table.scan import plan_scan
 from lance_df.table.scan_columns import resolve_name
 from lance_df.table.scan_plan import Promise, ScanRequest
 from lance_df.table.scan_run import run_tasks
+from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.schema import Field
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.table import Table
+    from lance_df.table.uncommitted import UncommittedFiles
 
 
 def create_zone_map(
@@ -90,8 +88,9 @@ def create_zone_map(
         raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} already; pass replace=True")
     ids = BitMap(table.fragments.ids.tolist() if train else ())
     data = _collect(table, column, field, ids, rows_per_zone)
-    new = write_zone_map(table.location, table.manifest, field, data, name=name)
-    return commit_zone_maps(table, [new], replaced)
+    with uncommitted_files() as files:
+        new = write_zone_map(table.location, table.manifest, field, data, name=name, files=files)
+        return commit_zone_maps(table, [new], replaced)
 
 
 def drop_index(table: Table, name: str) -> Table:
@@ -150,20 +149,22 @@ def optimize_zone_maps(
         )
     new: list[IndexMetadata] = []
     removed: list[IndexMetadata] = []
-    try:
+    with uncommitted_files() as files:
         for name in segments.keys() - others:
-            entry = _optimized(table, segments[name], retrain=retrain, extended_by=extended_by)
+            entry = _optimized(table, segments[name], files, retrain=retrain, extended_by=extended_by)
             if entry is not None:
                 new.append(entry)
                 removed += segments[name]
-    except BaseException:
-        remove_index_files(table.location, new)
-        raise
-    return commit_zone_maps(table, new, removed, commit_options) if new else table
+        return commit_zone_maps(table, new, removed, commit_options) if new else table
 
 
 def _optimized(
-    table: Table, segments: Sequence[IndexMetadata], *, retrain: bool, extended_by: BitMap | None
+    table: Table,
+    segments: Sequence[IndexMetadata],
+    files: UncommittedFiles,
+    *,
+    retrain: bool,
+    extended_by: BitMap | None,
 ) -> IndexMetadata | None:
     """Write one segment that covers what it should; ``None`` if the index is one such already."""
     found = [each for each in _paths(table) if segments[0].fields == (each[1].id,) and has_bounds(each[1])]
@@ -180,7 +181,9 @@ def _optimized(
     if missing or not parts:
         _, rows_per_zone = zone_counts(table.index_location(segments[0]))
         parts.append(_collect(table, column, field, missing, rows_per_zone))
-    return write_zone_map(table.location, table.manifest, field, joined(parts), name=segments[0].name)
+    return write_zone_map(
+        table.location, table.manifest, field, joined(parts), name=segments[0].name, files=files
+    )
 
 
 def _collect(
@@ -208,15 +211,8 @@ def commit_zone_maps(
     removed: Sequence[IndexMetadata],
     options: CommitOptions | None = None,
 ) -> Table:
-    """Commit index entries that come and go; the files of the new ones are removed if that fails."""
-    try:
-        return commit_change(table, CreateIndex(tuple(new), tuple(removed)), rows=NO_ROWS, options=options)
-    except CommitStateUnknownError:
-        raise
-    except BaseException:
-        with suppress(LanceError):
-            remove_index_files(table.location, new)
-        raise
+    """Commit index entries that come and go."""
+    return commit_change(table, CreateIndex(tuple(new), tuple(removed)), rows=NO_ROWS, options=options)
 
 
 def columns_with_bounds(table: Table) -> Iterator[tuple[str, Field]]:

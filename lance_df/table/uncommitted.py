@@ -1,0 +1,195 @@
+"""Files that are written for a version before it is published, and are removed when it is not.
+
+An interrupt may come between any two instructions, also when the version is there already and nobody has
+taken note of that. So nothing is concluded from the error that ends a write. Each attempt to publish a
+version is announced to all `UncommittedFiles` before it begins, and withdrawn when it certainly has failed;
+a file is removed only if no attempt that was not withdrawn has a version that refers to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from weakref import ref
+
+from lance_df.errors import CommitStateUnknownError, LanceError
+from lance_df.forks import new_lock
+from lance_df.interrupts import undisturbed
+
+if TYPE_CHECKING:
+    from lance_df.format.manifest import IndexMetadata, Manifest
+    from lance_df.storage import Location
+
+
+class Attempt:
+    """A version that is being published.
+
+    Attributes
+    ----------
+    is_published, is_refused
+        What became of it. Neither says that this is not known.
+    """
+
+    __slots__ = ("_indices", "_manifest", "is_published", "is_refused")
+
+    def __init__(self, manifest: Manifest, indices: Iterable[IndexMetadata]) -> None:
+        self._manifest = manifest
+        self._indices = indices
+        self.is_published = False
+        self.is_refused = False
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all files that the version refers to, of indices those of the folders."""
+        yield self._manifest.transaction_file
+        for fragment in self._manifest.fragments:
+            for file in fragment.files:
+                yield file.path
+            if fragment.deletion_file is not None:
+                yield fragment.deletion_file.name(fragment.id)
+        for index in self._indices:
+            yield str(index.uuid)
+
+
+class UncommittedFiles:
+    """Takes note of files, and of attempts to publish versions of any table by any thread of this process."""
+
+    def __init__(self) -> None:
+        self._removals: dict[str, list[Callable[[], object]]] = {}
+        self._attempts: list[Attempt] = []
+        self._is_watching = False
+        self._are_kept = False
+
+    def watch(self) -> None:
+        """Take note of attempts from now on: to be called before others hear of a file."""
+        if self._is_watching:
+            return
+        self._is_watching = True
+        with _lock:
+            _watching[:] = [each for each in _watching if each() is not None]
+            _watching.append(ref(self))
+
+    def add(self, name: str, remove: Callable[[], object]) -> None:
+        """Take note of a file, before it is made.
+
+        Parameters
+        ----------
+        name
+            By which versions refer to it, and to no file of others; see `Attempt.names`.
+        remove
+            Removes it, whatever there is of it; store errors are ignored.
+        """
+        self._removals.setdefault(name, []).append(remove)
+
+    def add_file(self, location: Location) -> None:
+        """Take note of a file that is called by the last part of its location."""
+        self.add(location.name, location.remove)
+
+    def announce(self, attempt: Attempt) -> None:
+        """Take note of an attempt to publish a version."""
+        self._attempts.append(attempt)
+
+    def keep(self) -> None:
+        """Remove nothing, as others may publish a version with the files at any time; until `release`."""
+        self._are_kept = True
+
+    def release(self) -> None:
+        """Let files be removed again."""
+        self._are_kept = False
+
+    @property
+    def are_certain(self) -> bool:
+        """Whether it is known what became of all attempts, and nobody else can make one."""
+        return not self._are_kept and all(each.is_refused or each.is_published for each in self._attempts)
+
+    def remove(self) -> None:
+        """Remove the files that no version can refer to, as far as the stores let us."""
+        if self._removals and not self._are_kept:
+            undisturbed(self._remove)
+
+    def _remove(self) -> None:
+        left, self._removals = self._removals, {}
+        for attempt in self._attempts:
+            if not attempt.is_refused:
+                for name in attempt.names():
+                    left.pop(name, None)
+        for removals in left.values():
+            for remove in removals:
+                with suppress(LanceError):
+                    remove()
+
+
+_lock: Final = new_lock()
+# Without callbacks: an interrupt that comes while one runs is lost.
+_watching: Final[list[ref[UncommittedFiles]]] = []
+
+
+@contextmanager
+def uncommitted_files() -> Iterator[UncommittedFiles]:
+    """Let files be removed again when what is done with them fails and no version can refer to them."""
+    files = UncommittedFiles()
+    files.watch()
+    try:
+        yield files
+    except BaseException:
+        files.remove()
+        raise
+
+
+@contextmanager
+def publishing(
+    manifest: Manifest,
+    indices: Iterable[IndexMetadata],
+    what: str,
+    *,
+    is_absent: Callable[[], bool] | None = None,
+    attempts: list[Attempt] | None = None,
+) -> Iterator[Attempt]:
+    """Announce an attempt to publish a version, and find out what became of it.
+
+    Parameters
+    ----------
+    what
+        Names the version, for messages.
+    is_absent
+        Whether the version is certainly not there, nor will be; asked when the attempt was interrupted, of
+        stores that can tell.
+    attempts
+        Gets this one.
+
+    Raises
+    ------
+    CommitStateUnknownError
+        It failed in a way that nobody expects.
+    """
+    attempt = Attempt(manifest, indices)
+    if attempts is not None:
+        attempts.append(attempt)
+    try:
+        for watching in tuple(_watching):
+            if (files := watching()) is not None:
+                files.announce(attempt)
+        yield attempt
+    except CommitStateUnknownError:
+        raise
+    except LanceError:
+        attempt.is_refused = True
+        raise
+    except BaseException as err:
+        undisturbed(partial(_look, attempt, is_absent))
+        if attempt.is_refused:
+            raise
+        found = "it is there" if attempt.is_published else "look at it before trying again"
+        unknown = f"{what} was interrupted while it was published; {found}"
+        if isinstance(err, Exception):
+            raise CommitStateUnknownError(unknown) from err
+        err.add_note(unknown)
+        raise
+
+
+def _look(attempt: Attempt, is_absent: Callable[[], bool] | None) -> None:
+    if is_absent is not None:
+        with suppress(LanceError):
+            attempt.is_refused = is_absent()
+            attempt.is_published = not attempt.is_refused
