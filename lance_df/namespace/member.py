@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import AlreadyExistsError, RetryableConflictError
@@ -24,7 +25,7 @@ from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.numbering import highest_id, numbered
 from lance_df.table.commit.options import CommitOptions
-from lance_df.table.commit.publish import publish_manifest
+from lance_df.table.commit.publish import is_absent, publish_manifest
 from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.uncommitted import publishing, uncommitted_files
@@ -119,7 +120,9 @@ class NewMembers:
         transaction = Transaction(read_version=0, uuid=str(uuid.uuid4()), operation=operation)
         file = location / VERSIONS_DIR / NamingScheme.V2.file_name(version)
         data, _ = make_manifest_file(file.uri, state, transaction.serialize())
-        with publishing(state.manifest, state.indices, f"{location.uri}: version {version}") as attempt:
+        look = partial(is_absent, file, data) if file.is_local else None
+        what = f"{location.uri}: version {version}"
+        with publishing(state.manifest, state.indices, what, is_absent=look) as attempt:
             if location.is_local:
                 attempt.is_published = unsynced.create(file, data)
             else:

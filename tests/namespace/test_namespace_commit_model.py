@@ -101,7 +101,7 @@ class InTurn:
 @pytest.fixture(autouse=True)
 def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish, "line_of", lambda _: publish.PublishingLine())
-    monkeypatch.setattr(publish, "ThreadPoolExecutor", InTurn)
+    monkeypatch.setattr(publish, "workers", InTurn)
     monkeypatch.setattr(CommitOptions, "wait", lambda *_: None)
     monkeypatch.setattr("random.uniform", lambda *_: 0.0)
 

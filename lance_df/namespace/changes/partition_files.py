@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Schema
     from lance_df.namespace.changes.partition_index import Place
     from lance_df.namespace.spec.partition_spec import PartitionSpec
+    from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
     from lance_df.table.fragment_writer import FileLimits
     from lance_df.table.uncommitted import UncommittedFiles
@@ -157,11 +158,16 @@ def note_files(files: UncommittedFiles, partition: WrittenPartition) -> None:
     """Let what was written be removed when what is done with it fails."""
     for fragment in partition.fragments:
         for file in fragment.files:
-            files.add(file.path, partial(remove_data_file, partition.place.folder / DATA_DIR / file.path))
+            files.add(file.path, partial(remove_file, partition.place.folder, file.path))
 
 
-def remove_empty_folders(partition: WrittenPartition) -> None:
-    """Remove the folders that were made for a partition, if nothing is in them."""
-    folder = partition.place.folder
+def remove_file(folder: Location, path: str) -> None:
+    """Remove a data file of the table in a folder, and the folders that were made for it."""
+    remove_data_file(folder / DATA_DIR / path)
+    remove_empty_folders(folder)
+
+
+def remove_empty_folders(folder: Location) -> None:
+    """Remove the folders that were made for a table, if nothing is in them."""
     (folder / DATA_DIR).remove_empty_folder()
     folder.remove_empty_folder()

@@ -124,7 +124,7 @@ class PartitionWriter:
                 note_files(self.files, partition)
             self.files.remove()
             for partition in self._partitions.values():
-                remove_empty_folders(partition)
+                remove_empty_folders(partition.place.folder)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
         """Write all rows and return their partitions, in the order in which they first appeared.

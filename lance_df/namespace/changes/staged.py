@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_df.namespace.changes.partition_files import WrittenPartition
+from lance_df.namespace.changes.partition_files import WrittenPartition, remove_file
 from lance_df.namespace.changes.partition_index import PartitionIndex, Place
 from lance_df.namespace.changes.pending import PendingChanges
 from lance_df.namespace.changes.routing import BUFFER_BYTES, PartitionWriter
@@ -15,8 +15,7 @@ from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import JobNames
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
-from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.fragment_writer import FileLimits, remove_data_file
+from lance_df.table.fragment_writer import FileLimits
 from lance_df.table.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
@@ -170,17 +169,11 @@ def note_staged_partitions(
     files: UncommittedFiles, root: Location, staged: Iterable[StagedPartitions]
 ) -> None:
     """Let the data files of rows, and the folders made for them, be removed when publishing them fails."""
-
-    def remove(folder: Location, name: str) -> None:
-        remove_data_file(folder / DATA_DIR / name)
-        (folder / DATA_DIR).remove_empty_folder()
-        folder.remove_empty_folder()
-
     for each in staged:
         for name, fragments in zip(each.folders, each.fragments, strict=True):
             for fragment in fragments:
                 for file in fragment.files:
-                    files.add(file.path, partial(remove, root / name, file.path))
+                    files.add(file.path, partial(remove_file, root / name, file.path))
 
 
 def discard_staged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> None:

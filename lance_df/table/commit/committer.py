@@ -27,7 +27,7 @@ from lance_df.table.commit.conflicts import check_conflict
 from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.marks import check_marks, with_marks
 from lance_df.table.commit.old_tables import recounted, upgraded
-from lance_df.table.commit.publish import publish_manifest
+from lance_df.table.commit.publish import is_absent, publish_manifest
 from lance_df.table.commit.rebase import Rebase
 from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
@@ -181,10 +181,10 @@ class Committer:
             self._put_transaction(transaction.file_name, serialized)
         is_attached = not manifest.version & DETACHED
         external_store = self._external_store if is_attached else None
-        is_absent = partial(_is_absent, name, data) if external_store is None and name.is_local else None
+        look = partial(is_absent, name, data) if external_store is None and name.is_local else None
         what = f"{self.location.uri}: transaction {transaction.uuid}"
         with publishing(
-            manifest, state.indices, what, is_absent=is_absent, attempts=self._options.attempts
+            manifest, state.indices, what, is_absent=look, attempts=self._options.attempts
         ) as attempt:
             attempt.is_published = publish_manifest(
                 self.location,
@@ -345,14 +345,6 @@ class Committer:
         # it saves slow listings, and may be missing or stale
         with suppress(LanceError):
             (self.location / VERSIONS_DIR / _HINT).put(b'{"version":%d}' % version, durable=False)
-
-
-def _is_absent(name: Location, data: bytes) -> bool:
-    """Whether a file of a local store is not there, or another one: no request of ours is on its way."""
-    try:
-        return name.read() != data
-    except NotFoundError:
-        return True
 
 
 def _has_no_transaction_file(manifest: Manifest) -> bool:

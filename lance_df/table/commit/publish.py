@@ -83,6 +83,20 @@ def publish_manifest(
     return _publish(table, version, scheme, data, external_store, put=put_if_absent)
 
 
+def is_absent(name: Location, data: bytes) -> bool:
+    """Whether the manifest of a version is not there, or another one, in a store that has no late requests.
+
+    Parameters
+    ----------
+    name
+        Local, of a version that was being published.
+    """
+    try:
+        return name.read() != data
+    except NotFoundError:
+        return True
+
+
 def _publish(
     table: Location,
     version: int,
