@@ -86,13 +86,13 @@ def test_a_job_that_dies_goes_on_where_it_was(root, monkeypatch, when):
     class Killed(BaseException):
         pass
 
-    def dying(*args):
+    def dying(*args, **more):
         calls.append(args)
         if len(calls) % 2 == 0:
             if when == "after":
-                publish(*args)
+                publish(*args, **more)
             raise Killed
-        return publish(*args)
+        return publish(*args, **more)
 
     monkeypatch.setattr(module, "publish", dying)
     deaths = 0
