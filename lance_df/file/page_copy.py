@@ -112,10 +112,6 @@ class PageCopier:
             column_indices=tuple(range(len(self._field_ids))),
         )
 
-    def abort(self) -> None:
-        """Remove the unfinished file."""
-        self._sink.abort()
-
     def _write_aligned(self, data: bytes | pa.Buffer) -> ByteRange:
         self._sink.write(bytes(-self._sink.position % ALIGNMENT_BYTES))
         return self._write(data)

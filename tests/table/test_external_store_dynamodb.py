@@ -232,7 +232,7 @@ def test_a_writer_that_dies(shared: Shared, monkeypatch: pytest.MonkeyPatch, ste
             patch.setattr(DynamoDBManifestStore, "put_if_absent", dying_record)
         if step == "finish":
             patch.setattr(DynamoDBManifestStore, "put_if_exists", die)
-        with pytest.raises(CommitStateUnknownError):  # of a program that lives on
+        with pytest.raises(Killed):
             shared.write(2)
     happened = step != "stage"
     expected = [1, 2] if happened else [1]

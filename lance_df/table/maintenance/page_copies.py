@@ -79,8 +79,9 @@ def fragments_copied(
             check_stopped()
             if copier is None:
                 name = data_file_name()
-                files.add(name, (folder / name).remove)
-                copier = PageCopier(ByteSink(folder / name), table.schema, version=version)
+                sink = ByteSink(folder / name)
+                files.add(name, sink.abort)
+                copier = PageCopier(sink, table.schema, version=version)
             copier.add(_columns(table, fragment), fragment.physical_rows)
             is_full = copier.num_rows >= limits.max_rows or copier.position >= limits.max_bytes
             if is_full or number == len(fragments):
