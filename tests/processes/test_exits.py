@@ -10,8 +10,6 @@ from process_programs import started
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.engine
-
 PROGRAM = """
 context = lance_df.connect(folder)
 large = lance_df.dataset(f'{folder}/large.lance')

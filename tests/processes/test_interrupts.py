@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import datafusion
 import pytest
 from process_programs import ROOT, started
 
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.engine
 
 # what ends in time on a machine that does nothing else ends a second after the signal
 PATIENCE = 5.0
+# DataFusion before 54 looks for signals only when it has a batch of a stream: after a sort, at its end
+PATIENCE_FOR_SORTS = PATIENCE if int(datafusion.__version__.partition(".")[0]) >= 54 else 100.0
 
 PROGRAM = """
 context = lance_df.connect(folder)
@@ -83,8 +86,8 @@ def test_the_command_line(tables: Path, command: str) -> None:
     time.sleep(4)
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
-    _, errors = process.communicate(timeout=60)
-    assert time.monotonic() - began < PATIENCE
+    _, errors = process.communicate(timeout=120)
+    assert time.monotonic() - began < PATIENCE_FOR_SORTS
     assert process.returncode == 130
     assert len(errors.splitlines()) <= 1, errors
 
