@@ -8,14 +8,18 @@ A failure is made shorter, and written to a file as a program that reproduces it
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
+import queue
 import random
 import resource
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +33,10 @@ from histories.running import Counts, Failure  # noqa: E402
 from histories.shrinking import shrunk  # noqa: E402
 from histories.workers import Workers  # noqa: E402
 
+_HISTORIES_AT_ONCE = 50
+_HISTORY_SECONDS = 900.0
+_SHRUNK = 2  # failures of one kind
+
 
 @dataclass
 class Summary:
@@ -38,16 +46,17 @@ class Summary:
     histories: int = 0
     steps: Counter[str] = field(default_factory=Counter)
     checks: Counter[str] = field(default_factory=Counter)
-    processor_seconds: float = 0.0
+    ways: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
+    seconds_by: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
     def add(self, other: Summary) -> None:
         """Add what another process did."""
         self.histories += other.histories
-        self.steps += other.steps
-        self.checks += other.checks
-        self.processor_seconds += other.processor_seconds
         self.failures += other.failures
+        for name in ("steps", "checks", "ways", "sizes", "seconds_by"):
+            getattr(self, name).update(getattr(other, name))
 
     def as_dict(self, elapsed: float) -> dict[str, Any]:
         """Return the summary as it is written to a file."""
@@ -57,46 +66,78 @@ class Summary:
             "steps": self.steps.total(),
             "checks": self.checks.total(),
             "elapsed_seconds": round(elapsed, 1),
-            "processor_seconds": round(self.processor_seconds, 1),
+            "processor_seconds": round(self.seconds_by.total(), 1),
             "failures": self.failures,
             "by_step": dict(sorted(self.steps.items())),
             "by_check": dict(sorted(self.checks.items())),
+            "by_way": dict(sorted(self.ways.items())),
+            "by_size": dict(sorted(self.sizes.items())),
+            "by_processor_seconds": {
+                name: round(seconds, 1) for name, seconds in self.seconds_by.most_common()
+            },
         }
 
 
 def run(options: argparse.Namespace, job: int) -> Summary:
     """Run every ``--jobs``-th history of the seeds from ``--seed`` on, until time is up."""
     summary = Summary(options.seed)
-    counts = Counts()
     until = time.monotonic() + options.seconds
-    seed = options.seed + job
+    seeds: Iterator[int] = itertools.count(options.seed + job, options.jobs)
+    if options.histories is not None:
+        seeds = itertools.takewhile(lambda seed: seed < options.seed + options.histories, seeds)
     try:
-        with Workers(ROOT) as workers:
-            while time.monotonic() < until and (
-                options.histories is None or seed < options.seed + options.histories
-            ):
-                model, failure = run_seed(seed, workers, counts, kind=options.kind, until=until)
-                summary.histories += 1
-                if failure is not None:
-                    summary.failures.append(_reported(seed, model, failure, workers, options))
-                    if not options.keep_going:
-                        break
-                seed += options.jobs
+        while time.monotonic() < until and (some := list(itertools.islice(seeds, _HISTORIES_AT_ONCE))):
+            _run_some(some, summary, until, options)
+            print(f"{summary.histories} histories, {len(summary.failures)} failures", flush=True)
+            if summary.failures and not options.keep_going:
+                break
     except KeyboardInterrupt:
         print("interrupted", flush=True)
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    summary.steps.update(counts.steps)
-    summary.checks.update(counts.checks)
-    summary.processor_seconds = counts.seconds + usage.ru_utime + usage.ru_stime
+    summary.seconds_by["model"] += usage.ru_utime + usage.ru_stime
     return summary
 
 
+def _run_some(seeds: Sequence[int], summary: Summary, until: float, options: argparse.Namespace) -> None:
+    """Run some histories with processes of one parent, which goes then."""
+    counts = Counts()
+    with Workers(ROOT) as workers:
+        try:
+            for seed in seeds:
+                now = time.monotonic()
+                if now > until:
+                    break
+                end = min(until, now + _HISTORY_SECONDS)
+                model, failure = run_seed(seed, workers, counts, kind=options.kind, until=end)
+                summary.histories += 1
+                if failure is not None:
+                    summary.failures.append(_reported(seed, model, failure, workers, summary, options))
+                    if not options.keep_going:
+                        break
+        except Exception:  # noqa: BLE001 - of the tool itself: other histories may go on
+            summary.failures.append(f"seed {seed}: {traceback.format_exc()}")
+            print(summary.failures[-1], flush=True)
+        finally:
+            counts.add_seconds("forking", workers.seconds)
+            for name in ("steps", "checks", "ways", "sizes", "seconds_by"):
+                getattr(summary, name).update(getattr(counts, name))
+
+
 def _reported(
-    seed: int, model: Model, failure: Failure, workers: Workers, options: argparse.Namespace
+    seed: int,
+    model: Model,
+    failure: Failure,
+    workers: Workers,
+    summary: Summary,
+    options: argparse.Namespace,
 ) -> str:
     """Make a failure shorter, write its program, and return where that is."""
     print(f"seed {seed}: {failure.kind}: {failure.text[:1500]}", flush=True)
-    model, failure = shrunk(model, failure, workers, Counts(), seconds=options.shrink_seconds)
+    alike = sum(text.endswith(f": {failure.kind}") for text in summary.failures)
+    if alike < _SHRUNK:
+        counts = Counts()
+        model, failure = shrunk(model, failure, workers, counts, seconds=options.shrink_seconds)
+        summary.seconds_by["shrinking"] += counts.seconds
     path: Path = options.failures / f"history_{seed}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(failure.program(model.settings, f"The history of seed {seed}."))
@@ -123,13 +164,18 @@ def run_all(options: argparse.Namespace) -> Summary:
     for each in jobs:
         each.start()
     summary = Summary(options.seed)
-    for _ in jobs:
-        while True:
-            try:
-                summary.add(results.get())
-                break
-            except KeyboardInterrupt:  # the jobs have it as well, and end
+    left = len(jobs)
+    while left:
+        try:
+            summary.add(results.get(timeout=5.0))
+            left -= 1
+        except KeyboardInterrupt:  # the jobs have it as well, and end
+            continue
+        except queue.Empty:
+            if any(each.is_alive() for each in jobs):
                 continue
+            summary.failures.append(f"{left} jobs ended without a result")
+            break
     for each in jobs:
         each.join()
     return summary
@@ -171,6 +217,12 @@ def main() -> None:
         print(f"{count:8} {name}")
     for name, count in found.pop("by_check").items():
         print(f"{count:8} check: {name}")
+    for name, count in found.pop("by_way").items():
+        print(f"{count:8} {count / max(1, found['steps']):6.1%} of steps: {name}")
+    for name, count in found.pop("by_size").items():
+        print(f"{count:8} {count / max(1, found['histories']):6.1%} of histories: {name}")
+    for name, seconds in found.pop("by_processor_seconds").items():
+        print(f"{seconds:8.1f} s: {name}")
     print(json.dumps(found))
     sys.exit(1 if summary.failures else 0)
 

@@ -432,6 +432,7 @@ def draw_checks(rng: random.Random, model: Model) -> tuple[Check, ...]:
 
 
 def read_all(model: Model) -> str:
-    """Return the program that reads all rows and the version, as after every step."""
+    """Return the program that reads the version, the number of fragments and all rows."""
     opened = _OPEN[model.settings.kind]
-    return f"opened = {opened}\nresult = opened.version, canonical(opened.to_table())"
+    fragments = "len(opened.get_fragments())" if model.settings.kind == "table" else "0"
+    return f"opened = {opened}\nresult = opened.version, {fragments}, canonical(opened.to_table())"

@@ -89,8 +89,8 @@ def published(root: str) -> dict[tuple[str, int], str]:
 
 def members_by_pylance(
     root: str, known: set[tuple[str, int]] | None = None, again: int = 0
-) -> dict[tuple[str, int], list[str] | None]:
-    """Return the rows of all members that ``__manifest`` publishes, read by pylance alone.
+) -> tuple[dict[str, int], dict[tuple[str, int], list[str] | None]]:
+    """Return sizes, and the rows of all members that ``__manifest`` publishes, read by pylance alone.
 
     Parameters
     ----------
@@ -103,6 +103,9 @@ def members_by_pylance(
     old = [each for each in members if known is not None and each in known]
     skipped = set(random.Random(len(old)).sample(old, max(0, len(old) - again)))
     found: dict[tuple[str, int], list[str] | None] = {}
+    manifest: Any = lance.dataset(os.path.join(root, "__manifest"))
+    sizes = {"members": len(members), "fragments of __manifest": len(manifest.get_fragments())}
+    sizes["fragments of a member"] = 0
     for location, version in members:
         if (location, version) in skipped:
             found[location, version] = None
@@ -110,12 +113,14 @@ def members_by_pylance(
         member: Any = lance.dataset(os.path.join(root, location), version=version)
         member.validate()
         found[location, version] = canonical(member.to_table())[1]
-    return found
+        fragments = len(member.get_fragments())
+        sizes["fragments of a member"] = max(sizes["fragments of a member"], fragments)
+    return sizes, found
 
 
 def all_member_rows(root: str) -> list[str]:
     """Return the rows of all members, sorted; see `members_by_pylance`."""
-    return sorted(row for rows in members_by_pylance(root).values() for row in rows or ())
+    return sorted(row for rows in members_by_pylance(root)[1].values() for row in rows or ())
 
 
 def problems(root: str, kinds: tuple[str, ...] = ()) -> list[str]:

@@ -6,7 +6,8 @@ import dataclasses
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,8 @@ _OPENING = {
     ("table", "pylance"): "api = lance\ntable = api.dataset(root)",
 }
 _CONFLICT = "ConflictError"
-_NO_ANSWER = ("killed", "hangs")
+_ORDERS = (1, 2, 10, 50, 300, 1000)
+_NO_ANSWER = ("killed", "hangs", "memory")
 
 
 @dataclass(frozen=True)
@@ -77,19 +79,39 @@ class Counts:
 
     Attributes
     ----------
-    seconds
-        Of the processor, in the processes that ran steps.
+    steps, checks
+        By operation and way; by kind.
+    ways
+        Steps by the way they were made, and what came of it.
+    sizes
+        Histories by the largest numbers of partitions and fragments.
+    seconds_by
+        Of the processor, in the processes that ran steps, by what they did.
     """
 
-    steps: dict[str, int] = field(default_factory=dict)
-    checks: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
+    steps: Counter[str] = field(default_factory=Counter)
+    checks: Counter[str] = field(default_factory=Counter)
+    ways: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
+    seconds_by: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.seconds_by.values())
 
     def add_step(self, name: str) -> None:
-        self.steps[name] = self.steps.get(name, 0) + 1
+        self.steps[name] += 1
 
     def add_check(self, name: str) -> None:
-        self.checks[name] = self.checks.get(name, 0) + 1
+        self.checks[name] += 1
+
+    def add_seconds(self, name: str, seconds: float) -> None:
+        self.seconds_by[name] = self.seconds_by.get(name, 0.0) + seconds
+
+    def add_size(self, name: str, size: int) -> None:
+        """Count a size by its order of magnitude."""
+        low = max((each for each in _ORDERS if each <= size), default=0)
+        self.sizes[f"{name}: {low} or more"] += 1
 
 
 class History:
@@ -115,21 +137,30 @@ class History:
         self._main = self._start()
         self._version = 0
         self._known_members: dict[tuple[str, int], list[str]] = {}
+        self._sizes: Counter[str] = Counter()
 
     def _start(self) -> Worker:
         return self._workers.start(self._variables, self._thresholds)
 
     @contextmanager
-    def _new(self) -> Iterator[Worker]:
+    def _new(self, name: str = "starting processes") -> Iterator[Worker]:
+        """Make a process; what it takes besides its answers counts as what is named."""
         worker = self._start()
         try:
             yield worker
         finally:
-            self._counts.seconds += worker.close()
+            self._counts.add_seconds(name, worker.close() - worker.answered)
+
+    def _count_seconds(self, names: Sequence[str], outcomes: Sequence[Outcome]) -> None:
+        """Count what answers took."""
+        for name, outcome in zip(names, outcomes, strict=False):
+            self._counts.add_seconds(name, outcome.seconds)
 
     def close(self) -> None:
         """End the process that goes on."""
-        self._counts.seconds += self._main.close()
+        self._counts.add_seconds("starting processes", self._main.close() - self._main.answered)
+        for name, size in self._sizes.items():
+            self._counts.add_size(name, size)
 
     def create(self) -> None:
         """Make the table or the namespace."""
@@ -139,6 +170,7 @@ class History:
             source = f"api = lance_df\n{source}"
         action = Action((source,), "here", "create")
         [outcome] = self._main.run(source)
+        self._count_seconds(["create"], [outcome])
         self._actions.append(action)
         if outcome.error:
             raise _FailedError(f"{outcome.error[0]} in create", outcome.trace)
@@ -168,6 +200,8 @@ class History:
         with ExitStack() as stack:
             worker = self._main if is_here else stack.enter_context(self._new())
             outcome = worker.run(source)[0]
+        self._count_seconds([step.operation], [outcome])
+        self._counts.ways[f"{step.way}{', refused' if outcome.error else ''}"] += 1
         if outcome.error and not set(operation.refusals) & set(outcome.error):
             raise _FailedError(f"{outcome.error[0]} in {step.operation} ({step.way})", outcome.trace, action)
         self._actions.append(dataclasses.replace(action, may_fail=bool(outcome.error)))
@@ -179,8 +213,10 @@ class History:
     def _killed(self, step: Step) -> list[Model]:
         source = f"killed_at(folder, {step.kill_at}, {step.kill_part!r})\n{self._source(step)}"
         action = Action((source,), "new", step.label, may_fail=True)
-        with self._new() as worker:
+        with self._new(step.operation) as worker:
             outcome = worker.run(source)[0]
+        self._count_seconds([step.operation], [outcome])
+        self._counts.ways["killed" if outcome.error else "killed, too late"] += 1
         if outcome.error and outcome.error != ("killed",):
             raise _FailedError(f"{outcome.error[0]} in {step.operation} (killed)", outcome.trace, action)
         self._actions.append(action)
@@ -201,13 +237,17 @@ class History:
                 worker.send(programs)
             outcomes = [worker.receive(len(line)) for worker, line in zip((one, two), lines, strict=True)]
         self._actions.append(action)
+        for line, found in zip(lines, outcomes, strict=True):
+            self._count_seconds([each.operation for each in line], found)
+        is_refused = any(outcome.error for found in outcomes for outcome in found)
+        self._counts.ways[f"pair{', refused' if is_refused else ''}"] += 1
         self._check_errors(lines, outcomes)
         made = [
             [(each, outcome) for each, outcome in zip(line, found, strict=False) if not outcome.error]
             for line, found in zip(lines, outcomes, strict=True)
         ]
         models = [each for each in map(self._after, _interleaved(*made)) if each is not None]
-        if any(outcome.error for found in outcomes for outcome in found):
+        if is_refused:
             # who is refused leaves versions of members that nobody reads
             models = [dataclasses.replace(each, strays=True) for each in models]
         return models
@@ -240,12 +280,15 @@ class History:
         source = read_all(self.model)
         sources = [source, self._members_source()] if self._settings.kind == "namespace" else [source]
         with self._new() as worker:
-            outcome, *of_members = worker.run(*sources)
+            outcomes = worker.run(*sources)
+        self._count_seconds(["reading all rows", "reading members by pylance"], outcomes)
+        outcome, *of_members = outcomes
         if outcome.error:
             raise _FailedError(
                 f"{outcome.error[0]} in reading", outcome.trace, Action((source,), "new", "read")
             )
-        version, (fields, texts) = outcome.result
+        version, fragments, (fields, texts) = outcome.result
+        self._saw({"fragments of a table": fragments} if fragments else {})
         fields = [tuple(each) for each in fields]
         if not allowed:
             raise _FailedError("order", "the steps of two processes make sense in no order")
@@ -272,6 +315,11 @@ class History:
         if of_members:
             self._compare_members(of_members[0])
 
+    def _saw(self, sizes: Mapping[str, int]) -> None:
+        """Take note of the largest sizes."""
+        for name, size in sizes.items():
+            self._sizes[name] = max(self._sizes[name], size)
+
     def _members_source(self) -> str:
         return f"result = members_by_pylance(root, {set(self._known_members)!r}, again=3)"
 
@@ -282,7 +330,8 @@ class History:
         )
         if outcome.error:
             raise _FailedError(f"{outcome.error[0]} in members by pylance", outcome.trace, action)
-        read: dict[tuple[str, int], list[str] | None] = outcome.result
+        sizes, read = outcome.result
+        self._saw(sizes)
         found = {key: self._known_members[key] if rows is None else rows for key, rows in read.items()}
         changed = [
             key for key in found.keys() & self._known_members if found[key] != self._known_members[key]
@@ -310,6 +359,7 @@ class History:
             with ExitStack() as stack:
                 worker = self._main if way == "here" else stack.enter_context(self._new())
                 outcomes = worker.run(*sources)
+            self._count_seconds([f"check: {question.name}" for _, question in these], outcomes)
             for (each, question), source, outcome in zip(these, sources, outcomes, strict=False):
                 self._steps[-1] = dataclasses.replace(self._steps[-1], checks=(each,))
                 self._answer(each, source, outcome)
