@@ -54,7 +54,8 @@ def main() -> None:
                 for each in done.differences:
                     print(f"DIFFERENCE {each}", flush=True)
                 differences += done.differences
-            _print_counts(f"{name}, {options.context}, {time.monotonic() - began:.0f} s", own)
+            tables = "partitioned namespaces" if options.namespaces else "tables"
+            _print_counts(f"{name}, {options.context}, {tables}, {time.monotonic() - began:.0f} s", own)
             counts += own
     if len(wanted) > 1:
         _print_counts("all", counts)
@@ -70,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
         "--start", default="", help="the first sqllogictest file to run, by its path in test_files"
     )
     parser.add_argument("--context", choices=("session", "plain", "own"), default="session")
+    parser.add_argument(
+        "--namespaces", action="store_true", help="partition every table that has a column for it"
+    )
     parser.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: every n-th file, from the i-th on")
     parser.add_argument("--batch-rows", type=int, help="rows of a batch; few give results of many batches")
     parser.add_argument(
@@ -108,9 +112,13 @@ def _sqllogictest(root: Path, options: argparse.Namespace) -> Iterator[Conforman
         yield _run(options, read_records(path))
 
 
+def _conformance(folder: str, options: argparse.Namespace) -> Conformance:
+    return Conformance(Path(folder), options.context, options.batch_rows, namespaces=options.namespaces)
+
+
 def _run(options: argparse.Namespace, records: Iterable[Record]) -> Conformance:
     with tempfile.TemporaryDirectory() as folder:
-        conformance = Conformance(Path(folder), options.context, options.batch_rows)
+        conformance = _conformance(folder, options)
         for record in records:
             conformance.run(record.sql, record.position)
         return conformance
@@ -118,7 +126,7 @@ def _run(options: argparse.Namespace, records: Iterable[Record]) -> Conformance:
 
 def _tpcds(root: Path, options: argparse.Namespace) -> Iterator[Conformance]:
     with tempfile.TemporaryDirectory() as folder:
-        conformance = Conformance(Path(folder), options.context, options.batch_rows)
+        conformance = _conformance(folder, options)
         for name, rows in tpcds_tables(options.tpcds_data):
             conformance.add_table(name, rows)
         _run_numbered(conformance, root / "datafusion/core/tests/tpc-ds", "", options)
@@ -127,7 +135,7 @@ def _tpcds(root: Path, options: argparse.Namespace) -> Iterator[Conformance]:
 
 def _clickbench(root: Path, options: argparse.Namespace) -> Iterator[Conformance]:
     with tempfile.TemporaryDirectory() as folder:
-        conformance = Conformance(Path(folder), options.context, options.batch_rows)
+        conformance = _conformance(folder, options)
         conformance.add_table("hits", hits(root / _HITS, options.hits_rows))
         _run_numbered(conformance, root / "benchmarks/queries/clickbench/queries", "q", options)
         yield conformance

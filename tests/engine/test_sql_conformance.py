@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_df
 from tools.conformance.answers import Answer, answer, difference
-from tools.conformance.contexts import Conformance, low_thresholds
+from tools.conformance.contexts import Conformance, ContextKind, low_thresholds
 from tools.conformance.records import read_records, split_statements
 from tools.conformance.statements import Kind, Ordering, kind_of, ordering_of, reason_to_exclude
+from tools.conformance.stored_tables import StoredNamespaces, partition_fields
 
 pytestmark = pytest.mark.engine
 
 FILES = sorted((Path(__file__).parent / "conformance").glob("*.slt"))
 
 
-@pytest.fixture(params=["session", "plain", "own"])
-def kind(request: pytest.FixtureRequest) -> Any:
-    return request.param
+@dataclass(frozen=True)
+class Context:
+    """What reads the tables, and what they are stored as."""
+
+    kind: ContextKind
+    namespaces: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}-namespaces" if self.namespaces else self.kind
+
+
+OVER_TABLES = [Context("session"), Context("plain"), Context("session", True), Context("plain", True)]
 
 
 @pytest.fixture(params=["default", "low"])
@@ -36,9 +48,10 @@ def batch_rows(request: pytest.FixtureRequest) -> Iterator[int | None]:
         yield 16
 
 
+@pytest.mark.parametrize("context", [*OVER_TABLES, Context("own")], ids=str)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_files(path: Path, kind: Any, batch_rows: int | None, tmp_path: Path) -> None:
-    conformance = Conformance(tmp_path, kind, batch_rows)
+def test_files(path: Path, context: Context, batch_rows: int | None, tmp_path: Path) -> None:
+    conformance = Conformance(tmp_path, context.kind, batch_rows, namespaces=context.namespaces)
     for record in read_records(path):
         conformance.run(record.sql, record.position)
     assert not conformance.differences, "\n".join(map(str, conformance.differences))
@@ -46,6 +59,9 @@ def test_files(path: Path, kind: Any, batch_rows: int | None, tmp_path: Path) ->
     assert conformance.counts["statements compared that fail in both"] <= 5
     assert conformance.counts["results that depend on the order of rows"] == 0
     assert conformance.counts["tables that Lance cannot store"] == 0
+    stored = {what for what in conformance.counts if what.startswith("tables: ")}
+    of_context = "tables: PartitionedNamespace" if context.namespaces else "tables: LanceDataset"
+    assert stored == (set() if context.kind == "own" else {of_context})
 
 
 ROWS, KEYS = 110_000, 40_000
@@ -93,9 +109,9 @@ def big_tables() -> dict[str, pa.Table]:
     }
 
 
-@pytest.mark.parametrize("kind", ["session", "plain"])
-def test_results_of_many_batches(kind: Any, tmp_path: Path) -> None:
-    conformance = Conformance(tmp_path, kind)
+@pytest.mark.parametrize("context", OVER_TABLES, ids=str)
+def test_results_of_many_batches(context: Context, tmp_path: Path) -> None:
+    conformance = Conformance(tmp_path, context.kind, namespaces=context.namespaces)
     for name, rows in big_tables().items():
         conformance.add_table(name, rows)
     statements = split_statements(MANY_BATCHES)
@@ -143,6 +159,41 @@ def test_differences_are_found(rows: pa.Table, sql: str, what: str, tmp_path: Pa
     assert what in found.what
     assert str(found).startswith("here:1\n")
     assert f"{sql};" in str(found)
+
+
+@pytest.mark.parametrize("namespaces", [False, True])
+def test_differences_of_what_is_stored_are_found(namespaces: bool, tmp_path: Path, monkeypatch: Any) -> None:
+    def one_row_less(rows: pa.Table, uri: str, **options: Any) -> Any:
+        return lance_df.dataset(written(rows.slice(1), uri, **options).uri)
+
+    written, append = lance_df.write_dataset, lance_df.PartitionedNamespace.append
+    monkeypatch.setattr(lance_df, "write_dataset", one_row_less)
+    monkeypatch.setattr(lance_df.PartitionedNamespace, "append", lambda self, rows: append(self, rows[1:]))
+    conformance = Conformance(tmp_path, namespaces=namespaces)
+    conformance.add_table("t", T)
+    (found,) = conformance.differences
+    assert "rows, in memory 4" in found.what
+
+
+def test_a_namespace_that_is_written_again_has_the_new_rows(tmp_path: Path) -> None:
+    tables = StoredNamespaces(tmp_path)
+    first, _ = tables.write(T, None)
+    assert first is not None
+    for rows in (T.slice(2), T.slice(0, 0), T, T.rename_columns(["b", "s"])):
+        stored, what = tables.write(rows, first.uri)
+        assert stored is not None
+        assert what is None
+        assert isinstance(stored, lance_df.PartitionedNamespace)
+        assert (stored.uri == first.uri) == (rows.column_names == T.column_names)
+
+
+def test_tables_are_partitioned_by_every_column_that_suits() -> None:
+    rows = T.append_column("d", pa.array([0, 1, 40, None], pa.date32()))
+    rows = rows.append_column("l", pa.array([[1], [], None, [2]])).append_column("n", pa.nulls(4))
+    fields = partition_fields(rows)
+    single = {by.columns[0] for (by, *more) in fields if not more}
+    assert single == {"a", "s", "d"}
+    assert {len(each) for each in fields} == {1, 2}
 
 
 def test_results_without_an_order_of_their_own_are_counted(tmp_path: Path) -> None:
@@ -194,6 +245,15 @@ def test_schemas_of_batches_are_compared() -> None:
     batch = one.batches[0]
     not_null = batch.cast(pa.schema([field.with_nullable(False) for field in batch.schema]))
     assert "batches have" in str(difference(Answer(one.schema, (not_null,)), one, None))
+
+
+def test_results_without_batches_have_the_types_that_these_would_have() -> None:
+    sql = "SELECT n FROM (SELECT NULL AS n UNION ALL SELECT 1) AS q WHERE n > 1"
+    ctx = datafusion.SessionContext()
+    assert ctx.sql(sql).collect() == []
+    (batch,) = answer(ctx, sql).batches
+    assert batch.schema == pa.schema([("n", pa.int64())])
+    assert answer(ctx, "CREATE TABLE t (a INT)").batches == ()
 
 
 def test_the_types_of_a_frame_are_those_of_its_batches_or_of_the_frame_in_memory() -> None:

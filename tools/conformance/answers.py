@@ -60,6 +60,8 @@ def answer(ctx: Any, sql: str) -> Answer:
     try:
         frame = ctx.sql(sql)
         batches = tuple(frame.collect())
+        if not batches and len(frame.schema()):  # the plan that is executed knows what batches would be
+            batches = (pa.RecordBatch.from_pylist([], schema=frame.cache().schema()),)
         return Answer(frame.schema(), batches)
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -85,11 +87,11 @@ def difference(ours: Answer, theirs: Answer, ordering: Ordering | None) -> str |
     return _of_rows(ours.rows(), theirs.rows(), ordering)
 
 
-def difference_of_rows(ours: Answer, theirs: Answer) -> str | None:
+def difference_of_rows(ours: Answer, theirs: Answer, *, is_ordered: bool) -> str | None:
     """Return in which rows two answers differ, whose types may be Arrow's and Lance's for the same values."""
-    if _are_identical(ours, theirs, is_ordered=True):
+    if _are_identical(ours, theirs, is_ordered=is_ordered):
         return None
-    return _of_rows(ours.rows(), theirs.rows(), Ordering((), is_complete=False))
+    return _of_rows(ours.rows(), theirs.rows(), Ordering((), is_complete=False) if is_ordered else None)
 
 
 def _are_identical(ours: Answer, theirs: Answer, *, is_ordered: bool) -> bool:

@@ -15,7 +15,7 @@ import datafusion
 import pyarrow as pa
 
 import lance_df
-from tools.conformance.answers import Answer, answer, difference, difference_of_rows
+from tools.conformance.answers import Answer, answer, difference
 from tools.conformance.statements import (
     KEYWORDS,
     Kind,
@@ -26,12 +26,10 @@ from tools.conformance.statements import (
     reason_to_exclude,
     without_comments,
 )
+from tools.conformance.stored_tables import StoredNamespaces, StoredTables
 
 ContextKind = Literal["session", "plain", "own"]
 Change = Callable[[Any, "Layout"], None]
-
-FILE_VERSIONS: Final = ("2.0", "2.1", "2.2")
-_FRAGMENTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +87,23 @@ class Conformance:
         With ``"own"`` a session makes its own tables in memory, none of Lance.
     batch_rows
         The rows of a batch in all contexts; None for DataFusion's default.
+    namespaces
+        Whether tables that have a column to partition by are partitioned namespaces.
     """
 
-    def __init__(self, folder: Path, kind: ContextKind = "session", batch_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kind: ContextKind = "session",
+        batch_rows: int | None = None,
+        *,
+        namespaces: bool = False,
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.differences: list[Difference] = []
-        self._folder = folder
+        self._tables = (StoredNamespaces if namespaces else StoredTables)(folder)
         self._batch_rows = batch_rows
         self._kind = kind
-        self._tables = 0
         self._views: dict[str, str] = {}
         self._uris: dict[str, str] = {}
         self._changes: list[Change] = []
@@ -125,17 +131,18 @@ class Conformance:
         else:
             self._compare(sql, position, is_state=kind is Kind.STATE)
 
-    def add_table(self, name: str, rows: pa.Table, fragments: int = _FRAGMENTS) -> None:
+    def add_table(self, name: str, rows: pa.Table) -> None:
         """Make a table of these rows in all contexts; one that is there gets them as a new version."""
-        self._tables += 1
-        stored = self._stored(name, rows, fragments)
+        stored, what = self._tables.write(rows, self._uris.get(name))
+        if what is not None:
+            self._note(f"table {name}", f"SELECT * FROM {name}", what)
         if stored is None:
             self.counts["tables that Lance cannot store"] += 1
             self._uris.pop(name, None)
             _register(self._ours, name, rows, MEMORY)
             self._change(lambda ctx, layout: _register(ctx, name, rows, layout))
             return
-        self.counts["tables"] += 1
+        self.counts[f"tables: {type(stored).__name__}"] += 1
         if self._uris.get(name) != stored.uri:
             answer(self._ours, f"DROP TABLE IF EXISTS {name}")
             lance_df.register(self._ours, name, stored.uri)
@@ -146,30 +153,6 @@ class Conformance:
             self._change(lambda ctx, _, view=view: answer(ctx, view))
             if self._kind == "plain":
                 answer(self._ours, view)
-
-    def _stored(self, name: str, rows: pa.Table, fragments: int) -> Any:
-        """Return the rows as a Lance table, or None where Lance does not have their types.
-
-        What file version 2.0 does not have, such as NULLs of structs, is written in a later one.
-        """
-        what: str | None = None
-        stored: Any = None
-        for version in (FILE_VERSIONS[self._tables % len(FILE_VERSIONS)], FILE_VERSIONS[-1]):
-            new = str(self._folder / f"{self._tables}-{version}.lance")
-            for uri, mode in ((self._uris.get(name), "overwrite"), (new, "create")):
-                if uri is None:
-                    continue
-                try:
-                    stored = _write(rows, uri, mode, version, fragments)
-                except Exception:  # noqa: BLE001 - where nothing can be written, memory keeps the rows
-                    continue
-                tables = stored.to_table(), rows
-                what = difference_of_rows(*(Answer(each.schema, tuple(each.to_batches())) for each in tables))
-                if what is None:
-                    return stored
-        if what is not None:
-            self._note(f"table {name}", f"SELECT * FROM {name}", what)
-        return stored
 
     def _mirror(self, name: str) -> None:
         read = answer(self._source, f"SELECT * FROM {name}")
@@ -238,11 +221,6 @@ class Conformance:
             if difference(other, theirs, ordering) is not None or difference(ours, other, ordering) is None:
                 return True
         return False
-
-
-def _write(rows: pa.Table, uri: str, mode: Any, version: Any, fragments: int) -> Any:
-    most = max(1, -(-rows.num_rows // fragments))
-    return lance_df.write_dataset(rows, uri, mode=mode, data_storage_version=version, max_rows_per_file=most)
 
 
 def _register(ctx: Any, name: str, rows: pa.Table, layout: Layout) -> None:
