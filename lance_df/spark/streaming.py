@@ -33,7 +33,6 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         self._writer = writer_for(options, schema, overwrite=overwrite)
         self._sink = options.sink_id or query_id(options)
-        self._path = options.path
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task into data files."""
@@ -42,15 +41,12 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Make what the tasks of a batch wrote visible, unless the batch was committed before."""
         mark = Mark(f"lance_df.stream.{self._sink}", batchId)
-        self._writer.commit_once(messages, mark, self._attempt(batchId))
+        self._writer.commit_once(messages, mark)
         self._writer.add_statistics(messages)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Remove what tasks wrote, unless it may be visible."""
-        self._writer.abort_attempt(messages, self._attempt(batchId))
-
-    def _attempt(self, batch_id: int) -> str:
-        return f"{self._sink} {batch_id} {self._path}"
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+        """Remove what tasks wrote, unless it is or may become visible."""
+        self._writer.abort(messages)
 
 
 def query_id(options: SourceOptions) -> str:

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
-import stat
-import tempfile
-import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lance_df.errors import (
-    CommitStateUnknownError,
-    DatasetNotFoundError,
-    InvalidInputError,
-    LanceError,
-    StorageError,
-)
+from lance_df.errors import DatasetNotFoundError, InvalidInputError
 from lance_df.namespace.changes.staged import (
     StagedPartitions,
-    discard_staged_partitions,
     publish_staged_partitions,
     stage_partitions,
+    staged_files,
 )
+from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.spark.decimals import from_integers, without_integers
 from lance_df.spark.opened import SourceRef
@@ -39,11 +30,11 @@ from lance_df.spark.options import refuse
 from lance_df.spark.row_batches import joined
 from lance_df.spark.types import arrow_schema, to_stored
 from lance_df.storage import open_location
-from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit.marks import AlreadyCommittedError, Mark
 from lance_df.table.commit.options import CommitOptions
-from lance_df.table.fragment_writer import FileLimits, remove_data_file
+from lance_df.table.fragment_writer import FileLimits
 from lance_df.table.open import open_table
+from lance_df.table.staged_write import StagedFile, StagedWrite
 from lance_df.table.write import StagedRows, WriteOptions, publish_staged, stage_rows
 from lance_df.table.zone_map_writer import with_zone_maps
 
@@ -55,20 +46,18 @@ if TYPE_CHECKING:
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.write import Mode
 
-# Spark aborts at once what it could not commit.
-_ABORTED_WITHIN_SECONDS: Final = 600
-
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
     """What a task wrote, packed: Spark keeps the messages of all tasks until the last one of the commit."""
 
+    id: str
     packed: bytes
 
     @classmethod
     def of(cls, staged: StagedRows | StagedPartitions) -> Written:
-        """Return the message."""
-        return cls(pickle.dumps(staged))
+        """Return the message, with an id that no other one has."""
+        return cls(uuid.uuid4().hex, pickle.dumps(staged))
 
     @property
     def staged(self) -> StagedRows | StagedPartitions:
@@ -104,51 +93,47 @@ class LanceWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make what all tasks wrote visible."""
         run_id = self._options.run_id
-        self.commit_once(messages, None if run_id is None else run_mark(run_id), self._job)
+        self.commit_once(messages, None if run_id is None else run_mark(run_id))
         self.add_statistics(messages)
 
-    def commit_once(
-        self, messages: Sequence[WriterCommitMessage | None], mark: Mark | None, name: str
-    ) -> int | None:
+    def commit_once(self, messages: Sequence[WriterCommitMessage | None], mark: Mark | None) -> int | None:
         """Make what all tasks wrote visible, unless that was done already.
-
-        Parameters
-        ----------
-        name
-            Of the attempt, for `abort_attempt`.
 
         Returns
         -------
         The version that was made, None if it was done already.
+
+        Raises
+        ------
+        RetryableConflictError
+            Another process has aborted the write. Nothing is visible.
+        LanceError
+            See `lance_df.table.write.publish_staged` and `publish_staged_partitions`.
         """
-        staged = _Parts(messages)
-        _forget_old_commits()
-        # Once a commit may be there, its files must stay: also when it succeeds, for this process may die
-        # before Spark learns of it.
-        begun = _begun(name)
-        begun.touch()
-        try:
-            return self._publish(staged, mark)
-        except CommitStateUnknownError:
-            raise
-        except AlreadyCommittedError:
-            self._discard(staged)
-            return None
-        except Exception:
-            begun.unlink(missing_ok=True)
-            raise
+        write = self._staged_write(messages)
+        with write.committing():
+            try:
+                return self._publish(_Parts(messages), mark)
+            except AlreadyCommittedError:
+                write.remove()
+                return None
 
     def add_statistics(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Add what tasks have collected to rows that `commit_once` has made visible, if it has not yet."""
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks wrote, unless it may be visible. Spark calls this after a failed commit, too."""
-        self.abort_attempt(messages, self._job)
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what tasks wrote, unless it is or may become visible.
 
-    def abort_attempt(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
-        """Remove what tasks wrote, unless it may be visible."""
-        if not _begun(name).exists():
-            self._discard(_Parts(messages))
+        Spark calls this in another process, also after a commit that has failed, or has succeeded unheard.
+        """
+        self._staged_write(messages).abort()
+
+    def _staged_write(self, messages: Sequence[WriterCommitMessage | None]) -> StagedWrite:
+        # Spark aborts what it could not commit with the messages of the commit. Its processes share no
+        # other name of the write: writers of streams are made anew in each of them.
+        ids = "".join(message.id for message in messages if isinstance(message, Written))
+        write_id = hashlib.sha256(ids.encode()).hexdigest()[:32]
+        return StagedWrite(self._committed_table, write_id, partial(self._files, _Parts(messages)))
 
     @abstractmethod
     def _stage(self, rows: Iterator[pa.RecordBatch]) -> StagedRows | StagedPartitions:
@@ -159,8 +144,8 @@ class LanceWriter(DataSourceArrowWriter):
         """Commit, and return the version."""
 
     @abstractmethod
-    def _discard(self, staged: Iterable[StagedRows | StagedPartitions]) -> None:
-        """Remove data files."""
+    def _files(self, staged: Iterable[StagedRows | StagedPartitions]) -> Iterator[StagedFile]:
+        """Yield the data files of what tasks wrote."""
 
     def _received(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._options.decimals_as_integers:
@@ -170,6 +155,11 @@ class LanceWriter(DataSourceArrowWriter):
     @property
     def _location(self) -> Location:
         return open_location(self._options.path, self._options.storage or None)
+
+    @property
+    def _committed_table(self) -> Location:
+        """The root of the table whose next version has the rows."""
+        return self._location
 
     @property
     def _limits(self) -> FileLimits:
@@ -222,8 +212,12 @@ class TableWriter(LanceWriter):
         self._made = publish_staged(self._location, self._schema, parts, mode=self._mode, options=options)
         return self._made.manifest.version
 
-    def _discard(self, staged: Iterable[StagedRows | StagedPartitions]) -> None:
-        discard_rows(self._location, staged)
+    def _files(self, staged: Iterable[StagedRows | StagedPartitions]) -> Iterator[StagedFile]:
+        table = self._location
+        for each in staged:
+            for fragment in each.fragments if isinstance(each, StagedRows) else ():
+                for file in fragment.files:
+                    yield StagedFile(table, file.path)
 
 
 class NamespaceWriter(LanceWriter):
@@ -263,9 +257,13 @@ class NamespaceWriter(LanceWriter):
         )
         return made.version
 
-    def _discard(self, staged: Iterable[StagedRows | StagedPartitions]) -> None:
+    def _files(self, staged: Iterable[StagedRows | StagedPartitions]) -> Iterator[StagedFile]:
         parts = (each for each in staged if isinstance(each, StagedPartitions))
-        discard_staged_partitions(self._location, parts)
+        return staged_files(self._location, parts)
+
+    @property
+    def _committed_table(self) -> Location:
+        return self._location / MANIFEST_FOLDER
 
     def _snapshot(self) -> NamespaceSnapshot:
         source = self._namespace.open()
@@ -294,55 +292,9 @@ def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -
     return kind(options, schema, overwrite=overwrite)
 
 
-def discard_rows(table: Location, staged: Iterable[StagedRows | StagedPartitions]) -> None:
-    """Remove the data files of rows of a table that will not be committed, as far as the store lets us."""
-    for each in staged:
-        for fragment in each.fragments if isinstance(each, StagedRows) else ():
-            for file in fragment.files:
-                remove_data_file(table / DATA_DIR / file.path)
-    with suppress(LanceError):
-        (table / DATA_DIR).remove_empty_folder()
-        table.remove_empty_folder()
-
-
 def run_mark(run_id: str) -> Mark:
     """Return what names a write that is done once, in the config of its target."""
     return Mark(f"lance_df.run.{run_id}")
-
-
-def _begun(name: str) -> Path:
-    """Return the file that says that a commit has begun: Spark commits and aborts on one machine.
-
-    Raises
-    ------
-    StorageError
-        There is no folder for it that is this user's alone.
-    """
-    return _commit_folder() / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.commit"
-
-
-def _commit_folder() -> Path:
-    """Return a folder of this user's among the temporary files, made if need be."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    folder = Path(tempfile.gettempdir(), f"lance_df-{user}")
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError as err:
-        raise StorageError(f"{folder}: cannot be made, and commits of Spark need it: {err.strerror}") from err
-    is_private = os.name == "nt" or (found.st_uid == user and not found.st_mode & 0o077)
-    if not (stat.S_ISDIR(found.st_mode) and is_private):
-        raise StorageError(f"{folder}: is not a folder of this user's alone (mode 0700); remove it")
-    return folder
-
-
-def _forget_old_commits() -> None:
-    """Remove what is left of commits that Spark can no longer abort."""
-    oldest = time.time() - _ABORTED_WITHIN_SECONDS
-    for path in _commit_folder().glob("*.commit"):
-        with suppress(OSError):  # gone meanwhile
-            if path.lstat().st_mtime < oldest:
-                path.unlink()
 
 
 def _target(schema: pa.Schema, stored: pa.Schema, uri: str) -> pa.Schema:

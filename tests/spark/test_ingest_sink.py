@@ -352,15 +352,15 @@ def test_a_table_of_other_columns_takes_no_rejects(target):
 def test_a_table_of_rejects_that_fails_after_the_rows(target, monkeypatch):
     job = Job(target)
     messages = [job.task(), job.task(200)]
-    committed = sink.IngestWriter._committed
+    commit_once = writing.LanceWriter.commit_once
 
-    def refuse(self, writer, given):
-        if writer is self._rejects:
+    def refuse(self, messages, mark):
+        if self._options.path.endswith("rejects"):
             raise StorageError("no space left")
-        return committed(self, writer, given)
+        return commit_once(self, messages, mark)
 
     with monkeypatch.context() as patched:
-        patched.setattr(sink.IngestWriter, "_committed", refuse)
+        patched.setattr(writing.LanceWriter, "commit_once", refuse)
         job.writer.commit(messages)
     report = Report.read(job.folder)
     assert report.error == ("StorageError", "no space left")

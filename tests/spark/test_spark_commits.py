@@ -5,23 +5,26 @@ from __future__ import annotations
 import datetime as dt
 import os
 import pickle
-import tempfile
-import time
+import subprocess
+import sys
+import uuid
 from pathlib import Path
 
 import datafusion
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import lance_df
-from lance_df.errors import CommitStateUnknownError, InvalidInputError, RetryableConflictError, StorageError
+from lance_df.errors import CommitStateUnknownError, InvalidInputError, RetryableConflictError
 from lance_df.namespace.changes import staged as staged_module
 from lance_df.spark import writing
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.streaming import LanceStreamWriter, query_id
 from lance_df.spark.writing import writer_for
+from lance_df.storage import open_location
 from lance_df.table.maintenance.zone_map_coverage import lacks_zone_maps
 
 COLUMNS = StructType([StructField("k", LongType()), StructField("s", StringType())])
@@ -264,40 +267,6 @@ def test_files_stay_when_the_process_dies_before_spark_learns_of_its_commit(targ
     assert opened(target).to_table().num_rows == 200
 
 
-def test_signs_of_commits_go(target, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    old = [job(target) for _ in range(2)]
-    for writer in old:
-        writer.commit([task(writer)])
-    [folder] = tmp_path.glob("lance_df-*")
-    assert folder.stat().st_mode & 0o777 == 0o700
-    signs = list(folder.iterdir())
-    assert len(signs) == 2
-    os.utime(signs[0], (time.time() - 3600,) * 2)
-    writer = job(target)
-    writer.commit([task(writer)])
-    assert not signs[0].exists()
-    assert len(list(folder.iterdir())) == 2
-
-
-@pytest.mark.parametrize("kind", ["link", "open to others", "file"])
-def test_signs_of_commits_lie_in_a_folder_of_the_user(target, tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = tmp_path / f"lance_df-{os.getuid()}"
-    if kind == "link":
-        (tmp_path / "elsewhere").mkdir(mode=0o700)
-        folder.symlink_to(tmp_path / "elsewhere")
-    elif kind == "file":
-        folder.touch(mode=0o600)
-    else:
-        folder.mkdir()
-        folder.chmod(0o777)
-    writer = job(target)
-    with pytest.raises(StorageError, match=str(folder)):
-        writer.commit([task(writer)])
-    assert opened(target).to_table().num_rows == 100
-
-
 def test_files_stay_when_the_process_dies_while_it_commits(target, monkeypatch):
     writer = job(target)
     messages = [task(writer)]
@@ -315,6 +284,181 @@ def test_files_stay_when_the_process_dies_while_it_commits(target, monkeypatch):
         writer.commit(messages)
     pickle.loads(pickle.dumps(writer)).abort(messages)
     assert files(target) == before
+
+
+def claims(target):
+    return sorted(str(path) for path in Path(target).rglob("*.claim"))
+
+
+PROCESS = """
+import os, pickle, sys
+from pathlib import Path
+from lance_df.spark import writing
+
+folder, step, dies = sys.argv[1:]
+writer, messages = pickle.loads(Path(folder, "write").read_bytes())
+
+def die(function, after):
+    def call(*args, **kwargs):
+        if after:
+            function(*args, **kwargs)
+        os._exit(9)
+    return call
+
+for name in ("publish_staged", "publish_staged_partitions"):
+    if dies != "never":
+        setattr(writing, name, die(getattr(writing, name), dies == "after"))
+getattr(writer, step)(messages)
+"""
+
+
+@pytest.mark.parametrize("dies", ["before", "after", "never"])
+def test_a_commit_and_an_abort_are_of_other_processes(target, tmp_path, dies):
+    writer = job(target)
+    messages = [task(writer), None]
+    (tmp_path / "write").write_bytes(pickle.dumps((writer, messages)))
+    before = files(target)
+
+    def process(step, dies):
+        arguments = [sys.executable, "-W", "ignore", "-c", PROCESS, str(tmp_path), step, dies]
+        environment = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
+        return subprocess.run(arguments, check=False, capture_output=True, env=environment).returncode
+
+    (tmp_path / "temporary").mkdir()
+    assert process("commit", dies) == (0 if dies == "never" else 9)
+    assert process("abort", "never") == 0
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert files(target) == before
+    assert opened(target).to_table().num_rows == (100 if dies == "before" else 150)
+    assert len(claims(target)) == (0 if dies == "never" else 1)
+    opened(target).cleanup_old_versions(dt.timedelta(0))
+    assert len(claims(target)) == (0 if dies == "never" else 1)
+    opened(target).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    assert claims(target) == []
+    if is_namespace(target):
+        lance_df.PartitionedNamespace.repair(target, remove_orphans=True, older_than=dt.timedelta(0))
+    num_staged = len({file.path for file in writer._files(message.staged for message in messages[:1])})
+    assert len(files(target)) == len(before) - (num_staged if dies == "before" else 0)
+    assert opened(target).to_table().num_rows == (100 if dies == "before" else 150)
+
+
+def test_a_commit_after_an_abort_shows_nothing(target):
+    before = files(target), opened(target).version
+    writer = job(target)
+    messages = [task(writer), task(writer, 150)]
+    writer.abort(messages)
+    with pytest.raises(RetryableConflictError, match="removed before it was committed"):
+        pickle.loads(pickle.dumps(writer)).commit(messages)
+    assert (files(target), opened(target).version, claims(target)) == (*before, [])
+
+
+def test_an_abort_while_a_commit_is_under_way_removes_nothing(target, monkeypatch):
+    writer = job(target)
+    messages = [task(writer), task(writer, 150)]
+    name = "publish_staged_partitions" if is_namespace(target) else "publish_staged"
+    publish = getattr(writing, name)
+
+    def aborted_meanwhile(*args, **kwargs):
+        pickle.loads(pickle.dumps(writer)).abort(messages)
+        return publish(*args, **kwargs)
+
+    monkeypatch.setattr(writing, name, aborted_meanwhile)
+    writer.commit(messages)
+    writer.abort(messages)
+    assert (opened(target).to_table().num_rows, claims(target)) == (200, [])
+
+
+def test_files_stay_as_long_as_a_version_has_them(target):
+    """Rows that were compacted, or deleted again, are those of the version that has the files."""
+    writer = job(target)
+    messages = [task(writer)]
+    writer.commit(messages)
+    version = opened(target).version
+    opened(target).delete("k >= 100")
+    newest = opened(target)
+    if is_namespace(target):
+        newest.append(ROWS)
+    else:
+        newest.insert(ROWS, mode="overwrite")
+    writer.abort(messages)
+    reopen = lance_df.PartitionedNamespace.open if is_namespace(target) else lance_df.dataset
+    old = reopen(target, version=version)
+    assert old.to_table().num_rows == 150
+
+
+def test_a_write_that_is_done_already_removes_nothing_that_is_visible(target):
+    """Spark does not commit the same write twice; if it did, its files stay."""
+    writer = job(target, runId="monday")
+    messages = [task(writer)]
+    for _ in range(2):
+        writer.commit(messages)
+    assert (opened(target).to_table().num_rows, claims(target)) == (150, [])
+
+
+def test_an_aborted_write_of_a_new_table_leaves_no_folder(tmp_path):
+    writer = job(str(tmp_path / "new"))
+    messages = [task(writer)]
+    writer.abort(messages)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RetryableConflictError):
+        writer.commit(messages)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+@pytest.mark.parametrize("store", ["memory", "s3"])
+def test_commits_and_aborts_in_object_stores(store, kind, request):
+    options = {} if store == "memory" else request.getfixturevalue("s3_options")
+    root = f"memory://{uuid.uuid4().hex}" if store == "memory" else request.getfixturevalue("bucket") + "/t"
+    location = open_location(root, options)
+    if kind == "table":
+        lance_df.write_dataset(ROWS, root, storage_options=options)
+    else:
+        namespace = lance_df.PartitionedNamespace.create(
+            root, ROWS.schema, ["identity(s)"], storage_options=options
+        )
+        namespace.append(ROWS)
+
+    def stored():
+        return sorted(path for path in location.fs.find(location.path) if path.endswith((".lance", ".claim")))
+
+    def num_rows():
+        newest = lance_df.dataset if kind == "table" else lance_df.PartitionedNamespace.open
+        return newest(root, storage_options=options).to_table().num_rows
+
+    def write():
+        given = SourceOptions(path=root, storage=options)
+        writer = writer_for(given, COLUMNS, overwrite=False)
+        return writer, [task(writer), task(writer, 150)]
+
+    before = stored()
+    writer, messages = write()
+    writer.abort(messages)
+    with pytest.raises(RetryableConflictError):
+        writer.commit(messages)
+    assert (stored(), num_rows()) == (before, 100)
+    writer, messages = write()
+    writer.commit(messages)
+    writer.abort(messages)
+    assert num_rows() == 200
+    assert not [path for path in stored() if path.endswith(".claim")]
+
+
+def test_pylance_passes_over_claims(tmp_path, monkeypatch):
+    target = str(tmp_path / "target")
+    lance_df.write_dataset(ROWS, target)
+    writer = job(target)
+    messages = [task(writer)]
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "publish_staged", lambda *args, **kwargs: sys.exit())
+        with pytest.raises(SystemExit):
+            writer.commit(messages)
+    [claim] = claims(target)
+    theirs = lance.dataset(target)
+    theirs.delete("k < 10")
+    theirs.cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
+    assert claims(target) == [claim]
+    assert lance_df.dataset(target).to_table().num_rows == lance.dataset(target).count_rows() == 90
 
 
 def test_a_commit_that_fails_leaves_no_files(target, monkeypatch):

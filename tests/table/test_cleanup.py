@@ -125,6 +125,19 @@ def test_the_files_are_those_that_pylance_removes(uri: str, tmp_path: Path) -> N
         assert contents(str(ours)) == contents(str(ours), lance)
 
 
+def test_claims_of_writes_that_nobody_ended_go_when_they_are_old(uri: str) -> None:
+    old, new = (put(uri, f"_transactions/{days}.claim", days) for days in (8, 1))
+    options: dict[str, Any] = {"older_than": NOW, "error_if_tagged_old_versions": False}
+    plan = lance_df.dataset(uri).explain_cleanup_old_versions(**options, include_files=True)
+    assert [(file.path, file.kind) for file in plan.candidate_files if "claim" in file.path] == [
+        (old, "transaction")
+    ]
+    lance_df.dataset(uri).cleanup_old_versions(**options)
+    assert {name for name in files(uri) if "claim" in name} == {new}
+    lance_df.dataset(uri).cleanup_old_versions(**options, delete_unverified=True)
+    assert not {name for name in files(uri) if "claim" in name}
+
+
 def test_what_is_explained_is_bounded(uri: str) -> None:
     ours = lance_df.dataset(uri)
     options: dict[str, Any] = {"older_than": NOW, "error_if_tagged_old_versions": False}

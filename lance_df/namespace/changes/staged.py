@@ -16,15 +16,16 @@ from lance_df.namespace.names import JobNames
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.fragment_writer import FileLimits
-from lance_df.table.uncommitted import UncommittedFiles
+from lance_df.table.staged_write import StagedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from lance_df.format.fragments import Fragment
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
     from lance_df.table.commit.marks import Mark
+    from lance_df.table.uncommitted import UncommittedFiles
     from lance_df.table.zone_map_writer import ZoneMaps
 
 
@@ -165,22 +166,21 @@ def publish_staged_partitions(
         return pending.publish(rebase=True)
 
 
-def note_staged_partitions(
-    files: UncommittedFiles, root: Location, staged: Iterable[StagedPartitions]
-) -> None:
-    """Let the data files of rows, and the folders made for them, be removed when publishing them fails."""
+def staged_files(root: Location, staged: Iterable[StagedPartitions]) -> Iterator[StagedFile]:
+    """Yield the data files of rows that are not published yet."""
     for each in staged:
         for name, fragments in zip(each.folders, each.fragments, strict=True):
             for fragment in fragments:
                 for file in fragment.files:
-                    files.add(file.path, partial(remove_file, root / name, file.path))
+                    yield StagedFile(root / name, file.path)
 
 
-def discard_staged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> None:
-    """Remove the data files of rows that will not be published, as far as the store lets us."""
-    files = UncommittedFiles()
-    note_staged_partitions(files, root, staged)
-    files.remove()
+def note_staged_partitions(
+    files: UncommittedFiles, root: Location, staged: Iterable[StagedPartitions]
+) -> None:
+    """Let the data files of rows, and the folders made for them, be removed when publishing them fails."""
+    for file in staged_files(root, staged):
+        files.add(file.path, partial(remove_file, file.table, file.path))
 
 
 def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> list[WrittenPartition]:

@@ -40,7 +40,6 @@ REJECTS: Final = StructType([StructField(name, StringType()) for name in ("run",
 _COLUMNS, _FOLDER, _RUN = "ingest.columns", "ingest.folder", "ingest.run"
 _TO_TARGET, _MARKED = "ingest.rows", "ingest.marked"
 _OF_REJECTS: Final = "rejects."
-_BEGUN: Final = "begun"
 # rejects of a task that wait to be written
 _WAITING_BYTES: Final = 32 * 1024 * 1024
 _MAX_ROW_TEXT: Final = 500
@@ -155,18 +154,9 @@ class IngestWriter(DataSourceArrowWriter):
         """Make all of it visible, and leave a report."""
         done = [message for message in messages if isinstance(message, Ingested)]
         report = Report(sum(each.num_rows for each in done), sum(each.num_rejected for each in done))
-        # from here on rows may be visible, so that nothing may be removed by an `abort`
         make_folder(self._folder)
-        begun = self._folder / _BEGUN
-        begun.touch()
         if self._target is not None:
-            try:
-                version = self._committed(self._target, [each.rows for each in done])
-            except CommitStateUnknownError:
-                raise
-            except Exception:
-                begun.unlink()
-                raise
+            version = self._target.commit_once([each.rows for each in done], self._mark)
             if version is not None:
                 report = _added(report, version, done)
         report = self._with_rejects(report, done)
@@ -175,9 +165,8 @@ class IngestWriter(DataSourceArrowWriter):
         report.write(self._folder)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks wrote, unless it may be visible."""
-        if not (self._folder / _BEGUN).exists():
-            self._abort([message for message in messages if isinstance(message, Ingested)])
+        """Remove what tasks wrote, unless it is or may become visible."""
+        self._abort([message for message in messages if isinstance(message, Ingested)])
 
     def _with_rejects(self, report: Report, done: Sequence[Ingested]) -> Report:
         """Make rejects visible; what goes wrong is told, not raised, so that Spark does not abort the job."""
@@ -185,15 +174,12 @@ class IngestWriter(DataSourceArrowWriter):
             return report
         staged: list[WriterCommitMessage | None] = [message for each in done for message in each.rejects]
         try:
-            return replace(report, rejects_version=self._committed(self._rejects, staged))
+            return replace(report, rejects_version=self._rejects.commit_once(staged, self._mark))
         except CommitStateUnknownError as err:
             return replace(report, error=(type(err).__name__, str(err)))
         except LanceError as err:
             self._rejects.abort(staged)
             return replace(report, error=(type(err).__name__, str(err)))
-
-    def _committed(self, writer: LanceWriter, messages: Sequence[WriterCommitMessage | None]) -> int | None:
-        return writer.commit_once(messages, self._mark, f"{self._folder}/{writer is self._target}")
 
     def _abort(self, done: Sequence[Ingested]) -> None:
         if self._target is not None:

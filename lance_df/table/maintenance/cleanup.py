@@ -34,6 +34,7 @@ from lance_df.table.maintenance.cleanup_result import (
 )
 from lance_df.table.maintenance.needed_files import Bases, FileNames, tables_around, versions_at
 from lance_df.table.maintenance.removal import Remover
+from lance_df.table.staged_write import CLAIM_SUFFIX
 from lance_df.table.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class _Survey:
                 "transaction",
                 self.needed.transactions,
                 self.unneeded.transactions,
-                (".txn",),
+                (".txn", CLAIM_SUFFIX),
             ),
         )
         yield from self._index_files()

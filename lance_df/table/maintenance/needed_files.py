@@ -130,6 +130,21 @@ def versions_at(folder: Location) -> Iterator[ManifestFile]:
                 yield file
 
 
+def data_files_at(folder: Location) -> Iterator[str]:
+    """Yield the names of the data files that versions at one place refer to, wherever these are.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A version may need files that this release does not know of.
+    LanceError
+        A manifest cannot be read.
+    """
+    for file in versions_at(folder):
+        _check_known(file)
+        yield from data_file_names(file.manifest.fragments, None)
+
+
 def tables_around(table: Table) -> list[Location]:
     """Return the other tables that may need files of this one: root, branches, tables of its base paths.
 
