@@ -2,8 +2,9 @@
 
 A daemon thread, or one of DataFusion's, that wants to run Python code while the interpreter ends is ended by
 CPython in the middle of whatever called it. Rust and C++ abort the process then. So threads say when they are
-`busy` with such code, and the exit waits for them. From then on a thread that comes by stays where it is, for
-ever; one of DataFusion's gets an error, as somebody may wait for it.
+`busy` with such code, what native code takes one by one is `stoppable`, and the exit waits for both. From
+then on a thread that comes by stays where it is, for ever. One of DataFusion's gets an error, as somebody may
+wait for it; so does one that is busy, and stays when it is no longer.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import atexit
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, NoReturn
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from typing import Final, NoReturn, TypeVar
 
 from lance_df.errors import LanceError
 from lance_df.forks import after_fork_in_child, new_lock
@@ -25,9 +26,13 @@ _POLL_SECONDS: Final = 0.005
 _SETTLE_SECONDS: Final = 0.05
 _RECENT_SECONDS: Final = 0.5
 
+_Item = TypeVar("_Item")
+
 _lock: Final = new_lock()
 _busy: Final[Counter[int]] = Counter()
 _parked: Final[set[int]] = set()
+# when native code was given an item, by generator, while it has it
+_given: Final[dict[object, float]] = {}
 _last_end = float("-inf")
 _closing = False
 
@@ -62,17 +67,41 @@ def busy() -> Iterator[None]:
             _park()
 
 
+def stoppable(items: Generator[_Item]) -> Generator[_Item]:
+    """Yield items to native code, such as a reader of Arrow's.
+
+    Raises
+    ------
+    LanceError
+        The interpreter is going down.
+    """
+    with closing(items):
+        while True:
+            with busy():
+                try:
+                    item = next(items)
+                except StopIteration:
+                    return
+            key = object()
+            if not is_main():
+                _given[key] = time.monotonic()
+            try:
+                yield item
+            finally:
+                _given.pop(key, None)
+
+
 def check_exit() -> None:
     """Go no further when the interpreter is going down; see `busy`.
 
     Raises
     ------
     LanceError
-        It is, and somebody may wait for this thread.
+        It is, and somebody may wait for this thread, or for a lock that it holds.
     """
     if not _closing:
         return
-    if is_main() or _is_foreign():
+    if is_main() or _is_foreign() or threading.get_ident() in _busy:
         raise LanceError("the interpreter is going down: nothing is read any more")
     _park()
 
@@ -109,14 +138,17 @@ def _wait() -> None:
     _closing = True
     for function in _functions:
         function()
-    until = time.monotonic() + _WAIT_SECONDS
-    while time.monotonic() < until and not _is_quiet():
+    begin = time.monotonic()
+    while time.monotonic() < begin + _WAIT_SECONDS and not _is_quiet():
         time.sleep(_POLL_SECONDS)
     if time.monotonic() - _last_end < _RECENT_SECONDS:
         time.sleep(_SETTLE_SECONDS)
 
 
 def _is_quiet() -> bool:
+    recently = time.monotonic() - _RECENT_SECONDS
+    if any(moment > recently for moment in list(_given.values())):
+        return False
     with _lock:
         return _busy.keys() <= _parked
 
@@ -124,6 +156,7 @@ def _is_quiet() -> bool:
 def _forget_threads() -> None:
     _busy.clear()
     _parked.clear()
+    _given.clear()
 
 
 after_fork_in_child(_forget_threads)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.exits import busy, stoppable
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
@@ -50,7 +51,8 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
 
     def to_table(self) -> pa.Table:
         """Read all rows into memory."""
-        return self.to_reader().read_all()
+        with busy():
+            return self.to_reader().read_all()
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader of the batches. Closing it, or dropping it, ends the scan.
@@ -61,7 +63,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
             A column or an expression is wrong; from the reader, when stored bytes cannot be read.
         """
         schema, batches = self._start()
-        return pa.RecordBatchReader.from_batches(schema, batches)
+        return pa.RecordBatchReader.from_batches(schema, stoppable(batches))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches."""

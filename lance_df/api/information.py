@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_df.api.base import DatasetBase
 from lance_df.api.reading import integer
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.exits import stoppable
 from lance_df.table.delta import changed_rows, deleted_row_ids
 from lance_df.table.file_lists import ALL_FILES, TRACKED_FILES, all_files, tracked_files
 from lance_df.table.fragment_reader import FragmentReader
@@ -127,7 +128,7 @@ class DatasetDelta:
 
     def _changed(self, *, inserted: bool) -> pa.RecordBatchReader:
         schema, batches = changed_rows(self._at(self._end), self._begin, self._end, inserted=inserted)
-        return pa.RecordBatchReader.from_batches(schema, batches)
+        return pa.RecordBatchReader.from_batches(schema, stoppable(batches))
 
     def _at(self, version: int) -> Table:
         table = self._dataset._table
@@ -261,7 +262,7 @@ class Information(DatasetBase):
 
         Files of other base paths are left out.
         """
-        return pa.RecordBatchReader.from_batches(ALL_FILES, all_files(self._table))
+        return pa.RecordBatchReader.from_batches(ALL_FILES, stoppable(all_files(self._table)))
 
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[[int, int | None], object] | None = None
@@ -276,7 +277,7 @@ class Information(DatasetBase):
             Called after each version with the number of versions done, and of all.
         """
         batches = tracked_files(self._table, min_version=min_version, progress=progress)
-        return pa.RecordBatchReader.from_batches(TRACKED_FILES, batches)
+        return pa.RecordBatchReader.from_batches(TRACKED_FILES, stoppable(batches))
 
     def version_refs(self) -> list[dict[str, int]]:
         """Return the number of every version of this branch, without reading their manifests."""

@@ -15,6 +15,7 @@ from lance_df.api.namespace_health import NamespaceHealth
 from lance_df.api.namespace_upkeep import NamespaceUpkeep
 from lance_df.engine.query import plan_with_sql, scan_with_sql
 from lance_df.errors import AlreadyExistsError, InvalidInputError
+from lance_df.exits import busy
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.names import MANIFEST_FOLDER
@@ -194,7 +195,8 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         filter: str | pc.Expression | None = None,  # noqa: A002
     ) -> pa.Table:
         """Read into memory; see `to_batches`."""
-        return self._reader(columns, filter).read_all()
+        with busy():
+            return self._reader(columns, filter).read_all()
 
     def count_rows(self, filter: str | pc.Expression | None = None) -> int:  # noqa: A002
         """Return the number of rows, or of those for which a filter is true; see `to_batches`."""

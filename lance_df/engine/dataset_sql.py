@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_df.engine.plain_table import plain_table
 from lance_df.engine.session import SessionContext
+from lance_df.exits import stoppable
 
 if TYPE_CHECKING:
     from lance_df.table.table import Table
@@ -42,4 +43,4 @@ def run_sql(
         for batch in reader
         for start in range(0, max(batch.num_rows, 1), batch_rows)
     )
-    return pa.RecordBatchReader.from_batches(reader.schema, slices)
+    return pa.RecordBatchReader.from_batches(reader.schema, stoppable(slices))

@@ -26,7 +26,7 @@ from lance_df.engine.hints import scan_hint
 from lance_df.engine.residual import ResidualFilter, as_datafusion
 from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
-from lance_df.exits import busy
+from lance_df.exits import stoppable
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
@@ -346,13 +346,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def _read(
         self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
     ) -> Iterator[pa.RecordBatch]:
-        batches = self._batches(planned, schema, partition, work)
+        batches = stoppable(self._batches(planned, schema, partition, work))
         try:
-            while True:
-                with busy():
-                    batch = next(batches, None)
-                if batch is None:
-                    return
+            for batch in batches:
                 self.counters.add(batches=1, rows=batch.num_rows)
                 yield batch
         except LanceError as err:

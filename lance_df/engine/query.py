@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.statement import ResolvedTable, Statement
 from lance_df.errors import InvalidInputError
+from lance_df.exits import stoppable
 from lance_df.expr.text_views import parts_of_texts
 from lance_df.namespace.kind import is_namespace
 from lance_df.sql.expressions import to_datafusion
@@ -105,7 +106,7 @@ def scan_with_sql(
         if types is not None:
             frame = _cast(frame, types)
     schema = _plain_schema(selected.output_schema(frame.schema()))
-    return pa.RecordBatchReader.from_batches(schema, _batches(frame, schema, statement))
+    return pa.RecordBatchReader.from_batches(schema, stoppable(_batches(frame, schema, statement)))
 
 
 def plan_with_sql(
@@ -270,7 +271,7 @@ def _plain_type(data_type: pa.DataType) -> pa.DataType:
     return pa.binary() if data_type == pa.binary_view() else data_type
 
 
-def _batches(frame: Any, schema: pa.Schema, statement: Statement) -> Iterator[pa.RecordBatch]:
+def _batches(frame: Any, schema: pa.Schema, statement: Statement) -> Generator[pa.RecordBatch]:
     for batch in streamed_batches(frame.execute_stream, [statement]):
         if not len(schema):
             yield batch.select([])

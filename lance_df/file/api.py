@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.exits import busy, stoppable
 from lance_df.file.container import Container
 from lance_df.file.describe import describe_file
 from lance_df.file.open import open_file
@@ -105,7 +106,8 @@ class ReaderResults:
 
     def to_table(self) -> pa.Table:
         """Read into memory."""
-        return self.reader.read_all()
+        with busy():
+            return self.reader.read_all()
 
 
 class LanceFileReader:
@@ -285,9 +287,10 @@ class LanceFileReader:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}, expected an integer from 1")
         schema = _with_extensions(self._stored)
-        return ReaderResults(pa.RecordBatchReader.from_batches(schema, self._batches(rows, batch_size)))
+        batches = stoppable(self._batches(rows, batch_size))
+        return ReaderResults(pa.RecordBatchReader.from_batches(schema, batches))
 
-    def _batches(self, stretches: Iterator[Rows], batch_size: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, stretches: Iterator[Rows], batch_size: int) -> Generator[pa.RecordBatch]:
         for rows in stretches:
             arrays = self._reader.read(self._fields, rows)
             stored = pa.RecordBatch.from_arrays(arrays, schema=self._stored)

@@ -15,14 +15,14 @@ from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from lance_df.table.table import Table
 
 
 def changed_rows(
     table: Table, begin: int, end: int, *, inserted: bool
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+) -> tuple[pa.Schema, Generator[pa.RecordBatch]]:
     """Return rows that were inserted, or that were there and updated, after ``begin`` and up to ``end``.
 
     Parameters
@@ -39,7 +39,7 @@ def changed_rows(
     columns = (*table.schema.names, ROW_ID, CREATED_AT, LAST_UPDATED_AT)
     plan = plan_scan(table, ScanRequest(columns=columns, requires=Promise.COMPLETE))
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches() -> Generator[pa.RecordBatch]:
         for batch in run_tasks(plan.tasks):
             created, updated = batch.column(CREATED_AT), batch.column(LAST_UPDATED_AT)
             marked = created if inserted else updated

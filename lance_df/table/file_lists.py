@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ class _Tracked(NamedTuple):
     type: str
 
 
-def all_files(table: Table) -> Iterator[pa.RecordBatch]:
+def all_files(table: Table) -> Generator[pa.RecordBatch]:
     """Yield batches of `ALL_FILES`: what lies below the root of the table, whatever it is."""
     rows: list[tuple[str, int, dt.datetime]] = []
     for path, size, modified in _files_below(table.location, ""):
@@ -81,7 +81,7 @@ def tracked_files(
     *,
     min_version: int | None = None,
     progress: Callable[[int, int | None], object] | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """Yield a batch of `TRACKED_FILES` for each version of the branch, the newest first.
 
     Files of base paths are listed with these.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Batches that a task may have ready before they are asked for.
 _READY_BATCHES = 2
 _POLL_SECONDS = 0.1
+_EXIT_SECONDS = 10.0
 _THREADS_FROM_BYTES = 1024 * 1024
 
 
@@ -132,6 +133,7 @@ class _Workers:
     def begin(self, num_threads: int) -> None:
         """Start the threads; `close` ends them however far this came."""
         _Workers._open.add(self)
+        check_exit()
         for number in range(num_threads):
             thread = threading.Thread(target=self._work, name=f"lance_df-scan-{number}", daemon=True)
             self._threads.append(thread)
@@ -141,6 +143,8 @@ class _Workers:
         """Run a task and return where its batches will appear; the last item is None or an error."""
         output = _Output()
         self._tasks.put((task, output))
+        if self._stopped.is_set():  # the threads may have ended before they came to it
+            output.items.put(_stopped_error())
         return output
 
     def batches(self, output: _Output) -> Iterator[pa.RecordBatch]:
@@ -162,21 +166,27 @@ class _Workers:
             output.room.put(None)
             yield item
 
-    def close(self) -> None:
-        """Stop the threads after the batch that they are at, and wait for them."""
+    def close(self, seconds: float | None = None) -> None:
+        """Stop the threads after the batch that they are at, and wait for them.
+
+        Parameters
+        ----------
+        seconds
+            How long at most to wait for each.
+        """
         self._stopped.set()
-        for _ in self._threads:
-            self._tasks.put(None)
-        for thread in self._threads:
+        self._tasks.put(None)
+        for thread in list(self._threads):
             if thread.ident is not None:  # it was started
-                thread.join()
+                thread.join(seconds)
         _Workers._open.discard(self)
 
     @classmethod
     def close_all(cls) -> None:
         """Stop what is still running."""
         for workers in list(cls._open):
-            workers.close()
+            # a thread may wait for a lock of one that stays where it is
+            workers.close(_EXIT_SECONDS)
 
     @classmethod
     def forget_all(cls) -> None:
@@ -186,6 +196,7 @@ class _Workers:
     def _work(self) -> None:
         while (started := self._tasks.get()) is not None:
             self._drain(*started)
+        self._tasks.put(None)  # for the next thread
 
     def _drain(self, task: ScanTask, output: _Output) -> None:
         last: BaseException | None = None
@@ -198,7 +209,7 @@ class _Workers:
         except BaseException as err:  # noqa: BLE001 - raised again where the batches are consumed
             last = err
         if self._stopped.is_set():
-            last = LanceError("the scan was stopped before its end")
+            last = _stopped_error()
         output.items.put(last)
 
     def _has_room(self, output: _Output) -> bool:
@@ -210,6 +221,10 @@ class _Workers:
                 continue
             return True
         return False
+
+
+def _stopped_error() -> LanceError:
+    return LanceError("the scan was stopped before its end")
 
 
 at_exit(_Workers.close_all)
