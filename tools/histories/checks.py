@@ -432,7 +432,9 @@ def draw_checks(rng: random.Random, model: Model) -> tuple[Check, ...]:
 
 
 def read_all(model: Model) -> str:
-    """Return the program that reads the version, the number of fragments and all rows."""
+    """Return the program that reads the version, what `History` compares, and all rows."""
     opened = _OPEN[model.settings.kind]
-    fragments = "len(opened.get_fragments())" if model.settings.kind == "table" else "0"
-    return f"opened = {opened}\nresult = opened.version, {fragments}, canonical(opened.to_table())"
+    others = "0, []"
+    if model.settings.kind == "table":
+        others = "len(opened.get_fragments()), unknown_in_bases(folder, root)"
+    return f"opened = {opened}\nresult = opened.version, {others}, canonical(opened.to_table())"

@@ -15,7 +15,7 @@ from .steps import OPERATIONS, Check, Step, draw_step
 from .thresholds import draw_thresholds
 from .workers import Workers
 
-_SIZES = (((3, 40), 0.5), ((41, 350), 0.36), ((351, 1000), 0.11), ((1000, 3000), 0.03))
+_SIZES = (((3, 40), 0.45), ((41, 299), 0.28), ((300, 1000), 0.2), ((1000, 3000), 0.07))
 _FILE_VERSIONS = ("0.1", "2.0", "2.1", "2.1", "2.2")
 
 
@@ -76,7 +76,7 @@ def run_seed(
     """Run the history of a seed; return what it began with, and what went wrong."""
     rng = random.Random(seed)
     model = draw_model(rng, kind)
-    length = rng.randint(4, 18) if model.settings.partitions <= 350 else rng.randint(3, 8)
+    length = rng.randint(4, 18) if model.settings.partitions < 1000 else rng.randint(4, 9)
     return model, run_random(model, rng, workers, counts, length=min(length, max_steps), until=until)
 
 

@@ -275,7 +275,7 @@ class AppendOften(Append):
     """Append rows again and again: members get many fragments, and so may ``__manifest``."""
 
     name = "append_often"
-    weight = 0.6
+    weight = 1.0
     # not killed: it is several commits, of which any number may then be there
     ways = frozenset({"here", "held", "new"})
 

@@ -95,6 +95,22 @@ class RepairAndCleanUp(_Upkeep):
 
 
 @OPERATIONS.add
+class Settle(_Upkeep):
+    """Change all members, which undoes versions of them that nobody reads."""
+
+    name = "settle"
+    weight = 0.3
+    ways = frozenset({"here", "held", "new"})  # not killed: it is two commits
+    mends = True
+
+    def source(self, arguments: Arguments) -> str:
+        return "ns.add_columns(pa.field('settled', pa.int8()))\nns.drop_columns(['settled'])"
+
+    def apply(self, model: Model, arguments: Arguments) -> Model:
+        return dataclasses.replace(model, strays=False)
+
+
+@OPERATIONS.add
 class Repartition(_Upkeep):
     """Move rows to the partitions of the newest spec."""
 
@@ -125,6 +141,7 @@ class _SparkWrite(_Upkeep):
     """Commit the rows of several tasks, as Spark's driver does; a run that was made changes nothing."""
 
     ways = frozenset({"here", "new", "killed", "pair"})
+    program = "Spark"
     overwrite: ClassVar[str | None] = None
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
@@ -209,6 +226,7 @@ class SparkCompact(_Upkeep):
     """Compact in tasks."""
 
     name = "spark_compact"
+    program = "Spark"
     weight = 0.5
     ways = frozenset({"here", "new", "killed", "pair"})
 
@@ -221,6 +239,7 @@ class SparkRepartition(_Upkeep):
     """Move rows to the partitions of the newest spec in tasks."""
 
     name = "spark_repartition"
+    program = "Spark"
     weight = 0.4
     ways = frozenset({"here", "new", "killed", "pair"})
 
@@ -233,6 +252,7 @@ class DirectoryTable(_Upkeep):
     """Make a table beside the members, in the same ``__manifest``."""
 
     name = "directory_table"
+    program = "DirectoryNamespace"
     weight = 0.6
     ways = frozenset({"new", "here", "pair", "killed"})
 
@@ -248,6 +268,7 @@ class RepairedDirectory(DirectoryTable):
     """Make a table with pylance, which drops columns of ``__manifest`` that it does not know; repair them."""
 
     name = "repaired_directory"
+    program = "DirectoryNamespace of pylance"
     weight = 0.4
     ways = frozenset({"new"})
 
@@ -265,7 +286,8 @@ class Damage(_Upkeep):
     """Lose members from ``__manifest``, append rows or not, and repair it; so once or several times."""
 
     name = "damage_and_repair"
-    weight = 0.7
+    program = "pylance in a namespace"
+    weight = 1.5
     ways = frozenset({"new"})
 
     def generate(self, rng: random.Random, model: Model) -> Arguments:
@@ -309,6 +331,7 @@ class StrayAppend(_Upkeep):
     """Append to a member with pylance: nobody sees these rows until they are published."""
 
     name = "stray_append"
+    program = "pylance in a namespace"
     weight = 0.6
     ways = frozenset({"new"})
 

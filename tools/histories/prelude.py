@@ -195,6 +195,20 @@ def leftovers(folder: str, roots: list[str]) -> list[str]:
     return sorted(str(each.relative_to(folder)) for each in found)
 
 
+def unknown_in_bases(folder: str, root: str) -> list[str]:
+    """Return the files in base paths that no version has named, of all versions that were there before."""
+    bases = [each for each in Path(folder).glob("base*") if each.is_dir()]
+    if not bases:
+        return []
+    record = Path(folder, "known_names")
+    known = referenced_names(root)
+    if record.exists():
+        known |= set(record.read_text().splitlines())
+    files = {each.name: each for base in bases for each in base.rglob("*") if each.is_file()}
+    record.write_text("\n".join(known | files.keys()))
+    return sorted(str(files[name].relative_to(folder)) for name in files.keys() - known)
+
+
 def clean_up(folder: str, target: Any, root: str, **conditions: Any) -> list[int]:
     """Remove old versions; check which are left, and that there is no file that none of them refers to.
 
@@ -216,12 +230,16 @@ def clean_up(folder: str, target: Any, root: str, **conditions: Any) -> list[int
         each["parent_version"] for each in theirs.branches.list().values() if each["parent_branch"] is None
     }
     first = before[-(conditions.get("retain_versions") or 1) :][0]
+    roots = [root]
+    for name in theirs.branches.list() if conditions.get("delete_unverified") else ():
+        branch = lance_df.dataset(root).checkout_version((name, None))
+        branch.cleanup_old_versions(error_if_tagged_old_versions=False, **conditions)
+        roots.append(branch.uri)
     expected = [each for each in before if each >= min(first, target.version) or each in named]
     target.cleanup_old_versions(error_if_tagged_old_versions=False, **conditions)
     after = [each["version"] for each in lance.dataset(root).versions()]
     assert after == expected, f"of versions {before} {after} are left, expected {expected}"
     if conditions.get("delete_unverified"):
-        roots = [root]
         if root.endswith("__manifest"):
             roots += [os.path.join(root, "..", location) for location, _ in published(root[:-11])]
         left = leftovers(folder, roots)

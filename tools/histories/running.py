@@ -180,6 +180,8 @@ class History:
         """Make a step, and read everything."""
         self._steps.append(dataclasses.replace(step, checks=()))
         self._counts.add_step(step.counted)
+        programs = [OPERATIONS[each.operation].program for each in step.all]
+        self._counts.ways.update({f"by {each}" for each in programs if each})
         if step.way == "pair" and step.other is not None:
             allowed = self._pair(step, step.other)
         elif step.way == "killed":
@@ -287,8 +289,11 @@ class History:
             raise _FailedError(
                 f"{outcome.error[0]} in reading", outcome.trace, Action((source,), "new", "read")
             )
-        version, fragments, (fields, texts) = outcome.result
+        version, fragments, unknown, (fields, texts) = outcome.result
         self._saw({"fragments of a table": fragments} if fragments else {})
+        cleans_up = any(each.cleans_up for each in (self.model, *allowed))
+        if unknown and not cleans_up and not self._may_leave_files():
+            raise _FailedError("files in base paths", f"nothing refers to {unknown}")
         fields = [tuple(each) for each in fields]
         if not allowed:
             raise _FailedError("order", "the steps of two processes make sense in no order")
@@ -314,6 +319,10 @@ class History:
         self._counts.add_check("all rows")
         if of_members:
             self._compare_members(of_members[0])
+
+    def _may_leave_files(self) -> bool:
+        """Return whether there may be files that no version names, or one that is gone already."""
+        return not self._steps or self._steps[-1].way in ("killed", "pair")
 
     def _saw(self, sizes: Mapping[str, int]) -> None:
         """Take note of the largest sizes."""

@@ -57,6 +57,11 @@ class Step:
         return (self, *self.then)
 
     @property
+    def all(self) -> tuple[Step, ...]:
+        """What all processes do."""
+        return (*self.line, *(() if self.other is None else self.other.line))
+
+    @property
     def label(self) -> str:
         """The kind of step, as runs count it."""
         names = [" > ".join(each.operation for each in self.line)]
@@ -87,6 +92,8 @@ class Operation(ABC):
         Names of errors with which it may refuse, changing nothing.
     mends
         Whether it removes what others have left.
+    program
+        That it stands for; none for this package's own functions.
     """
 
     name: ClassVar[str]
@@ -95,6 +102,7 @@ class Operation(ABC):
     ways: ClassVar[frozenset[Way]] = frozenset({"here", "held", "new", "killed", "pair"})
     refusals: ClassVar[tuple[str, ...]] = ()
     mends: ClassVar[bool] = False
+    program: ClassVar[str] = ""
 
     @abstractmethod
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
@@ -177,17 +185,10 @@ class Registry:
 OPERATIONS = Registry()
 
 
-_PARTS = (
-    "",
-    "",
-    "",
-    r"_versions/",
-    r"_transactions/",
-    r"_deletions/",
-    r"/data/",
-    r"_indices/",
-    "__manifest/",
-)
+_PARTS: dict[Kind, tuple[str, ...]] = {
+    "namespace": ("", "", "", r"_versions/", r"_transactions/", r"/data/", "__manifest/"),
+    "table": ("", "", "", r"_versions/", r"_transactions/", r"/data/"),
+}
 _MORE = 6.0
 
 
@@ -199,8 +200,9 @@ def draw_step(rng: random.Random, model: Model) -> Step:
         way = rng.choices(ways, [_WEIGHTS[way] for way in ways])[0]
         step = Step(operation.name, arguments, way)
         if way == "killed":
-            at = int(rng.expovariate(1 / rng.choice([2, 6, 40]))) + 1
-            return dataclasses.replace(step, kill_at=at, kill_part=rng.choice(_PARTS))
+            at = int(rng.expovariate(1 / rng.choice([1, 2, 4, 30]))) + 1
+            part = rng.choice(_PARTS[model.settings.kind])
+            return dataclasses.replace(step, kill_at=at, kill_part=part)
         if way != "pair":
             return step
         count = rng.choice([0, 0, 0, 1, 2])
@@ -236,4 +238,4 @@ def _line(rng: random.Random, model: Model, count: int, *, is_single: bool = Fal
     return tuple(steps)
 
 
-_WEIGHTS: dict[Way, float] = {"here": 3, "held": 2, "new": 6, "pylance": 2, "killed": 1, "pair": 1}
+_WEIGHTS: dict[Way, float] = {"here": 3, "held": 2, "new": 4, "pylance": 2, "killed": 2, "pair": 2}

@@ -284,6 +284,7 @@ class _SparkTable(TableAppend):
     """Commit what tasks of Spark have written; a run that was made changes nothing."""
 
     ways = OURS - {"held"}
+    program = "Spark"
     overwrites: ClassVar[bool]
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
