@@ -37,14 +37,20 @@ def workers() -> Iterator[Workers]:
         yield started
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("kind", ["namespace", "table"])
-def test_histories_are_those_of_the_model(workers: Workers, kind: str, seed: int) -> None:
+# few partitions with mixed limits, and 332 with low ones
+@pytest.mark.parametrize(
+    ("kind", "seed", "steps"),
+    [("namespace", 7, 8), ("namespace", 9, 8), ("namespace", 40, 3), ("table", 4, 6), ("table", 9, 6)],
+)
+def test_histories_are_those_of_the_model(workers: Workers, kind: str, seed: int, steps: int) -> None:
     counts = Counts()
-    model, failure = run_seed(seed, workers, counts, kind=kind, max_steps=4)
+    model, failure = run_seed(seed, workers, counts, kind=kind, max_steps=steps)
     assert failure is None, failure.program(model.settings, f"seed {seed}")
     assert sum(counts.checks.values()) > 3
+    assert sum(counts.sizes.values()) == (3 if kind == "namespace" else 1)
     assert counts.seconds > 0
+    assert min(counts.seconds_by.values()) > -0.1  # processes take at least what their answers took
+    print(f"{counts.seconds:.1f} s of the processor")
 
 
 COLUMNS = [("a", "key", "int64"), ("s", "text", "string")]
