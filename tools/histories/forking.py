@@ -35,6 +35,7 @@ def _serve(connection: Connection, stacks: str) -> None:
     faulthandler.register(signal.SIGUSR1, open(f"{stacks}.{os.getpid()}", "w"))  # noqa: SIM115 - as long as it runs
     connection.send(os.getpid())
     prelude, variables, thresholds = connection.recv()
+    tempfile.tempdir = os.environ["TMPDIR"] = variables["temporary"]
     names: dict[str, Any] = {"__name__": "history", **variables}
     exec(compile(prelude, "<prelude>", "exec"), names)
     names["set_thresholds"](thresholds)

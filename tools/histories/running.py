@@ -132,7 +132,14 @@ class History:
         self._counts = counts
         self._actions: list[Action] = []
         self._steps: list[Step] = []
-        self._variables = {"folder": str(folder), "root": str(folder / "data"), "handles": {}}
+        temporary = folder / "temporary"
+        temporary.mkdir()
+        self._variables = {
+            "folder": str(folder),
+            "root": str(folder / "data"),
+            "temporary": str(temporary),
+            "handles": {},
+        }
         self._thresholds = values_of(model.settings.thresholds)
         self._main = self._start()
         self._version = 0

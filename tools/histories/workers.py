@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -111,6 +112,11 @@ class Worker:
         self._stacks = Path(f"{address}.{self._pid}")
         self._connection.send(first_message)
 
+    @property
+    def seconds(self) -> float:
+        """Of the processor that it and its children took so far."""
+        return _processor_seconds(self._pid)
+
     def send(self, sources: Sequence[str]) -> None:
         """Start programs."""
         self._connection.send(list(sources))
@@ -150,7 +156,7 @@ class Worker:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGUSR1)
         time.sleep(0.5)
-        return self._stacks.read_text()
+        return self._stacks.read_text() if self._stacks.exists() else ""
 
     def run(self, *sources: str) -> list[Outcome]:
         """Run programs and return what came of them; see `receive`."""
@@ -159,8 +165,9 @@ class Worker:
 
     def close(self) -> float:
         """End the process, and return the seconds of the processor that it took."""
-        seconds = _processor_seconds(self._pid)
+        seconds = self.seconds
         self._kill()
+        select.select([self._handle], [], [], 10.0)  # it writes no file any more
         self._connection.close()
         os.close(self._handle)
         self._stacks.unlink(missing_ok=True)
