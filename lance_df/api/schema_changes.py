@@ -18,6 +18,7 @@ from lance_df.table.evolution.drop_columns import columns_dropped
 from lance_df.table.evolution.join import Lookup
 from lance_df.table.evolution.live_rows import read_keys
 from lance_df.table.evolution.metadata import field_metadata_update, map_update
+from lance_df.table.maintenance.zone_map_casts import with_zone_maps_of_casts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +113,8 @@ class SchemaChanges(DatasetBase):
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Rename columns, make them nullable or not, or give them another type.
 
+        Zone maps of a column that gets another type are built anew, in a version of their own.
+
         Parameters
         ----------
         *alterations
@@ -124,10 +127,14 @@ class SchemaChanges(DatasetBase):
         InvalidInputError
             Names clash, a column that must not be null holds nulls, or a value does not fit the new type.
         UnsupportedFeatureError
-            A cast to another kind of type, or of a column with an index.
+            A cast to another kind of type, or of a column with an index that is no zone map.
         """
-        with columns_altered(self._table, [as_alteration(each) for each in alterations]) as operation:
+        before = self._table
+        with columns_altered(before, [as_alteration(each) for each in alterations]) as operation:
             self._commit(operation)
+        after = with_zone_maps_of_casts(before, self._table)
+        if after is not self._table:
+            self._follow(after)
 
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None

@@ -9,6 +9,7 @@ others may be about to commit. A writer that dies before leaves nothing that any
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.manifest_table import STRICT, NamespaceManifest
-from lance_df.namespace.member import check_columns, in_columns_of
+from lance_df.namespace.member import MEMBER_COMMIT, check_columns, in_columns_of
 from lance_df.namespace.object_account import check_same
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.promotion import promoted_specs
@@ -27,11 +28,13 @@ from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
 from lance_df.table.evolution.metadata import map_update
+from lance_df.table.maintenance.zone_map_casts import with_zone_maps_of_casts
 from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lance_df.format.operations import Operation
     from lance_df.namespace.changes.column_changes import ColumnChange
     from lance_df.namespace.changes.draft import DraftMember
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
@@ -95,7 +98,7 @@ def changed_members(
             table = member.open()
             check_columns(manifest.schema, table)
             with change.operation(table, manifest) as operation:
-                made[state] = member.commit(operation, NO_ROWS)
+                made[state] = member.make_commits(partial(_with_change, operation))
         member.version = made[state]
 
     after = change.schema_after(manifest.schema)
@@ -112,6 +115,12 @@ def changed_members(
     else:
         map_commits(commit, members)
     return {member.published.object_id: member.version for member in members if member.published is not None}
+
+
+def _with_change(operation: Operation, base: Table) -> Table:
+    """Commit a change of columns to a member, and the zone maps of columns that got another type."""
+    changed = commit_change(base, operation, rows=NO_ROWS, options=MEMBER_COMMIT)
+    return with_zone_maps_of_casts(base, changed, commit_options=MEMBER_COMMIT)
 
 
 def _stays_as_it_is(member: DraftMember, change: ColumnChange, after: NamespaceSchema) -> bool:

@@ -10,7 +10,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import TOMBSTONE
 from lance_df.table.commit import lineage
-from lance_df.table.commit.index_upkeep import on_fields_of, without_coverage
+from lance_df.table.commit.index_upkeep import of_same_values, on_fields_of, without_coverage
 from lance_df.table.commit.numbering import (
     allocated_field_id,
     check_same_rows,
@@ -56,18 +56,19 @@ def apply_merge(state: TableState, operation: Merge) -> TableState:
             merged += rows
         else:
             merged.append(fragment)
+    fragments = FragmentList.of(merged)
     return state.followed_by(
         dataclasses.replace(
             manifest,
             schema=operation.schema,
-            fragments=FragmentList.of(merged),
+            fragments=fragments,
             max_fragment_id=highest_id(manifest, merged),
             next_row_id=next_row_id,
             max_allocated_field_id=allocated_field_id(
                 manifest, operation.schema, _new_ids(manifest, operation.schema)
             ),
         ),
-        on_fields_of(state.indices, operation.schema),
+        of_same_values(state.indices, (manifest.schema, manifest.fragments), (operation.schema, fragments)),
     )
 
 

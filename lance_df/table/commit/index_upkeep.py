@@ -16,6 +16,8 @@ from lance_df.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from lance_df.format.fragment_list import FragmentList
+    from lance_df.format.fragments import Fragment
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.operations import Rewrite, RewriteGroup, RewrittenIndex
     from lance_df.format.schema import Schema
@@ -29,9 +31,7 @@ _BY_ROW_ID = frozenset({"btreeindexdetails", "bitmapindexdetails"})
 def on_fields_of(indices: Iterable[IndexMetadata], schema: Schema) -> tuple[IndexMetadata, ...]:
     """Return the entries whose fields are all in the schema."""
     ids = schema.by_id().keys()
-    return tuple(
-        index for index in indices if index.name.startswith(_SYSTEM_PREFIX) or ids >= set(index.fields)
-    )
+    return tuple(index for index in indices if _is_system(index) or ids >= set(index.fields))
 
 
 def without_coverage(
@@ -43,6 +43,64 @@ def without_coverage(
         index if changed.isdisjoint(index.fields) else _covering(index, lambda covered: covered - gone)
         for index in indices
     )
+
+
+def of_same_values(
+    indices: Iterable[IndexMetadata],
+    before: tuple[Schema, FragmentList],
+    after: tuple[Schema, FragmentList],
+) -> tuple[IndexMetadata, ...]:
+    """Return the entries that hold for other columns, covering the fragments of which they know the values.
+
+    An entry goes when one of its fields is gone or of another type. It no longer covers a fragment that has
+    the values of such a field in another file than before.
+
+    Parameters
+    ----------
+    before, after
+        The schema, and fragments of the same rows.
+    """
+    (old_schema, old), (schema, new) = before, after
+    types = {field.id: field.arrow_type() for field in schema.walk()}
+    same = {field.id for field in old_schema.walk() if types.get(field.id) == field.arrow_type()}
+    entries = [
+        index for index in on_fields_of(indices, schema) if _is_system(index) or same >= set(index.fields)
+    ]
+    if not any(index.fields for index in entries):
+        return tuple(entries)
+    moved = _moved_columns(old, new)
+    below = {field.id: {each.id for each in field.walk()} for field in schema.walk()}
+    for place, index in enumerate(entries):
+        ids = set[int]().union(*(below[field_id] for field_id in index.fields if field_id in below))
+        gone = [fragment_id for fragment_id, fields in moved.items() if not ids.isdisjoint(fields)]
+        (entries[place],) = without_coverage([index], fields=index.fields, fragment_ids=gone)
+    return tuple(entries)
+
+
+def _moved_columns(old: FragmentList, new: FragmentList) -> dict[int, set[int]]:
+    """Return by fragment the ids of fields whose values are in another file now, or in none."""
+    moved: dict[int, set[int]] = {}
+    for fragment in new:
+        position = old.position(fragment.id)
+        if position is not None and (before := old[position]).files != fragment.files:
+            then, now = _files_of_fields(before), _files_of_fields(fragment)
+            moved[fragment.id] = {
+                field_id for field_id in then.keys() | now.keys() if then.get(field_id) != now.get(field_id)
+            }
+    return moved
+
+
+def _files_of_fields(fragment: Fragment) -> dict[int, tuple[int | None, str]]:
+    return {
+        field_id: (file.base_id, file.path)
+        for file in fragment.files
+        for field_id in file.fields
+        if field_id >= 0
+    }
+
+
+def _is_system(index: IndexMetadata) -> bool:
+    return index.name.startswith(_SYSTEM_PREFIX)
 
 
 def with_entries(

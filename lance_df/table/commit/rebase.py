@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lance_df.errors import RetryableConflictError
-from lance_df.format.operations import CreateIndex, Delete, Rewrite, Update
-from lance_df.table.commit.index_upkeep import without_coverage
+from lance_df.format.operations import CreateIndex, Delete, Merge, Rewrite, Update
+from lance_df.table.commit.index_upkeep import of_same_values, without_coverage
 from lance_df.table.commit.numbering import existing
 from lance_df.table.deletions import write_deletion_file
 from lance_df.table.uncommitted import UncommittedFiles
@@ -148,8 +148,23 @@ class Rebase:
         return before, now
 
     def _index(self, operation: CreateIndex) -> CreateIndex:
-        """Take from the new index what it says of fragments whose values were replaced meanwhile."""
+        """Take from the new index what it says of fragments whose values were replaced meanwhile.
+
+        Raises
+        ------
+        RetryableConflictError
+            A column got another type.
+        """
         indices = operation.new_indices
+        if any(isinstance(other, Merge) for other in self._others):
+            before, after = ((table.schema, table.fragments) for table in (self._base, self._latest))
+            held = of_same_values(indices, before, after)
+            if len(held) < len(indices):
+                raise RetryableConflictError(
+                    f"{self._latest.uri}: a column of a new index got another type since version "
+                    f"{self._base.version}; make the index of the newest version"
+                )
+            indices = held
         for other in self._others:
             if isinstance(other, Update) and other.fields_modified:
                 indices = without_coverage(

@@ -1,7 +1,8 @@
 """Rename columns, make them nullable or not, give them another type.
 
 Names and nullability are in the schema only. A cast writes the values into new files, under new field ids;
-old files stay as long as some column in them is needed. Spec: table format, chapters 11 and 12.6.
+old files stay as long as some column in them is needed. Zone maps of the old values go with the commit;
+`lance_df.table.maintenance.zone_map_casts` makes them anew. Spec: table format, chapters 11 and 12.6.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lance_df.records import dataclass
 from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
 from lance_df.table.evolution.fields import Numbering, check_names, edited, find_field, highest_field_id
 from lance_df.table.evolution.live_rows import has_nulls, read_live
+from lance_df.table.maintenance.zone_map_files import KIND
 from lance_df.table.schema_rules import check_primary_key, check_schema
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def columns_altered(
     InvalidInputError
         Names clash, a column that must not be null holds nulls, or a value does not fit the new type.
     UnsupportedFeatureError
-        A cast between types of different kinds, or of a column that an index is on.
+        A cast between types of different kinds, or of a column with an index that is no zone map.
     """
     changes, casts = _found(table.schema, alterations), {}
     for way, alteration in changes.values():
@@ -169,10 +171,13 @@ def _checked_cast(table: Table, way: Sequence[Field], data_type: pa.DataType) ->
         )
     unit = _unit(way, data_version(table))
     ids = {node.id for node in (unit if data_version(table) == "0.1" else field).walk()}
-    names = sorted({index.name for index in table.indices if not ids.isdisjoint(index.fields)})
+    names = sorted(
+        {index.name for index in table.indices if index.kind != KIND and not ids.isdisjoint(index.fields)}
+    )
     if names:
         raise UnsupportedFeatureError(
-            f"column {path!r} cannot be cast, as it is indexed; drop its indices first: {', '.join(names)}"
+            f"{table.uri}: column {path!r} cannot be cast, as it has indices that are no zone maps; "
+            f"remove each with drop_index, and make it again afterwards: {', '.join(map(repr, names))}"
         )
     return _Cast(data_type, unit.id)
 

@@ -87,7 +87,7 @@ def create_zone_map(
     if replaced and not replace:
         raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} already; pass replace=True")
     ids = BitMap(table.fragments.ids.tolist() if train else ())
-    data = _collect(table, column, field, ids, rows_per_zone)
+    data = collect_zone_map(table, column, field, ids, rows_per_zone)
     with uncommitted_files() as files:
         new = write_zone_map(table.location, table.manifest, field, data, name=name, files=files)
         return commit_zone_maps(table, [new], replaced)
@@ -167,7 +167,9 @@ def _optimized(
     extended_by: BitMap | None,
 ) -> IndexMetadata | None:
     """Write one segment that covers what it should; ``None`` if the index is one such already."""
-    found = [each for each in _paths(table) if segments[0].fields == (each[1].id,) and has_bounds(each[1])]
+    found = [
+        each for each in scanned_fields(table) if segments[0].fields == (each[1].id,) and has_bounds(each[1])
+    ]
     if not found:
         return None  # as pylance may build them, of values that have no bounds
     column, field = found[0]
@@ -180,15 +182,16 @@ def _optimized(
         return None
     if missing or not parts:
         _, rows_per_zone = zone_counts(table.index_location(segments[0]))
-        parts.append(_collect(table, column, field, missing, rows_per_zone))
+        parts.append(collect_zone_map(table, column, field, missing, rows_per_zone))
     return write_zone_map(
         table.location, table.manifest, field, joined(parts), name=segments[0].name, files=files
     )
 
 
-def _collect(
+def collect_zone_map(
     table: Table, column: str, field: Field, fragment_ids: BitMap, rows_per_zone: int
 ) -> ZoneMapData:
+    """Return the zones of a column in some fragments."""
     collector = ZoneCollector(field, rows_per_zone=rows_per_zone)
     request = ScanRequest(
         columns=(column,),
@@ -233,14 +236,14 @@ def field_with_bounds(table: Table, column: str) -> Field:
         Its values have no order that bounds could be of.
     """
     resolve_name(table.schema, column)  # raises what there is to say of other names
-    field = next((field for name, field in _paths(table) if name == column), None)
+    field = next((field for name, field in scanned_fields(table) if name == column), None)
     if field is None or not has_bounds(field):
         what = "that" if field is None else f"column {column!r} of type {field.logical_type}"
         raise UnsupportedFeatureError(f"{table.uri}: no zone map can be built of {what}")
     return field
 
 
-def _paths(table: Table) -> Iterator[tuple[str, Field]]:
+def scanned_fields(table: Table) -> Iterator[tuple[str, Field]]:
     """Yield the name by which a scan reads each field, through structs only."""
 
     def below(fields: Iterable[Field], prefix: str) -> Iterator[tuple[str, Field]]:
