@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
     from lance_df.storage import Location
     from lance_df.table.table import Table
+
+    VersionAndValues: TypeAlias = tuple[int, pa.RecordBatch | None]
 
 
 class NoMemberError(InvalidInputError):
@@ -104,3 +106,17 @@ def _distinct(values: pa.RecordBatch) -> pa.RecordBatch:
     """Return one row for each tuple of values."""
     keys = value_keys(values.columns)
     return values.take(pc.index_in(keys.unique(), value_set=keys))
+
+
+def read_member(
+    root: Location, specs: PartitionSpecs, schema: NamespaceSchema, member: MemberRow
+) -> VersionAndValues | str:
+    """Return the version of a table to read and the partition values of its rows, or why it is no member."""
+    try:
+        spec = spec_of_path(member.object_id, specs)
+        if member.location is None:
+            return "it has no location"
+        table = read_version(root, member)
+        return table.version, values_of_member(table, spec, schema)
+    except NoMemberError as err:
+        return str(err)

@@ -24,13 +24,18 @@ from lance_df.errors import (
 from lance_df.format.operations import Overwrite, UpdateConfig
 from lance_df.namespace.directory.manifest import DirectoryManifest
 from lance_df.namespace.directory.names import folder_at
+from lance_df.namespace.health.added_namespaces import add_namespaces
 from lance_df.namespace.health.check_members import MemberRow, differing_values, member_rows, pinned_table
 from lance_df.namespace.health.check_rows import missing_specs
 from lance_df.namespace.health.examine import NoMemberError, newest_version, spec_of_path, values_of_member
+from lance_df.namespace.health.examined_tables import examine
+from lance_df.namespace.health.judged_rows import bad_ids
 from lance_df.namespace.health.old_columns import has_old_columns, with_columns
 from lance_df.namespace.health.orphans import ORPHAN_AGE, lost_folders, remove_orphans
-from lance_df.namespace.health.rebuild import Rebuild, bad_ids
+from lance_df.namespace.health.rebuild import Rebuild
+from lance_df.namespace.health.recalled_rows import bring_back, recall
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind, RepairReport, changes
+from lance_df.namespace.health.set_aside import set_aside, set_aside_twins
 from lance_df.namespace.health.spread import in_threads
 from lance_df.namespace.health.survey import Survey, check_base_columns, is_spec_row, older_surveys
 from lance_df.namespace.health.twins import move_rows, twins_with_rows
@@ -125,9 +130,9 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
         actions.append(RepairAction(RepairKind.COLUMNS, table.uri, names))
     rebuild = Rebuild.of(survey, survey.specs, survey.schema)
     _recall(survey, rebuild)
-    rebuild.examine(spread)
-    rebuild.add_namespaces()
-    rebuild.set_aside()
+    examine(rebuild, spread)
+    add_namespaces(rebuild)
+    set_aside(rebuild)
     actions += rebuild.actions
     rows = rebuild.rows()
     if options.forget_missing:
@@ -138,7 +143,7 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
     rows, emptied = _with_twins_joined(survey, survey.specs, survey.schema, rows, actions, options)
     done = len(rebuild.actions)
     is_empty = partial(_is_empty, survey.root, rows)
-    rows = rebuild.set_aside_twins(rows, lambda name: name in emptied or is_empty(name))
+    rows = set_aside_twins(rebuild, rows, lambda name: name in emptied or is_empty(name))
     actions += rebuild.actions[done:]
     if options.dry_run or not changes(actions):
         return table.version, actions
@@ -186,12 +191,12 @@ def _recall(survey: Survey, rebuild: Rebuild) -> None:
         if len(rebuild.open):
             # what was wrong by then, a version before may have had right
             is_bad = pc.is_in(known["object_id"], pa.array([*bad_ids(older, known)], pa.string()))
-            rebuild.recall(known.filter(pc.invert(is_bad)), older.table.version)
+            recall(rebuild, known.filter(pc.invert(is_bad)), older.table.version)
             bad = known.filter(is_bad)["object_id"].combine_chunks()
             is_hidden = bool(pc.any(pc.is_in(rebuild.open["object_id"], bad)).as_py())
         back = rows.filter(pc.is_in(rows["location"], pa.array(sorted(lost), pa.string())))
         if len(back):
-            lost -= rebuild.bring_back(_as(back, rebuild.columns), older.table.version)
+            lost -= bring_back(rebuild, _as(back, rebuild.columns), older.table.version)
         if not (lost or is_hidden):
             # what the newest whole version did not have was added since
             return

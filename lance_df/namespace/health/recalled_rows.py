@@ -1,0 +1,96 @@
+"""Rows of ``__manifest`` that an older version had complete, or had at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.namespace.health.contradictions import sorted_out
+from lance_df.namespace.health.orphans import ids_of_folder
+from lance_df.namespace.health.repair_report import RepairKind
+from lance_df.namespace.health.row_tables import joined, one_array, value_columns, with_column
+from lance_df.namespace.health.set_aside import add_others
+from lance_df.namespace.health.survey import is_spec_row
+from lance_df.namespace.manifest_table import NAMESPACE, READ_FIELDS
+
+if TYPE_CHECKING:
+    from lance_df.namespace.health.rebuild import Rebuild
+
+
+def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
+    """Complete open rows from those of an older version: of the same id, type and folder.
+
+    Parameters
+    ----------
+    known
+        Rows that are as they should be.
+    """
+    places = pc.index_in(rebuild.open["object_id"], value_set=one_array(known["object_id"]))
+    past = known.take(one_array(places))
+    is_same = pc.fill_null(pc.equal(rebuild.open["object_type"], past["object_type"]), False)
+    mine, theirs = (pc.fill_null(rows["location"], "") for rows in (rebuild.open, past))
+    is_same = pc.and_(is_same, pc.equal(mine, theirs))
+    is_known = pc.equal(rebuild.open["object_type"], NAMESPACE)
+    # without any of these, the older row is no better
+    for name in ("read_version", "read_tag", *value_columns(rebuild.specs)):
+        if name in past.column_names:
+            is_known = pc.or_(is_known, past[name].is_valid())
+    is_same = pc.and_(is_same, pc.fill_null(is_known, False))
+    if not (number := pc.sum(is_same).as_py()):
+        return
+    completed = rebuild.open.filter(is_same)
+    past = past.filter(is_same)
+    for name in (*(each.name for each in READ_FIELDS), *value_columns(rebuild.specs)):
+        if name in past.column_names:
+            completed = completed.set_column(
+                completed.schema.get_field_index(name), completed.schema.field(name), past[name]
+            )
+    rebuild.good = joined(rebuild.good, completed)
+    rebuild.open = rebuild.open.filter(pc.invert(is_same))
+    text = f"read versions and partition values of {number:,} rows"
+    rebuild.add_action(RepairKind.RECALLED, f"version {version}", text)
+
+
+def bring_back(rebuild: Rebuild, rows: pa.Table, version: int) -> set[str]:
+    """Add rows of tables that are gone, though their folders are not, and return these folders.
+
+    They replace rows of the same id that name no folder, or that of another table. Where another table
+    has the id, which was given out again since, they get another one. Those that were set aside are so
+    again.
+
+    Parameters
+    ----------
+    rows
+        Of which each names a folder that no row names now.
+    """
+    is_own = is_spec_row(rows)
+    aside = rows.filter(pc.invert(is_own))
+    found = sorted_out(rows.filter(is_own))
+    rows = joined(found.kept, found.others)
+    is_back = pc.is_in(rebuild.open["object_id"], one_array(rows["object_id"]))
+    rebuild.open = rebuild.open.filter(pc.invert(pc.and_(is_back, rebuild.open["location"].is_null())))
+    taken = {*rebuild.good["object_id"].to_pylist(), *rebuild.open["object_id"].to_pylist()}
+    ids = []
+    for name, location in zip(*(rows[each].to_pylist() for each in ("object_id", "location")), strict=True):
+        others = (each for each in ids_of_folder(location) if each not in taken)
+        ids.append(new := name if name not in taken else next(others))
+        taken.add(new)
+        _did_bring_back(rebuild, new, name, version)
+    rows = with_column(rows, "object_id", pa.array(ids, pa.string()))
+    rebuild.good = joined(rebuild.good, rows)
+    is_back = pc.is_in(rebuild.misplaced["object_id"], one_array(rows["object_id"]))
+    rebuild.misplaced = rebuild.misplaced.filter(pc.invert(is_back))
+    if len(aside):
+        before = aside["object_id"].to_pylist()
+        for new, name in zip(add_others(rebuild, aside, before), before, strict=True):
+            _did_bring_back(rebuild, new, name, version)
+    return {*rows["location"].to_pylist(), *aside["location"].to_pylist()}
+
+
+def _did_bring_back(rebuild: Rebuild, name: str, former: str, version: int) -> None:
+    text = f"as version {version} had it, and without changes since"
+    if name != former:
+        text += f"; it was {former}, which is another table now"
+    rebuild.add_action(RepairKind.BROUGHT_BACK, name, text)

@@ -1,0 +1,42 @@
+"""Tables of rows of ``__manifest``: put together, and columns of them replaced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.namespace.manifest_table import READ_FIELDS
+
+if TYPE_CHECKING:
+    from lance_df.namespace.spec.partition_spec import PartitionSpecs
+
+
+def value_columns(specs: PartitionSpecs) -> list[str]:
+    """Return the names of the columns of partition values."""
+    return [each.column for each in specs.fields.values()]
+
+
+def without_values(rows: pa.Table, specs: PartitionSpecs) -> pa.Table:
+    """Return rows without partition values and versions."""
+    for name in (*value_columns(specs), *(each.name for each in READ_FIELDS)):
+        rows = with_column(rows, name, pa.nulls(len(rows), rows.schema.field(name).type))
+    return rows
+
+
+def with_column(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return rows with other values in a column."""
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, rows.schema.field(place), column)
+
+
+def joined(*parts: pa.Table) -> pa.Table:
+    """Return the rows of several tables, in one chunk."""
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return values in one array."""
+    if isinstance(values, pa.Array):
+        return values
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)

@@ -1,0 +1,98 @@
+"""Rows of what cannot be a member: moved below a namespace of their own, where they stay tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.namespace.health.check_rows import twin_ids
+from lance_df.namespace.health.repair_report import RepairKind
+from lance_df.namespace.health.row_tables import joined, one_array, with_column, without_values
+from lance_df.namespace.health.survey import is_spec_row
+from lance_df.namespace.manifest_table import NAMESPACE, TABLE
+from lance_df.namespace.names import SEPARATOR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lance_df.namespace.health.rebuild import Rebuild
+
+SET_ASIDE: Final = "set_aside"
+
+
+def set_aside(rebuild: Rebuild) -> None:
+    """Move what is left below a namespace of its own, where `DirectoryNamespace` finds it."""
+    _drop_shared(rebuild)
+    # to drop a table there would take the folder of the other one along
+    rebuild.good, rebuild.misplaced = joined(rebuild.good, rebuild.misplaced), rebuild.misplaced.slice(0, 0)
+    for name in rebuild.spare["object_id"].to_pylist():
+        rebuild.add_action(RepairKind.SET_ASIDE, name, "another row has its id")
+    rebuild.open, rebuild.spare = joined(rebuild.open, rebuild.spare), rebuild.spare.slice(0, 0)
+    if not len(rebuild.open):
+        return
+    names = rebuild.open["object_id"].to_pylist()
+    for name, kind in zip(names, rebuild.open["object_type"].to_pylist(), strict=True):
+        if kind != TABLE:
+            rebuild.add_action(RepairKind.SET_ASIDE, name, "no table of the namespace is below it")
+    rows, rebuild.open = rebuild.open, rebuild.open.slice(0, 0)
+    add_others(rebuild, rows, [f"{SET_ASIDE}{SEPARATOR}{name.replace(SEPARATOR, '.')}" for name in names])
+
+
+def set_aside_twins(rebuild: Rebuild, rows: pa.Table, is_empty: Callable[[str], bool]) -> pa.Table:
+    """Return rows, with the empty ones of several tables of the same partition moved, too.
+
+    Parameters
+    ----------
+    is_empty
+        Whether the table of an id has no rows.
+    """
+    twins: list[str] = []
+    for spec in rebuild.specs:
+        is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+        tables = rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE)))
+        for names in twin_ids(tables, spec):
+            empty = [name for name in names if is_empty(name)]
+            twins += empty if len(empty) < len(names) else empty[1:]
+    is_twin = pc.is_in(rows["object_id"], pa.array(twins, pa.string()))
+    is_own = pc.and_(is_spec_row(rows), pc.invert(is_twin))
+    rebuild.good, rebuild.open = rows.filter(is_own), rows.filter(is_twin)
+    rebuild.other = rows.filter(pc.invert(pc.or_(is_own, is_twin)))
+    for name in twins:
+        rebuild.add_action(
+            RepairKind.SET_ASIDE, name, "another table has the same partition values, and rows"
+        )
+    set_aside(rebuild)
+    return rebuild.rows()
+
+
+def add_others(rebuild: Rebuild, rows: pa.Table, wanted: Sequence[str]) -> list[str]:
+    """Add rows that are not of the partitioned namespace, and return their ids: those wanted, or near."""
+    taken = set(rebuild.other["object_id"].to_pylist())
+    names = []
+    for base in wanted:
+        name, number = base, 1
+        while name in taken:
+            number += 1
+            name = f"{base}.{number}"
+        taken.add(name)
+        names.append(name)
+    rows = with_column(without_values(rows, rebuild.specs), "object_id", pa.array(names, pa.string()))
+    rebuild.other = joined(rebuild.other, rows)
+    is_aside = any(name.startswith(SET_ASIDE + SEPARATOR) for name in names)
+    if is_aside and SET_ASIDE not in taken:
+        row = {"object_id": SET_ASIDE, "object_type": NAMESPACE, "metadata": "{}"}
+        rebuild.other = joined(rebuild.other, pa.Table.from_pylist([row], rebuild.columns))
+    return names
+
+
+def _drop_shared(rebuild: Rebuild) -> None:
+    """Drop rows that name the folder of another table, which has a row that is as it should be."""
+    is_shared = pc.is_in(rebuild.misplaced["location"], one_array(rebuild.good["location"].drop_null()))
+    for name, location in zip(
+        *(rebuild.misplaced.filter(is_shared)[each].to_pylist() for each in ("object_id", "location")),
+        strict=True,
+    ):
+        rebuild.add_action(RepairKind.SHARED, name, location)
+    rebuild.misplaced = rebuild.misplaced.filter(pc.invert(is_shared))
