@@ -331,6 +331,8 @@ def test_a_commit_and_an_abort_are_of_other_processes(target, tmp_path, dies):
     assert files(target) == before
     assert opened(target).to_table().num_rows == (100 if dies == "before" else 150)
     assert len(claims(target)) == (0 if dies == "never" else 1)
+    if is_namespace(target) and dies != "before":
+        assert lance_df.verify(target).ok
     opened(target).cleanup_old_versions(dt.timedelta(0))
     assert len(claims(target)) == (0 if dies == "never" else 1)
     opened(target).cleanup_old_versions(dt.timedelta(0), delete_unverified=True)

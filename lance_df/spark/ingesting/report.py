@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from lance_df.records import dataclass
+from lance_df.spark.failures import OF_SPARK
 from lance_df.spark.sessions import is_connect, make_known
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ PREFIX: Final = "lance_df-ingest-"
 """The names of folders of reports begin with it, among the temporary files of the driver's machine."""
 
 _REPORT: Final = "report.json"
-_READ_WITHIN_SECONDS: Final = 7 * 24 * 3600
+_REMOVES: Final = "removes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +84,31 @@ class ReportFolder:
         """Make one, and remove it afterwards.
 
         Through Spark Connect nothing of the driver's machine can be seen: the sink makes the folder, and
-        later writes remove it.
+        `ReportSource` reads and removes it.
         """
-        if is_connect(spark):
-            yield cls(spark, f"{PREFIX}{uuid.uuid4()}")
+        if not is_connect(spark):
+            with tempfile.TemporaryDirectory(prefix=PREFIX) as path:
+                yield cls(spark, path)
             return
-        folder = tempfile.mkdtemp(prefix=PREFIX)
+        folder = cls(spark, f"{PREFIX}{uuid.uuid4()}")
         try:
-            yield cls(spark, folder)
+            yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            # also when the write has failed, whose error is then the one to raise
+            with suppress(*OF_SPARK):
+                folder._from_driver(removes=True)
 
     def read(self) -> Report:
         """Return what the sink has left there."""
         if not is_connect(self.spark):
             return Report.read(Path(self.name))
+        return Report.parse(self._from_driver(removes=False))
+
+    def _from_driver(self, *, removes: bool) -> str:
         make_known(self.spark, ReportSource)
-        [row] = self.spark.read.format(ReportSource.name()).load(self.name).collect()
-        return Report.parse(row[0])
+        reader = self.spark.read.format(ReportSource.name()).option(_REMOVES, str(removes).lower())
+        [row] = reader.load(self.name).collect()
+        return str(row[0])
 
 
 def placed(name: str) -> Path:
@@ -111,13 +117,15 @@ def placed(name: str) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for a report, if it is not there, and remove those that nobody reads any more."""
-    oldest = time.time() - _READ_WITHIN_SECONDS
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # gone meanwhile
-            if path.stat().st_mtime < oldest:
-                shutil.rmtree(path, ignore_errors=True)
+    """Make a folder for a report, if it is not there; its name is random."""
     folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a report and its folder, if nothing else is in it."""
+    with suppress(OSError):
+        (folder / _REPORT).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _text(folder: Path) -> str:
@@ -125,7 +133,7 @@ def _text(folder: Path) -> str:
 
 
 class ReportSource(DataSource):
-    """Reads the report of a folder where the driver is."""
+    """Reads the report of a folder where the driver is, or removes it and gives an empty text."""
 
     @classmethod
     def name(cls) -> str:
@@ -138,15 +146,20 @@ class ReportSource(DataSource):
 
     def reader(self, schema: StructType) -> _ReportReader:  # noqa: ARG002 - Spark's, not ours
         """Return a reader of one row."""
-        return _ReportReader(placed(self.options["path"]))
+        removes = self.options.get(_REMOVES) == "true"
+        return _ReportReader(placed(self.options["path"]), removes=removes)
 
 
 class _ReportReader(DataSourceReader):
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, removes: bool) -> None:
         self._folder = folder
+        self._removes = removes
 
     def partitions(self) -> Sequence[InputPartition]:
         # on the driver's machine, unlike `read`
+        if self._removes:
+            _remove(self._folder)
+            return [InputPartition("")]
         return [InputPartition(_text(self._folder))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
