@@ -125,13 +125,16 @@ class StagedWrite:
         self._remove_empty_folders()
 
     def _remove_unreferenced(self) -> None:
+        first = next(self._files(), None)
+        if first is None:
+            return
         names: dict[Location, set[str]] = {}
         for file in self._files():
             names.setdefault(file.table, set()).add(file.path)
         for table, staged in names.items():
             if not staged.isdisjoint(data_files_at(table)):
                 return
-        next(self._files()).location.remove()
+        first.location.remove()
         for file in self._files():
             remove_data_file(file.location)
         for table in names:

@@ -513,6 +513,14 @@ def test_a_run_is_done_once(target):
     assert opened(target).count_rows() == 200
 
 
+def test_a_run_without_rows_is_done_once(target):
+    for _ in range(2):
+        writer = job(target, runId="monday")
+        writer.commit([task(writer, count=0), None])
+    writer.abort([task(writer, count=0)])
+    assert (opened(target).to_table().num_rows, claims(target)) == (100, [])
+
+
 def test_two_drivers_of_one_run_add_its_rows_once(target):
     first, second = job(target, runId="monday"), job(target, runId="monday")
     messages = [task(first)], [task(second)]
