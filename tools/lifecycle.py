@@ -58,6 +58,14 @@ class Summary:
         for name in ("steps", "checks", "ways", "sizes", "seconds_by"):
             getattr(self, name).update(getattr(other, name))
 
+    def progress(self) -> str:
+        """Return what was done so far."""
+        return (
+            f"{self.histories} histories, {self.steps.total()} steps, "
+            f"{self.checks.total()} checks, {self.seconds_by.total():.0f} s of the processor, "
+            f"{len(self.failures)} failures"
+        )
+
     def as_dict(self, elapsed: float) -> dict[str, Any]:
         """Return the summary as it is written to a file."""
         return {
@@ -88,7 +96,7 @@ def run(options: argparse.Namespace, job: int) -> Summary:
     try:
         while time.monotonic() < until and (some := list(itertools.islice(seeds, _HISTORIES_AT_ONCE))):
             _run_some(some, summary, until, options)
-            print(f"{summary.histories} histories, {len(summary.failures)} failures", flush=True)
+            print(summary.progress(), flush=True)
             if summary.failures and not options.keep_going:
                 break
     except KeyboardInterrupt:

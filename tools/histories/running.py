@@ -256,10 +256,8 @@ class History:
             for line, found in zip(lines, outcomes, strict=True)
         ]
         models = [each for each in map(self._after, _interleaved(*made)) if each is not None]
-        if is_refused:
-            # who is refused leaves versions of members that nobody reads
-            models = [dataclasses.replace(each, strays=True) for each in models]
-        return models
+        # who is refused, or makes a change again, leaves versions of members that nobody reads
+        return [dataclasses.replace(each, strays=True) for each in models]
 
     def _check_errors(self, lines: Sequence[Sequence[Step]], outcomes: Sequence[Sequence[Outcome]]) -> None:
         """Raise for an error that neither a conflict explains, nor a step that makes no sense then."""
