@@ -1,11 +1,13 @@
 """Run DataFusion's own SQL tests over Lance tables, and compare with DataFusion over memory.
 
 Usage: python -m tools.sql_conformance --datafusion CHECKOUT [--only sqllogictest|tpcds|clickbench] …
+       python -m tools.sql_conformance --only random [--seconds N] [--seed S [--rounds N]] …
 
 The statements come from a checkout of the public repository apache/datafusion: its sqllogictest files, and
-the texts of TPC-DS and ClickBench. Every table is written as a Lance table of several fragments; what a
-session returns for it is compared with what DataFusion returns for the same rows in memory: rows, order
-wherever the statement orders, names, types, nullability. The results in the files are not used.
+the texts of TPC-DS and ClickBench; or they are random, over random tables. Every table is written as a Lance
+table of several fragments, or as a partitioned namespace; what a session returns for it is compared with what
+DataFusion returns for the same rows in memory: rows, order wherever the statement orders, names, types,
+nullability. The results in the files are not used.
 
 Exit code 1 where something differs.
 """
@@ -20,15 +22,18 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 
 from tools.conformance.contexts import Conformance, Difference, low_thresholds
 from tools.conformance.hits import hits
+from tools.conformance.random_statements import RandomStatements
 from tools.conformance.records import Record, read_records, split_statements
 from tools.conformance.tpcds import tpcds_tables
 
 _SQLLOGICTEST = Path("datafusion/sqllogictest")
 _HITS = Path("datafusion/core/tests/data/clickbench_hits_10.parquet")
+_STATEMENTS_OF_A_SEED = 100
 # files that are not run, and why
 _EXCLUDED = {
     "spark": "functions that DataFusion's Python package does not have",
@@ -39,10 +44,10 @@ _EXCLUDED = {
 
 def main() -> None:
     options = _parser().parse_args()
-    root = options.datafusion.resolve()
-    if not (root / _SQLLOGICTEST).is_dir():
-        sys.exit(f"{root}: not a checkout of apache/datafusion: it has no {_SQLLOGICTEST}")
     wanted = options.only or ["sqllogictest", "tpcds", "clickbench"]
+    root = (options.datafusion or Path()).resolve()
+    if wanted != ["random"] and not (root / _SQLLOGICTEST).is_dir():
+        sys.exit(f"{root}: not a checkout of apache/datafusion: it has no {_SQLLOGICTEST}")
     counts: Counter[str] = Counter()
     differences: list[Difference] = []
     with low_thresholds() if options.low_thresholds else nullcontext():
@@ -64,7 +69,7 @@ def main() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--datafusion", type=Path, required=True, help="checkout of apache/datafusion")
+    parser.add_argument("--datafusion", type=Path, help="checkout of apache/datafusion")
     parser.add_argument("--only", action="append", choices=_RUNS, help="run this alone")
     parser.add_argument("--files", default="**/*.slt", help="glob of sqllogictest files")
     parser.add_argument(
@@ -82,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tpcds-data", type=Path, help="folder of Parquet files, one for each table")
     parser.add_argument("--hits-rows", type=int, default=200_000, help="rows of the table of ClickBench")
     parser.add_argument("--queries", help="numbers of TPC-DS or ClickBench queries, such as 1,14")
+    parser.add_argument("--seconds", type=float, default=60, help="processor time of random statements")
+    parser.add_argument("--seed", type=int, help="the first seed of random statements")
+    parser.add_argument("--rounds", type=int, help="how many seeds, instead of --seconds")
     parser.add_argument("--verbose", action="store_true", help="name each file when it begins")
     return parser
 
@@ -155,7 +163,26 @@ def _run_numbered(conformance: Conformance, folder: Path, prefix: str, options: 
             conformance.run(sql, str(path))
 
 
-_RUNS = {"sqllogictest": _sqllogictest, "tpcds": _tpcds, "clickbench": _clickbench}
+def _random(_: Path, options: argparse.Namespace) -> Iterator[Conformance]:
+    """Run random statements over random tables; a seed names both."""
+    first = time.time_ns() // 10**6 % 10**9 if options.seed is None else options.seed
+    end = time.process_time() + options.seconds
+    for seed in range(first, first + (options.rounds or sys.maxsize)):
+        if options.rounds is None and time.process_time() > end:
+            return
+        if options.verbose:
+            print(f"# seed {seed}", flush=True)
+        statements = RandomStatements(seed)
+        with tempfile.TemporaryDirectory() as folder:
+            conformance = _conformance(folder, options)
+            for name, rows in statements.tables.items():
+                conformance.add_table(name, rows)
+            for number, sql in enumerate(islice(statements, _STATEMENTS_OF_A_SEED)):
+                conformance.run(sql, f"seed {seed}, statement {number}")
+        yield conformance
+
+
+_RUNS = {"sqllogictest": _sqllogictest, "tpcds": _tpcds, "clickbench": _clickbench, "random": _random}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, limit_of, variant
+from lance_df.engine.dataframe import with_types_of_rows
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
 from lance_df.table.string_looks import look_at_strings
@@ -68,7 +69,10 @@ def with_string_views(
     for provider, names in providers:
         provider.views = names
     try:
-        anew = _with_types_of(ctx, frame.logical_plan(), plan())
+        viewed = plan()
+        typed = with_types_of_rows(ctx, viewed)  # unions of views and strings have rows of views
+        wanted = frame.logical_plan() if typed is viewed else optimized
+        anew = _with_types_of(ctx, wanted, typed)
         if anew.schema() == schema:
             return anew
     except Exception:  # noqa: BLE001 - a function that takes plain strings only, say: the statement stands

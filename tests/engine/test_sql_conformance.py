@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import lance_df
 from tools.conformance.answers import Answer, answer, difference
 from tools.conformance.contexts import Conformance, ContextKind, low_thresholds
+from tools.conformance.random_statements import RandomStatements
 from tools.conformance.records import read_records, split_statements
 from tools.conformance.statements import Kind, Ordering, kind_of, ordering_of, reason_to_exclude
 from tools.conformance.stored_tables import StoredNamespaces, partition_fields
@@ -196,6 +198,15 @@ def test_tables_are_partitioned_by_every_column_that_suits() -> None:
     assert {len(each) for each in fields} == {1, 2}
 
 
+def test_rows_that_fail_in_memory_alone_are_counted(tmp_path: Path) -> None:
+    conformance = _OtherRows(tmp_path)
+    conformance.add_table("t", T)
+    conformance.spoil(T.slice(0, 2), tmp_path)
+    conformance.run("SELECT s FROM t WHERE 6 / (a - 2) > 1")
+    assert not conformance.differences
+    assert conformance.counts["statements compared of which a row fails in memory alone"] == 1
+
+
 def test_results_without_an_order_of_their_own_are_counted(tmp_path: Path) -> None:
     conformance = _OtherRows(tmp_path)
     conformance.add_table("t", T)
@@ -317,3 +328,24 @@ def test_a_panic_is_an_error() -> None:
             raise Panic(query)
 
     assert answer(Panics(), "SELECT 1").error == "Panic: SELECT 1"
+
+
+@pytest.mark.parametrize("context", OVER_TABLES, ids=str)
+def test_random_statements(context: Context, batch_rows: int | None, tmp_path: Path) -> None:
+    statements = RandomStatements(seed=7)
+    conformance = Conformance(tmp_path, context.kind, batch_rows, namespaces=context.namespaces)
+    for name, rows in statements.tables.items():
+        conformance.add_table(name, rows)
+    for number, sql in enumerate(islice(statements, 60)):
+        conformance.run(sql, f"statement {number}")
+    assert not conformance.differences, "\n".join(map(str, conformance.differences))
+    assert conformance.counts["statements compared that fail in both"] < 10
+    assert conformance.counts["results without rows"] < 30
+
+
+def test_a_seed_names_tables_and_statements() -> None:
+    one, other, third = RandomStatements(3), RandomStatements(3), RandomStatements(4)
+    assert {name: rows.schema for name, rows in one.tables.items()} == {
+        name: rows.schema for name, rows in other.tables.items()
+    }
+    assert list(islice(one, 50)) == list(islice(other, 50)) != list(islice(third, 50))

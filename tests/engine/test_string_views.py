@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from datafusion import SessionContext, udf
+from query_results import assert_same_result
 
 import lance_df
 from lance_df.engine import string_views
@@ -97,6 +98,28 @@ def test_rows_and_types_are_those_of_plain_strings(contexts, query):
     found, expected = ours.sql(query).to_arrow_table(), memory.sql(query).to_arrow_table()
     assert found.schema.types == expected.schema.types
     assert found.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT kind FROM few UNION SELECT kind FROM t",
+        "SELECT kind FROM t UNION SELECT kind FROM few ORDER BY kind NULLS FIRST",
+        "SELECT kind FROM few UNION SELECT kind FROM t ORDER BY kind DESC LIMIT 4",
+        "SELECT DISTINCT kind, id FROM (SELECT kind, 1 AS id FROM few UNION ALL SELECT kind, 2.5 FROM t)",
+        "SELECT kind, count(*) FROM (SELECT kind FROM few UNION ALL SELECT kind FROM t) AS q GROUP BY kind",
+        "SELECT kind FROM few INTERSECT SELECT kind FROM t ORDER BY kind",
+        "SELECT coalesce(few.kind, t.kind) AS k, count(*) FROM few JOIN t USING (id) GROUP BY 1 ORDER BY 1",
+    ],
+)
+def test_strings_of_few_rows_meet_those_that_are_views(contexts, monkeypatch, query):
+    monkeypatch.setattr(string_views, "WORTH_ROWS", 10)
+    ours, memory = contexts
+    frame = ours.sql(query)
+    if "UNION SELECT kind FROM few ORDER BY" not in query:  # a DISTINCT right below a sort stands as it is
+        views = [table.provider.views for table in frame.statements[0].tables.values()]
+        assert sorted(map(len, views)) == [0, 1]
+    assert_same_result(frame, memory.sql(query))
 
 
 def test_aggregated_strings_are_read_as_views(contexts):

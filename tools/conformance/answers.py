@@ -21,11 +21,15 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a statement returns: the schema of its frame and its batches, or an error."""
+    """What a statement returns: the schema of its frame and its batches, or an error.
+
+    ``is_planned`` tells whether DataFusion took the statement; an error comes of its rows then.
+    """
 
     schema: pa.Schema
     batches: tuple[pa.RecordBatch, ...]
     error: str | None = None
+    is_planned: bool = True
 
     def rows(self) -> list[Row]:
         """Return the rows; columns of one name stay apart."""
@@ -57,8 +61,10 @@ def _values(column: pa.RecordBatch) -> list[Any]:
 
 def answer(ctx: Any, sql: str) -> Answer:
     """Run a statement. Whatever DataFusion raises is an error of it, a panic too."""
+    is_planned = False
     try:
         frame = ctx.sql(sql)
+        is_planned = True
         batches = tuple(frame.collect())
         if not batches and len(frame.schema()):  # the plan that is executed knows what batches would be
             batches = (pa.RecordBatch.from_pylist([], schema=frame.cache().schema()),)
@@ -66,7 +72,7 @@ def answer(ctx: Any, sql: str) -> Answer:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as err:  # noqa: BLE001 - panics of Rust derive from BaseException
-        return Answer(pa.schema([]), (), f"{type(err).__name__}: {err}")
+        return Answer(pa.schema([]), (), f"{type(err).__name__}: {err}", is_planned)
 
 
 def difference(ours: Answer, theirs: Answer, ordering: Ordering | None) -> str | None:

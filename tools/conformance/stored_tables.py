@@ -18,7 +18,7 @@ from tools.conformance.answers import Answer, difference_of_rows
 
 FILE_VERSIONS: Final = ("2.0", "2.1", "2.2")
 _FRAGMENTS: Final = 3
-_MOST_PARTITIONS: Final = 40
+_MOST_PARTITIONS: Final = 12
 
 
 class Reads(Protocol):
