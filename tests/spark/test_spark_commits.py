@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import uuid
@@ -352,6 +353,18 @@ def test_a_commit_after_an_abort_shows_nothing(target):
     with pytest.raises(RetryableConflictError, match="removed before it was committed"):
         pickle.loads(pickle.dumps(writer)).commit(messages)
     assert (files(target), opened(target).version, claims(target)) == (*before, [])
+
+
+def test_rows_of_a_table_that_was_dropped_meanwhile_are_not_committed(tmp_path):
+    target = str(tmp_path / "target")
+    lance_df.write_dataset(ROWS, target)
+    writer = job(target)
+    messages = [task(writer)]
+    shutil.rmtree(target)
+    lance_df.write_dataset(ROWS, target)
+    with pytest.raises(RetryableConflictError, match="removed before it was committed"):
+        writer.commit(messages)
+    assert lance_df.dataset(target).to_table().num_rows == 100
 
 
 def test_an_abort_while_a_commit_is_under_way_removes_nothing(target, monkeypatch):
