@@ -72,3 +72,12 @@ def test_what_a_process_takes_that_is_killed_is_told(worker: Worker) -> None:
 def test_temporary_files_are_made_where_they_are_removed(worker: Worker, tmp_path: Path) -> None:
     [outcome] = worker.run("import tempfile\nresult = tempfile.mkdtemp()")
     assert Path(outcome.result).parent == tmp_path
+
+
+def test_processes_end_with_their_parent(tmp_path: Path) -> None:
+    with Workers(ROOT) as made:
+        worker = made.start({"temporary": str(tmp_path)}, {})
+        worker.send(["import time\ntime.sleep(600)"])
+    [ended] = worker.receive(1)
+    assert ended.error == ("killed",)
+    worker.close()

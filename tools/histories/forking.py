@@ -7,6 +7,7 @@ signal makes it write the stacks of its threads to a file.
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import gc
 import os
@@ -27,6 +28,7 @@ _IMPORTED: Final = (
     *("lance_df", "lance_df.api.namespaces", "lance_df.spark", "lance_df.file.writer"),
     *("datafusion", "pyarrow.compute", "pyarrow.dataset", "pyarrow.ipc", "numba", "lance"),
 )
+_PR_SET_PDEATHSIG: Final = 1
 # result, names of the classes of the error, its text, seconds of the processor
 _Outcome = tuple[Any, tuple[str, ...], str, float]
 
@@ -104,6 +106,8 @@ def main(address: str) -> None:
             connection = Connection(listener.accept()[0].detach())
             _reap()
             if os.fork() == 0:
+                listener.close()
+                ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # it goes with this process
                 try:
                     _serve(connection, address)
                 except (EOFError, OSError):
