@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 250
 """Operators of one chain, with those of the chains around it."""
 MAX_TABLES: Final = 250
-"""Joins and common table expressions of one statement, which may all be below each other."""
+"""Joins (commas between tables and differences of sets among them) and common table expressions of one
+statement, which may all be below each other."""
 MAX_CONJUNCTS: Final = 1000
 """Conditions joined by AND, in brackets or not: DataFusion takes them apart and joins them one by one."""
 MAX_SETS: Final = 1000
-"""Set operations of one query."""
+"""Unions of one statement; `MAX_TABLES` where `EXCEPT` or `INTERSECT`, which are joins, are among them."""
 
 _GROUP: Final = 64
 # of a catalog, a schema, a table and a column
@@ -36,7 +37,14 @@ _WORDS: Final = (
 )
 # each operator matches once at least: a text with few matches needs no look at its tokens
 _MAY_NEST: Final = re.compile(rf"[^\w\s()'\"`,;]|\b(?:{_WORDS})\b", re.IGNORECASE)
+# what is between FROM and the next clause, as far as a text tells that
+_TABLES: Final = re.compile(
+    r"\bfrom\b(.*?)(?=\b(?:where|group|having|order|limit|union|except|intersect)\b|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
 _SETS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
+# they end a chain within FROM, and not the clause
+_IN_FROM: Final = frozenset({",", "ON", "USING", "AS"})
 _OPENS: Final = frozenset({"(", "[", "{", "CASE"})
 _CLOSES: Final = frozenset({")", "]", "}", "END"})
 # what the operands of AND and OR may be made of, besides names, literals and operators
@@ -108,7 +116,7 @@ class _Level:
     depth: int = 0
     conjuncts: int = 0
     most_conjuncts: int = 0
-    sets: int = 0
+    is_from: bool = False
     is_between: bool = False
     operands: list[_Operand] = field(default_factory=lambda: [_Operand()])
 
@@ -124,7 +132,7 @@ def bounded(text: str) -> str:
     InvalidInputError
         Another chain is too long; the message says which.
     """
-    if len(text) <= MAX_DEPTH or len(_MAY_NEST.findall(text)) <= MAX_DEPTH:
+    if len(text) <= MAX_DEPTH or not _may_be_deep(text):
         return text
     from sqlglot.errors import TokenError
 
@@ -138,6 +146,13 @@ def bounded(text: str) -> str:
     return splice(text, _Walk().run(tokens))
 
 
+def _may_be_deep(text: str) -> bool:
+    if len(_MAY_NEST.findall(text)) > MAX_DEPTH:
+        return True
+    commas = text.count(",")
+    return commas > MAX_TABLES and any(found[1].count(",") > MAX_TABLES for found in _TABLES.finditer(text))
+
+
 class _Walk:
     """One pass over the tokens of a text."""
 
@@ -145,6 +160,8 @@ class _Walk:
         self._levels = [_Level()]
         self._edits: list[Edit] = []
         self._num_tables = 0
+        self._num_sets = 0
+        self._has_differences = False
         self._previous = ""
         self._is_call = False
         self._dots = 0
@@ -180,11 +197,10 @@ class _Walk:
             level.conjuncts += 0 if inside.is_case else inside.most_conjuncts
             self._extend(token)
         elif word in _SETS:
-            level.sets += 1
-            if level.sets > MAX_SETS:
-                raise InvalidInputError(f"the query has more than {MAX_SETS:,} set operations in a row")
+            self._count_set(word)
             self._end_chain()
         elif word in _ENDS:
+            self._end_clause(word)
             self._end_chain()
         elif word in ("AND", "OR") and not (word == "AND" and level.is_between):
             self._next_operand(word)
@@ -208,6 +224,28 @@ class _Walk:
             # the name of a function, or a word of the clause
             level.operands[-1].unknown_words += 1
         level.operators += 1
+
+    def _end_clause(self, word: str) -> None:
+        level = self._levels[-1]
+        if word == "FROM":
+            level.is_from = self._previous != "DISTINCT"
+        elif word not in _IN_FROM:
+            level.is_from = False
+        elif word == "," and level.is_from:
+            self._count_table()
+
+    def _count_set(self, word: str) -> None:
+        self._levels[-1].is_from = False
+        if self._previous == "*":  # columns that a projection leaves out
+            return
+        self._num_sets += 1
+        if word != "UNION":
+            self._has_differences = True
+            self._count_table()
+        limit = MAX_TABLES if self._has_differences else MAX_SETS
+        if self._num_sets > limit:
+            what = "set operations, EXCEPT or INTERSECT among them" if self._has_differences else "unions"
+            raise InvalidInputError(f"the statement has more than {limit:,} {what}")
 
     def _count_table(self) -> None:
         self._num_tables += 1

@@ -53,6 +53,10 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
         "a IN (" + ", ".join(map(str, range(20_000))) + ")",
         "SELECT * FROM t WHERE a = '" + " OR x" * 1000 + "'",
         "SELECT " + ", ".join(f"t.c{number}" for number in range(2000)) + " FROM t",
+        "SELECT a IS DISTINCT FROM b, " + ", ".join(f"c{number} + 1" for number in range(500)) + " FROM t",
+        "SELECT * EXCEPT (a) FROM t" + " UNION ALL SELECT 1" * (MAX_TABLES + 50),
+        "SELECT a FROM t ORDER BY " + ", ".join(f"c{number}" for number in range(500)),
+        "SELECT a FROM t, f(" + ", ".join(f"{number} + 1" for number in range(500)) + ")",
     ],
 )
 def test_texts_that_need_nothing(text: str):
@@ -98,6 +102,12 @@ def test_parentheses_change_no_answer():
         " AND ".join(["a = 1"] * (MAX_CONJUNCTS + 2)),
         " AND ".join(["(" + " AND ".join(["a = 1"] * 60) + ")"] * 20),
         " UNION ALL ".join(["SELECT 1"] * (MAX_SETS + 2)),
+        " EXCEPT ".join(["SELECT 1"] * (MAX_TABLES + 2)),
+        " INTERSECT ALL ".join(["SELECT 1"] * (MAX_TABLES + 2)),
+        " UNION ALL ".join(["SELECT 1 EXCEPT SELECT 2"] * 150),
+        " UNION ALL ".join(["SELECT 1"] * 600 + ["(" + " UNION ALL ".join(["SELECT 1"] * 600) + ")"]),
+        "SELECT 1 FROM t" + ", t" * (MAX_TABLES + 1) + " WHERE true",
+        "SELECT 1 FROM t" + "".join(f", LATERAL (SELECT {i}) l{i}" for i in range(MAX_TABLES + 1)),
         "SELECT * FROM t " + "JOIN t USING (a) " * (MAX_TABLES + 1),
         "WITH " + ", ".join(f"c{number} AS (SELECT 1)" for number in range(MAX_TABLES + 1)) + " SELECT 1",
         " OR ".join(["a IS DISTINCT FROM 1 COLLATE x"] * 300) + "+".join(["a"] * 300),
@@ -152,6 +162,8 @@ def texts():
 def statements():
     for n in (50, 3_000):
         yield " UNION ALL ".join(["SELECT a FROM t"] * n)
+        yield " EXCEPT ".join(["SELECT a FROM t"] * n)
+        yield "SELECT 1 FROM t" + "".join(f", t t{i}" for i in range(n)) + " LIMIT 1"
         yield "SELECT * FROM (" * n + "SELECT * FROM t" + ") x" * n
         names = ["t", *(f"c{i}" for i in range(n))]
         parts = (f"{names[i + 1]} AS (SELECT * FROM {names[i]})" for i in range(n))
@@ -193,7 +205,7 @@ def test_no_text_ends_the_process(tmp_path: Path):
     assert done.returncode == 0, done.stderr[-2000:]
     found = done.stdout.split()
     assert set(found) <= {"rows", "InvalidInputError"}
-    assert len(found) == 38
+    assert len(found) == 42
     assert found.count("rows") >= 14
 
 
