@@ -198,6 +198,15 @@ def test_tables_are_partitioned_by_every_column_that_suits() -> None:
     assert {len(each) for each in fields} == {1, 2}
 
 
+@pytest.mark.parametrize("context", [*OVER_TABLES, Context("own")], ids=str)
+def test_tables_can_be_dropped_and_made_again(context: Context, tmp_path: Path) -> None:
+    conformance = Conformance(tmp_path, context.kind, namespaces=context.namespaces)
+    for sql in ("CREATE TABLE t AS VALUES (1)", "SELECT * FROM t", "DROP TABLE t", "SELECT * FROM t") * 2:
+        conformance.run(sql)
+    assert not conformance.differences, "\n".join(map(str, conformance.differences))
+    assert conformance.counts["statements compared that fail in both"] == 2
+
+
 def test_rows_that_fail_in_memory_alone_are_counted(tmp_path: Path) -> None:
     conformance = _OtherRows(tmp_path)
     conformance.add_table("t", T)
