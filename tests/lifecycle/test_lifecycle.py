@@ -40,7 +40,7 @@ def workers() -> Iterator[Workers]:
 # few partitions with mixed limits, and 316 whose `__manifest` has many fragments
 @pytest.mark.parametrize(
     ("kind", "seed", "steps"),
-    [("namespace", 7, 8), ("namespace", 9, 8), ("namespace", 460, 3), ("table", 4, 6), ("table", 9, 6)],
+    [("namespace", 7, 8), ("namespace", 9, 8), ("namespace", 460, 3), ("table", 9, 6), ("table", 75, 8)],
 )
 def test_histories_are_those_of_the_model(workers: Workers, kind: str, seed: int, steps: int) -> None:
     counts = Counts()

@@ -98,4 +98,4 @@ def values_of(name: str) -> dict[str, int]:
 def draw_thresholds(rng: random.Random) -> str:
     """Return the name of a set."""
     names = ["default", "low", "high", "fragments", f"mixed {rng.randrange(10**6)}"]
-    return rng.choices(names, [3, 1, 1, 2, 4])[0]
+    return rng.choices(names, [3, 1, 1, 4, 4])[0]
