@@ -2,21 +2,34 @@
 
 Python raises `KeyboardInterrupt` in the main thread, between any two instructions, and again each time the
 user presses Ctrl-C. Other threads are not interrupted: they ask whether they are to stop.
+
+While a write or a call of DataFusion is under way the handler of SIGINT is `_handle`, which calls the one
+that was there, or puts that off. (It is left as the handler where an interrupt comes between two lines of
+`_handled`, and acts as the former one then.)
 """
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 import time
+from _thread import interrupt_main, start_new_thread
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from types import FrameType
+from typing import Any, Final, ParamSpec, TypeVar
 
 from lance_df.exits import is_main
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _PATIENCE_SECONDS: Final = 5.0
+_IMPORT: Final = "<frozen importlib._bootstrap>"
+_IMPORT_SECONDS: Final = 0.02
 _stopped = threading.local()
 
 
@@ -27,33 +40,184 @@ class WorkStoppedError(BaseException):
     """
 
 
-def undisturbed(work: Callable[[], object]) -> None:
-    """Do something to its end, however often the user presses Ctrl-C meanwhile.
+class _Signals:
+    """What is known of SIGINT while `_handle` is its handler. Only the main thread comes here.
 
-    Such an interrupt is raised when the work is done, or has taken some seconds since.
+    Attributes
+    ----------
+    former
+        The handler that was there.
+    raises_once
+        Whether what the former handler raises again, within some seconds, is left out.
+    is_raised_at_the_end
+        Whether that is raised again, whatever becomes of it.
+    ends_wait
+        When signals are not put off any more; None where they are not.
+    was_put_off
+        Whether one was.
+    num_imports
+        Calls that import modules, of which the whole is a part.
+    ends_import
+        When an import is not waited for any more; None where none is.
+    error, num_errors, time_of_error
+        What the former handler raised last, how often it did, and when.
     """
-    if not is_main():
-        work()
+
+    def __init__(self) -> None:
+        self.former: Callable[[int, Any], object] = signal.default_int_handler
+        self.raises_once = False
+        self.is_raised_at_the_end = False
+        self.ends_wait: float | None = None
+        self.was_put_off = False
+        self.num_imports = 0
+        self.ends_import: float | None = None
+        self.error: BaseException | None = None
+        self.num_errors = 0
+        self.time_of_error = float("-inf")
+
+
+_signals: Final = _Signals()
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    now = time.monotonic()
+    if _signals.ends_wait is not None and now < _signals.ends_wait:
+        _signals.was_put_off = True
         return
-    thread = threading.Thread(target=work, name="lance-df-undisturbed")
-    try:
-        thread.start()
-    except RuntimeError:  # the interpreter is going down
-        work()
+    if _signals.raises_once and now < _signals.time_of_error + _PATIENCE_SECONDS:
+        return
+    if _num_imports(frame) <= _signals.num_imports:
+        _signals.ends_import = None
+    elif _signals.ends_import is None or now < _signals.ends_import:
+        # a package of which a part was imported may never be imported again
+        _signals.ends_import = _signals.ends_import or now + _PATIENCE_SECONDS
+        start_new_thread(_interrupt_later, ())
         return
     try:
-        thread.join()
-    except BaseException:
-        _wait(thread, until=time.monotonic() + _PATIENCE_SECONDS)
+        _signals.former(number, frame)
+    except BaseException as err:
+        _signals.error = err
+        _signals.num_errors += 1
+        _signals.time_of_error = now
         raise
 
 
-def _wait(thread: threading.Thread, *, until: float) -> None:
-    while thread.is_alive() and (left := until - time.monotonic()) > 0:
+def _num_imports(frame: FrameType | None) -> int:
+    """Return how many calls of a stack are those that import modules."""
+    number = 0
+    while frame is not None:
+        number += frame.f_code.co_filename == _IMPORT
+        frame = frame.f_back
+    return number
+
+
+def _interrupt_later() -> None:
+    time.sleep(_IMPORT_SECONDS)
+    interrupt_main(signal.SIGINT)
+
+
+@contextmanager
+def _handled(*, raises_once: bool = False) -> Iterator[bool]:
+    """Let `_handle` be the handler of SIGINT, in the main thread; say whether it is."""
+    former = signal.getsignal(signal.SIGINT) if is_main() else None
+    if not callable(former):  # ignored, or not Python's
+        yield False
+        return
+    is_outermost = former is not _handle
+    if is_outermost:
+        _signals.former, _signals.raises_once, _signals.is_raised_at_the_end = former, False, False
+        _signals.time_of_error = float("-inf")
+        _signals.num_imports = _num_imports(sys._getframe())
+        signal.signal(signal.SIGINT, _handle)
+    outer = _signals.raises_once
+    _signals.raises_once = outer or raises_once
+    try:
+        yield True
+    finally:
+        _signals.raises_once = outer
+        if is_outermost:
+            _signals.error = None
+            # it may be ended by another thread, and the handler may be the user's by now
+            if is_main() and signal.getsignal(signal.SIGINT) is _handle:
+                signal.signal(signal.SIGINT, former)
+
+
+@contextmanager
+def raised_at_the_end() -> Iterator[None]:
+    """Raise what a SIGINT raises meanwhile, also where that is lost or made an error of another kind.
+
+    DataFusion does so with what its callbacks raise.
+    """
+    with _handled() as is_handled:
+        if not is_handled:
+            yield
+            return
+        number, outer = _signals.num_errors, _signals.is_raised_at_the_end
+        _signals.is_raised_at_the_end = True
         try:
-            thread.join(left)
-        except KeyboardInterrupt:
-            continue
+            yield
+        except BaseException as err:
+            last = _signals.error
+            if _signals.num_errors == number or last is None or err is last:
+                raise
+            raise last from None
+        finally:
+            _signals.is_raised_at_the_end = outer
+        if _signals.num_errors > number and _signals.error is not None:
+            raise _signals.error
+
+
+@contextmanager
+def interrupted_once() -> Iterator[None]:
+    """Let a SIGINT raise, and further ones not for some seconds, so that what was begun is cleaned up."""
+    with _handled(raises_once=True):
+        yield
+
+
+def undisturbed(work: Callable[[], R]) -> R:
+    """Do something to its end, however often the user presses Ctrl-C meanwhile, and return its result.
+
+    Such an interrupt is raised when the work is done, or has taken some seconds since.
+    """
+    with _handled() as is_handled:
+        if not is_handled or _signals.ends_wait is not None:
+            return work()
+        _signals.ends_wait = time.monotonic() + _PATIENCE_SECONDS
+        try:
+            result = work()
+        finally:
+            _signals.ends_wait = None
+            if _signals.was_put_off:
+                _signals.was_put_off = False
+                _handle(signal.SIGINT, None)
+        return result
+
+
+@contextmanager
+def callback() -> Iterator[None]:
+    """Put a SIGINT off while DataFusion calls, which makes another error of what is raised here.
+
+    It is raised soon afterwards. Where whoever calls DataFusion raises it in the end, it need not be put off.
+    """
+    with _handled() as is_handled:
+        if not is_handled or _signals.is_raised_at_the_end or _signals.ends_wait is not None:
+            yield
+            return
+        _signals.ends_wait = time.monotonic() + _PATIENCE_SECONDS
+        try:
+            yield
+        finally:
+            _signals.ends_wait = None
+            if _signals.was_put_off:
+                _signals.was_put_off = False
+                start_new_thread(_interrupt_later, ())
+
+
+class _Pool(ThreadPoolExecutor):
+    """Threads that are known to be there when they are, also where an interrupt comes as they begin."""
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        return undisturbed(lambda: super(_Pool, self).submit(fn, *args, **kwargs))
 
 
 @contextmanager
@@ -64,14 +228,15 @@ def workers(num_threads: int, name: str = "lance-df-work") -> Iterator[ThreadPoo
     """
     event = threading.Event()
     outer: tuple[threading.Event, ...] = getattr(_stopped, "events", ())
-    pool = ThreadPoolExecutor(num_threads, name, partial(_begin, (*outer, event)))
-    try:
-        yield pool
-        pool.shutdown()
-    except BaseException:
-        event.set()
-        undisturbed(partial(pool.shutdown, cancel_futures=True))
-        raise
+    pool = _Pool(num_threads, name, partial(_begin, (*outer, event)))
+    with interrupted_once():
+        try:
+            yield pool
+            pool.shutdown()
+        except BaseException:
+            event.set()
+            undisturbed(partial(pool.shutdown, cancel_futures=True))
+            raise
 
 
 def check_stopped() -> None:

@@ -17,6 +17,7 @@ from lance_df.api.row_filters import check_addressable
 from lance_df.engine.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
+from lance_df.interrupts import interrupted_once
 from lance_df.namespace.changes.evolution import with_new_spec
 from lance_df.namespace.changes.keyed_rows import Duplicates
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
@@ -161,7 +162,7 @@ class NamespaceChanges:
             It is not known whether the changes were published.
         """
         snapshot = self._table.latest() if rebase else self._table
-        with Stages(snapshot) as stages:
+        with interrupted_once(), Stages(snapshot) as stages:
             transaction = NamespaceTransaction(stages)
             try:
                 yield transaction

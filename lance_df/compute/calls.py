@@ -10,15 +10,14 @@ error of its own of it, a panic, or nothing at all. So a call raises what a SIGI
 from __future__ import annotations
 
 import os
-import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from lance_df.errors import ForkedProcessError
-from lance_df.exits import busy, is_main
+from lance_df.exits import busy
 from lance_df.forks import is_inherited
+from lance_df.interrupts import raised_at_the_end
 
 _PROBE_SECONDS = 5.0
 
@@ -39,7 +38,7 @@ def engine_call() -> Iterator[None]:
         Or what else the handler of SIGINT raises.
     """
     check_process()
-    with busy(), _interruptible():
+    with busy(), raised_at_the_end():
         yield
 
 
@@ -78,50 +77,3 @@ def _answers() -> bool:
 
     threading.Thread(target=ask, name="lance_df-probe", daemon=True).start()
     return done.wait(_PROBE_SECONDS)
-
-
-_former: Callable[[int, Any], Any] = signal.default_int_handler
-_raised: list[BaseException] = []
-
-
-def _note(number: int, frame: Any) -> None:
-    """Handle SIGINT as it was handled before, and remember what that raises."""
-    try:
-        _former(number, frame)
-    except BaseException as err:
-        _raised.append(err)
-        raise
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Raise what a SIGINT raises meanwhile, in the main thread, where it is handled.
-
-    An interruption between two lines here leaves `_note` as the handler, which acts as the former one.
-    """
-    global _former  # noqa: PLW0603 - signals have one handler
-    former = signal.getsignal(signal.SIGINT) if is_main() else None
-    if not callable(former):  # ignored, or not Python's
-        yield
-        return
-    is_outermost = former is not _note
-    if is_outermost:
-        _raised.clear()
-        _former = former
-        signal.signal(signal.SIGINT, _note)
-    number = len(_raised)
-    try:
-        yield
-    except BaseException as err:
-        if err in _raised[number:]:
-            raise
-        if len(_raised) > number:
-            raise _raised[-1] from None
-        raise
-    else:
-        if len(_raised) > number:
-            raise _raised[-1]
-    finally:
-        if is_outermost:
-            signal.signal(signal.SIGINT, former)
-            _raised.clear()

@@ -31,6 +31,7 @@ from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
 from lance_df.forks import new_lock
+from lance_df.interrupts import callback
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
 from lance_df.table.caches import LruCache
@@ -253,6 +254,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         """Return what the plan of a statement says about the rows that its scans of this table need."""
         return scan_hint(scans, self._schema, with_terms=is_namespace(self.table))
 
+    @callback()
     def scanner(
         self,
         columns: list[str] | None = None,
@@ -263,6 +265,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._planning.columns = None if columns is None else tuple(columns)
         return _Scan(_projected(self.schema, columns), iter)
 
+    @callback()
     def get_fragments(
         self,
         filter: pc.Expression | None = None,  # noqa: A002 - DataFusion's name
@@ -348,7 +351,11 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ) -> Iterator[pa.RecordBatch]:
         batches = stoppable(self._batches(planned, schema, partition, work))
         try:
-            for batch in batches:
+            while True:
+                with callback():
+                    batch = next(batches, None)
+                if batch is None:
+                    return
                 self.counters.add(batches=1, rows=batch.num_rows)
                 yield batch
         except LanceError as err:
@@ -422,6 +429,7 @@ class _Partition:
         self._number = number
         self._work = work
 
+    @callback()
     def scanner(
         self,
         schema: pa.Schema,  # noqa: ARG002 - DataFusion's signature

@@ -16,7 +16,7 @@ from weakref import ref
 
 from lance_df.errors import CommitStateUnknownError, LanceError
 from lance_df.forks import new_lock
-from lance_df.interrupts import undisturbed
+from lance_df.interrupts import interrupted_once, undisturbed
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata, Manifest
@@ -130,11 +130,12 @@ def uncommitted_files() -> Iterator[UncommittedFiles]:
     """Let files be removed again when what is done with them fails and no version can refer to them."""
     files = UncommittedFiles()
     files.watch()
-    try:
-        yield files
-    except BaseException:
-        files.remove()
-        raise
+    with interrupted_once():
+        try:
+            yield files
+        except BaseException:
+            files.remove()
+            raise
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pytest
-from interrupted_tables import leftovers
 
 import lance_df
+from tools.leftover_files import leftovers
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -86,7 +87,8 @@ class Interrupting:
         if event == "line":
             self.lines += 1
             if self._number is not None and self.lines >= self._number and _can_come(frame):
-                raise KeyboardInterrupt
+                self._number = None
+                signal.raise_signal(signal.SIGINT)
         return self._trace
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
 from lance_df.forks import after_fork_in_child, new_lock
-from lance_df.interrupts import undisturbed, workers
+from lance_df.interrupts import interrupted_once, undisturbed, workers
 from lance_df.namespace.changes.draft import Draft, NeedsOwnDraftError
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.manifest_table import STRICT
@@ -90,6 +90,7 @@ def remove_new_folders(manifest: NamespaceManifest, changes: Iterable[object]) -
         undisturbed(remove)
 
 
+@interrupted_once()
 def publish(
     root: Location,
     manifest: NamespaceManifest,

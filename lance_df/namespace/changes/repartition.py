@@ -15,7 +15,7 @@ import numpy as np
 
 from lance_df.errors import RetryableConflictError, RowCountMismatchError, UnsupportedFeatureError
 from lance_df.format.operations import Delete
-from lance_df.interrupts import undisturbed
+from lance_df.interrupts import interrupted_once, undisturbed
 from lance_df.namespace.changes.advanced import MemberRef, refs_of_main
 from lance_df.namespace.changes.append import NewRows
 from lance_df.namespace.changes.publish import map_commits, publish, remove_new_folders
@@ -191,6 +191,7 @@ def _check_branches(members: Sequence[Member]) -> None:
             )
 
 
+@interrupted_once()
 def _moved(
     root: Location, manifest: NamespaceManifest, workers: Workers, rows: Sequence[OldRows]
 ) -> NamespaceManifest:

@@ -13,6 +13,7 @@ from lance_df.errors import RowCountMismatchError
 from lance_df.expr.text_views import is_view, parts_of_texts
 from lance_df.file.conform import conform_array
 from lance_df.file.writer import num_threads
+from lance_df.interrupts import undisturbed
 from lance_df.namespace.changes.partition_files import (
     PartitionFiles,
     WrittenPartition,
@@ -120,11 +121,14 @@ class PartitionWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            for partition in self._partitions.values():
-                note_files(self.files, partition)
-            self.files.remove()
-            for partition in self._partitions.values():
-                remove_empty_folders(partition.place.folder)
+            undisturbed(self._remove)
+
+    def _remove(self) -> None:
+        for partition in self._partitions.values():
+            note_files(self.files, partition)
+        self.files.remove()
+        for partition in self._partitions.values():
+            remove_empty_folders(partition.place.folder)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
         """Write all rows and return their partitions, in the order in which they first appeared.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_df.errors import CorruptDataError, LanceError, RetryableConflictError
 from lance_df.format.operations import Restore, UpdateConfig
+from lance_df.interrupts import interrupted_once, undisturbed
 from lance_df.namespace.changes.draft import Draft
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.changes.publish import map_commits
@@ -23,7 +24,7 @@ from lance_df.namespace.member import MEMBER_COMMIT, check_columns, in_columns_o
 from lance_df.namespace.object_account import check_same
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.namespace.spec.promotion import promoted_specs
-from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.loop import TRANSACTIONS_DIR, commit_change
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
@@ -134,6 +135,7 @@ def _stays_as_it_is(member: DraftMember, change: ColumnChange, after: NamespaceS
     return True
 
 
+@interrupted_once()
 def _published(
     manifest: NamespaceManifest, schema: NamespaceSchema, moved: Mapping[str, int]
 ) -> NamespaceManifest:
@@ -204,6 +206,13 @@ def _casts(before: PartitionSpecs, after: PartitionSpecs) -> list[Alteration]:
 
 def remove_staged(staged: list[Table]) -> None:
     """Remove detached versions: what was published needs none, and clean-ups would keep their files."""
-    for table in staged:
-        with suppress(LanceError):
-            (table.location / VERSIONS_DIR / NamingScheme.V2.file_name(table.version)).remove()
+
+    def remove() -> None:
+        for table in staged:
+            with suppress(LanceError):
+                (table.location / VERSIONS_DIR / NamingScheme.V2.file_name(table.version)).remove()
+                if table.manifest.transaction_file:
+                    (table.location / TRANSACTIONS_DIR / table.manifest.transaction_file).remove()
+
+    if staged:
+        undisturbed(remove)

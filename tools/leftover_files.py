@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import lance_df
 from lance_df.table.open import open_table
 from lance_df.table.uncommitted import Attempt
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def leftovers(root: Path) -> list[str]:
     """Return the files that no version refers to, by their paths below a root."""
     if (root / "__manifest").is_dir():
-        manifest = open_table(str(root / "__manifest"))
-        batches = lance_df.dataset(str(root / "__manifest")).to_table(["location"])
-        known = {"__manifest", *batches["location"].to_pylist()}
-        assert manifest.version
+        locations = lance_df.dataset(str(root / "__manifest")).to_table(["location"])["location"]
+        known = {"__manifest", *locations.to_pylist()}
         found = [name.name for name in root.iterdir() if name.name not in known]
         members = [name for name in root.iterdir() if name.name in known]
         return sorted([*found, *(f"{each.name}/{name}" for each in members for name in _of_table(each))])

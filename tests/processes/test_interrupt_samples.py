@@ -1,0 +1,36 @@
+"""SIGINT, once or several times, at moments over all of the time that an operation takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from process_programs import ROOT
+
+pytestmark = pytest.mark.engine
+
+# for all operations, and more moments: python tools/interrupts.py --samples 100
+GROUPS = {
+    "tables": ["append", "update", "compact"],
+    "namespaces": ["namespace.append", "namespace.update"],
+    "shell": ["shell"],
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_an_interrupted_operation_is_done_or_undone(group: str) -> None:
+    names = GROUPS[group]
+    words = ["--samples", "2", "--size", "8", "--operations", *names]
+    found = subprocess.run(
+        [sys.executable, "tools/interrupts.py", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr[-3000:]
+    lines = found.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == names
+    assert sum(int(line.split()[1]) for line in lines) > 0

@@ -1,0 +1,180 @@
+"""What SIGINT does in the main thread while something is written, or DataFusion is called."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lance_df.compute.calls import engine_call
+from lance_df.interrupts import interrupted_once, undisturbed, workers
+
+
+def press() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    """SIGINT is handled as before in the end."""
+    former = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, former)
+
+
+def test_work_is_done_before_interrupts_are_raised() -> None:
+    done = []
+
+    def work() -> None:
+        for number in range(3):
+            press()
+            done.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        undisturbed(work)
+    assert done == [0, 1, 2]
+    assert undisturbed(lambda: 7) == 7
+
+
+def test_work_that_takes_too_long_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lance_df.interrupts._PATIENCE_SECONDS", 0.05)
+    presses = 0
+
+    def work() -> None:
+        nonlocal presses
+        while True:
+            presses += 1
+            press()
+            time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        undisturbed(work)
+    assert presses > 1
+
+
+def test_only_the_first_interrupt_is_raised_until_all_is_cleaned_up() -> None:
+    done = []
+
+    @interrupted_once()
+    def write() -> None:
+        try:
+            press()
+        finally:
+            press()
+            with engine_call():
+                press()
+            undisturbed(press)
+            done.append("cleaned")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert done == ["cleaned"]
+    with pytest.raises(KeyboardInterrupt):
+        press()
+
+
+def test_a_later_interrupt_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lance_df.interrupts._PATIENCE_SECONDS", 0.02)
+    raised = 0
+    with interrupted_once():
+        for _ in range(2):
+            try:
+                press()
+            except KeyboardInterrupt:
+                raised += 1
+            time.sleep(0.03)
+    assert raised == 2
+
+
+def test_handlers_that_do_not_raise_hear_of_each_signal() -> None:
+    heard = []
+    signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    with interrupted_once():
+        press(), press()
+    press()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert len(heard) == 3
+
+
+def test_a_handler_that_is_set_meanwhile_stays() -> None:
+    def other(number: int, frame: Any) -> None:
+        raise AssertionError
+
+    with interrupted_once():
+        signal.signal(signal.SIGINT, other)
+    assert signal.getsignal(signal.SIGINT) is other
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interrupted_once(), engine_call():
+        undisturbed(press)
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_workers_have_ended_when_they_are_interrupted_while_they_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = []
+    start = threading.Thread.start
+
+    def interrupted_start(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name.startswith("lance-df-work"):
+            press()
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted_start)
+    with pytest.raises(KeyboardInterrupt), workers(2) as pool:
+        pool.submit(lambda: (time.sleep(0.2), ended.append(True)))
+    assert ended == [True]
+
+
+def test_an_import_is_finished_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "interrupted_import.py").write_text(
+        "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(0.1)\nis_whole = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    @engine_call()
+    def call() -> None:
+        importlib.import_module("interrupted_import")
+        time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt):
+        call()
+    assert sys.modules.pop("interrupted_import").is_whole
+
+
+def test_a_module_that_never_ends_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lance_df.interrupts._PATIENCE_SECONDS", 0.1)
+    (tmp_path / "endless_import.py").write_text(
+        "import signal, time\nsignal.raise_signal(signal.SIGINT)\nwhile True:\n    time.sleep(0.01)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt), interrupted_once():
+        importlib.import_module("endless_import")
+
+
+def test_a_module_that_writes_while_it_is_imported_is_interrupted_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "writing_import.py").write_text(
+        "import signal, time\nfrom lance_df.interrupts import interrupted_once\n"
+        "with interrupted_once():\n    signal.raise_signal(signal.SIGINT)\n    time.sleep(60)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module("writing_import")
+    assert time.monotonic() - began < 30
