@@ -103,6 +103,23 @@ def regular_size(path: str, status: os.stat_result) -> int:
     return status.st_size
 
 
+def check_regular(path: str) -> None:
+    """Check that a name that is taken is that of a file, or of a link to one.
+
+    Raises
+    ------
+    CorruptDataError
+        It is something else, or a link that leads to nothing.
+    """
+    try:
+        regular_size(path, os.stat(path))
+    except OSError as err:
+        if os.path.islink(path):
+            raise CorruptDataError(
+                f"{path}: is a link that leads nowhere, a regular file is expected"
+            ) from err
+
+
 def read_start(path: str, num_bytes: int) -> bytes:
     """Return the first ``num_bytes`` of a file, or all of a shorter one.
 

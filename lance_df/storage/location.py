@@ -24,7 +24,7 @@ from lance_df.errors import (
 )
 from lance_df.records import dataclass
 from lance_df.storage.local import LocalFiles
-from lance_df.storage.local_files import entries_of, read_start, replace
+from lance_df.storage.local_files import check_regular, entries_of, read_start, replace
 from lance_df.storage.options import filesystem_options
 from lance_df.storage.schemes import (
     ALLOWED_BASE_SCHEMES,
@@ -249,15 +249,41 @@ class Location:
         """Open a small file, which takes one request on remote stores: all of it is read at once."""
         return read_whole(self.path) if self.is_local else BytesSource(self.uri, self.read())
 
-    def read(self) -> bytes:
-        """Return the whole content of a small file."""
+    def check_file(self) -> None:
+        """Raise `CorruptDataError` if the name is taken by something that is no file, in a local store."""
+        if self.is_local:
+            check_regular(self.path)
+
+    def read(self, *, max_bytes: int | None = None) -> bytes:
+        """Return the whole content of a small file.
+
+        Parameters
+        ----------
+        max_bytes
+            A larger file is not one of its kind.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such file.
+        CorruptDataError
+            It is larger. Files of local stores are not read then.
+        StorageError
+            It cannot be read.
+        """
         if self.is_local:
             source = MappedSource(self.path)
+            self._check_size(source.size, max_bytes)
             return source.read_range(0, source.size).to_pybytes()
         kind: Any = type(self.fs)
         with translate_errors(self.uri):
             data: bytes = self.fs.cat_file(self.path, **one_request(kind))
+        self._check_size(len(data), max_bytes)
         return data
+
+    def _check_size(self, size: int, max_bytes: int | None) -> None:
+        if max_bytes is not None and size > max_bytes:
+            raise CorruptDataError(f"{self.uri}: has {size:,} bytes, at most {max_bytes:,} are expected")
 
     def read_start(self, num_bytes: int) -> bytes:
         """Return the first ``num_bytes`` of a file, or all of a shorter one, in one request."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 COLUMN = "row_id"
 # From so many deleted rows on they are stored as a bitmap, as the reference writer does.
 BITMAP_FROM: Final = 5000
+# of a deletion file at most: four of an offset in either format, and room for headers and padding
+_BYTES_PER_ROW: Final = 8
+_SPARE_BYTES: Final = 1024 * 1024
 
 
 def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: int) -> BitMap:
@@ -48,7 +51,7 @@ def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: in
         manifest says.
     """
     try:
-        data = location.read()
+        data = location.read(max_bytes=_SPARE_BYTES + _BYTES_PER_ROW * num_rows)
     except NotFoundError as err:
         raise CorruptDataError(f"{location.uri}: this deletion file is missing") from err
     if file.file_type is DeletionFileType.BITMAP:

@@ -107,6 +107,29 @@ def test_the_message_names_the_kind(table: Path):
         lance_df.dataset(table).to_table()
 
 
+@pytest.mark.parametrize(
+    "make", [_pipe, Path.mkdir, _socket, _device, lambda path: path.symlink_to("nowhere")]
+)
+def test_a_version_that_is_no_file_is_told_by_the_commit_that_needs_its_name(
+    table: Path, make: Callable[[Path], None]
+):
+    """Readers find no version there, and no writer can make it: it does not help to try again."""
+    data = lance_df.dataset(table)
+    path = table / "_versions" / f"{2**64 - 2 - data.version}.manifest"
+    assert path.with_name(f"{2**64 - 1 - data.version}.manifest").exists()
+    make(path)
+    with pytest.raises(CorruptDataError, match=rf"{path.name}: is .*, a regular file is expected"):
+        data.delete("a = 8")
+    assert lance_df.dataset(table).count_rows() == data.count_rows() == 19_999
+
+
+def test_deletion_files_larger_than_any_of_their_rows_are_not_read(table: Path):
+    (path,) = table.glob("_deletions/*")
+    os.truncate(path, 2**40)
+    with pytest.raises(CorruptDataError, match=rf"{path.name}: has {2**40:,} bytes"):
+        lance_df.dataset(table).to_table()
+
+
 _SHRINK = """
 import os, sys, time, lance_df
 from lance_df.errors import CorruptDataError

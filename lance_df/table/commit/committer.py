@@ -162,6 +162,8 @@ class Committer:
         ------
         RowCountMismatchError
             The version does not have the rows that it should have. Nothing is written.
+        CorruptDataError
+            The name of the version is that of a folder, a pipe or the like.
         """
         account.check(state.manifest.fragments)
         with_file = not _has_no_transaction_file(state.manifest)
@@ -196,6 +198,8 @@ class Committer:
             )
             attempt.is_refused = not attempt.is_published
         if not attempt.is_published:
+            # no reader sees a version there, so that the next attempt would be for the same name
+            name.check_file()
             return None
         if is_attached and not self._finds_latest_at_once(scheme):
             self._write_hint(manifest.version)
