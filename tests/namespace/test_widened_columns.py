@@ -175,3 +175,16 @@ def test_a_change_that_fails_leaves_the_zone_maps_that_are_read(namespace, monke
     assert fresh.to_table().sort_by("k") == before.sort_by("k")
     fresh.alter_columns(WIDE)
     check(fresh, before.cast(fresh.schema))
+
+
+def test_columns_with_zone_maps_are_dropped(tmp_path: Path) -> None:
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "ns", rows(3).schema, ["p"])
+    namespace.append(rows(3), statistics=True)
+    assert all("v_zonemap" in names for names in zone_maps(namespace))
+    namespace.drop_columns(["v"])
+    namespace.drop_columns(["p"])
+    expected = rows(3).drop_columns(["v", "p"])
+    assert namespace.to_table().sort_by("k") == expected
+    assert sorted(namespace.to_table(filter="k = 5")["s"].to_pylist()) == ["t00005"]
+    namespace.verify(deep=True).raise_for_errors()
+    assert [len(names) for names in zone_maps(namespace)] == [2, 2, 2]

@@ -258,7 +258,8 @@ def repair_and_clean_up(folder: str, root: str) -> list[int]:
     left = clean_up(folder, ns, manifest, older_than=dt.timedelta(0), delete_unverified=True)
     rows = [row for each in left for row in lance.dataset(manifest, version=each).to_table().to_pylist()]
     named = {str(row["location"]).split("/")[0] for row in rows} | {"__manifest"}
-    others = [each for each in os.listdir(root) if each not in named]
+    # repairs bring back what is of partitions, not tables beside them
+    others = [each for each in os.listdir(root) if each not in named and "_other" not in each]
     assert not others, f"folders that nothing refers to: {others}"
     return left
 
@@ -267,8 +268,9 @@ def lose_fragment(root: str, number: int) -> None:
     """Publish a version of ``__manifest`` without one of its fragments, past the package."""
     manifest: Any = lance.dataset(os.path.join(root, "__manifest"))
     ids = [fragment.fragment_id for fragment in manifest.get_fragments()]
-    operation = lance.LanceOperation.Update(removed_fragment_ids=[ids[number % len(ids)]])
-    lance.LanceDataset.commit(manifest.uri, operation, read_version=manifest.version)
+    if ids:
+        operation = lance.LanceOperation.Update(removed_fragment_ids=[ids[number % len(ids)]])
+        lance.LanceDataset.commit(manifest.uri, operation, read_version=manifest.version)
 
 
 def lose_rows(root: str, number: int) -> None:

@@ -27,7 +27,8 @@ def with_zone_maps_of_casts(
     Parameters
     ----------
     before, after
-        The table before and after columns were altered: the same fields in the same order.
+        The table before and after columns were altered, which leaves the same fields in the same order, or
+        after columns were added or dropped, which leaves more or fewer.
 
     Returns
     -------
@@ -38,8 +39,8 @@ def with_zone_maps_of_casts(
     for index in before.indices:
         if index.kind == KIND and index.name not in kept:
             dropped.setdefault(index.name, []).append(index)
-    if not dropped:
-        return after
+    if not dropped or len(list(before.schema.walk())) != len(list(after.schema.walk())):
+        return after  # columns were dropped, and their zone maps with them
     try:
         return _rebuilt(before, after, dropped, commit_options)
     except LanceError as err:
