@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 _PATIENCE_SECONDS: Final = 5.0
 _IMPORT: Final = "<frozen importlib._bootstrap>"
-_IMPORT_SECONDS: Final = 0.02
+_LATER_SECONDS: Final = 0.1
 _stopped = threading.local()
 
 
@@ -112,7 +112,7 @@ def _num_imports(frame: FrameType | None) -> int:
 
 
 def _interrupt_later() -> None:
-    time.sleep(_IMPORT_SECONDS)
+    time.sleep(_LATER_SECONDS)
     interrupt_main(signal.SIGINT)
 
 
@@ -163,6 +163,9 @@ def raised_at_the_end() -> Iterator[None]:
             raise last from None
         finally:
             _signals.is_raised_at_the_end = outer
+            if _signals.was_put_off and not outer:
+                _signals.was_put_off = False
+                _handle(signal.SIGINT, None)
         if _signals.num_errors > number and _signals.error is not None:
             raise _signals.error
 
@@ -194,13 +197,15 @@ def undisturbed(work: Callable[[], R]) -> R:
 
 
 @contextmanager
-def callback() -> Iterator[None]:
+def callback(*, panics: bool = False) -> Iterator[None]:
     """Put a SIGINT off while DataFusion calls, which makes another error of what is raised here.
 
-    It is raised soon afterwards. Where whoever calls DataFusion raises it in the end, it need not be put off.
+    It is raised soon afterwards. Where whoever calls DataFusion raises it in the end, it need not be put off,
+    unless DataFusion ``panics``.
     """
     with _handled() as is_handled:
-        if not is_handled or _signals.is_raised_at_the_end or _signals.ends_wait is not None:
+        is_raised = _signals.is_raised_at_the_end and not panics
+        if not is_handled or is_raised or _signals.ends_wait is not None:
             yield
             return
         _signals.ends_wait = time.monotonic() + _PATIENCE_SECONDS
@@ -208,7 +213,7 @@ def callback() -> Iterator[None]:
             yield
         finally:
             _signals.ends_wait = None
-            if _signals.was_put_off:
+            if _signals.was_put_off and not _signals.is_raised_at_the_end:
                 _signals.was_put_off = False
                 start_new_thread(_interrupt_later, ())
 

@@ -24,6 +24,7 @@ from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
 from lance_df.errors import InvalidInputError, LanceError
+from lance_df.interrupts import callback
 from lance_df.namespace.names import SEPARATOR
 
 T = TypeVar("T")
@@ -190,7 +191,8 @@ class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
     @cached_property
     def schema(self) -> pa.Schema:
         try:
-            return self._source.listed_schema()
+            with callback(panics=True):
+                return self._source.listed_schema()
         except LanceError:
             return pa.schema([])
 

@@ -52,7 +52,7 @@ CALLBACKS: dict[str, tuple[type, str, str]] = {
     "listed columns": (
         TableSource,
         "listed_schema",
-        "SELECT * FROM information_schema.columns ORDER BY 1, 2, 3",
+        "SELECT * FROM information_schema.columns ORDER BY 1, 2, 3, 4",
     ),
     "version of a table": (TableSource, "current", "SELECT a FROM t"),
 }
@@ -83,7 +83,9 @@ def run(folder: Path, statement: str) -> Any:
 
 
 @pytest.mark.parametrize("name", CALLBACKS)
-def test_in_sessions(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_in_sessions(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     kind, method, statement = CALLBACKS[name]
     pressing = Pressing(monkeypatch, kind, method)
     expected = run(folder, statement)
@@ -97,6 +99,7 @@ def test_in_sessions(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -
     pressing.at = None
     assert run(folder, statement) == expected
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert "panicked" not in capfd.readouterr().err
 
 
 # below what is called, as that is what puts interrupts off
