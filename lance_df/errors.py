@@ -30,6 +30,10 @@ They never hold credentials or storage options. Every error pickles with its mes
 class LanceError(Exception):
     """Base of everything that this package raises on purpose."""
 
+    def __str__(self) -> str:
+        """Return the message, with escapes for bytes of file names that are no text: Arrow wants UTF-8."""
+        return super().__str__().encode("utf-8", "backslashreplace").decode()
+
 
 class InvalidInputError(LanceError, ValueError):
     """The call is wrong: an argument, a predicate or a statement."""

@@ -16,6 +16,8 @@ from lance_df.errors import CorruptDataError, InvalidInputError
 from lance_df.records import dataclass
 
 MAIN = "main"
+MAX_REF_BYTES = 2**24
+"""A larger file is no tag and no branch."""
 
 # letters and digits of any script
 _PART = re.compile(r"[\w.\-]+")
@@ -165,6 +167,7 @@ def check_branch_name(name: str) -> str:
 def _parse(data: bytes, source: str) -> dict[str, Any]:
     try:
         values = json.loads(data)
+        json.dumps(values, ensure_ascii=False).encode()  # halves of surrogate pairs are no text
     except (ValueError, RecursionError) as err:
         raise CorruptDataError(f"{source}: not JSON") from err
     if not isinstance(values, dict):
@@ -203,9 +206,11 @@ def _time(values: Mapping[str, Any], key: str, source: str) -> dt.datetime | Non
         return None
     try:
         # Nanoseconds are written; datetime holds microseconds.
-        return dt.datetime.fromisoformat(_NANOS.sub(r"\1", text))
-    except ValueError as err:
+        time = dt.datetime.fromisoformat(_NANOS.sub(r"\1", text))
+        time.astimezone(dt.UTC)  # in which times are written
+    except (ValueError, OverflowError) as err:
         raise CorruptDataError(f"{source}: {key} is {text!r}, not a time") from err
+    return time
 
 
 def _format_time(time: dt.datetime | None) -> str | None:

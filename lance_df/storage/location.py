@@ -54,6 +54,7 @@ _PLAIN_NAMES = re.compile(r"[\w$\-]+(?:/[\w$\-]+)*(?:\.\w+)?", re.ASCII)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
 _LOCAL = LocalFiles()
 _OBJECT_STORES = frozenset({*_EXTRAS, "memory"})
+_MAX_WHOLE_BYTES = 2**31 - 1  # of a message of protobuf; other files that are read whole are smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +255,13 @@ class Location:
         if self.is_local:
             check_regular(self.path)
 
-    def read(self, *, max_bytes: int | None = None) -> bytes:
+    def read(self, *, max_bytes: int = _MAX_WHOLE_BYTES) -> bytes:
         """Return the whole content of a small file.
 
         Parameters
         ----------
         max_bytes
-            A larger file is not one of its kind.
+            A larger file is not one of its kind. By default what a message of protobuf may have.
 
         Raises
         ------
@@ -281,8 +282,8 @@ class Location:
         self._check_size(len(data), max_bytes)
         return data
 
-    def _check_size(self, size: int, max_bytes: int | None) -> None:
-        if max_bytes is not None and size > max_bytes:
+    def _check_size(self, size: int, max_bytes: int) -> None:
+        if size > max_bytes:
             raise CorruptDataError(f"{self.uri}: has {size:,} bytes, at most {max_bytes:,} are expected")
 
     def read_start(self, num_bytes: int) -> bytes:
@@ -454,6 +455,8 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
     if isinstance(fs, LocalFileSystem):
         # a URL, so that its path may be percent-encoded; fsspec takes it as it is
         path = os.path.abspath(os.fsdecode(unquote_to_bytes(path)) if scheme == "file" else path)
+        if "\0" in path:
+            raise InvalidInputError(f"a path or URL is needed, got {text!r}")
         return Location(path, path, _LOCAL)
     if "://" in path:  # such as of http
         return Location(path, path, fs)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from lance_df.errors import InvalidInputError, NotFoundError, VersionNotFoundError
-from lance_df.format.refs import MAIN, Branch, Tag, check_branch_name, check_tag_name
+from lance_df.format.refs import (
+    MAIN,
+    MAX_REF_BYTES,
+    Branch,
+    Tag,
+    check_branch_name,
+    check_tag_name,
+)
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -71,7 +78,7 @@ def read_tag(root: Location, name: str) -> Tag:
     """
     try:
         file = tag_file(root, name)
-        return Tag.from_json(file.read(), source=file.uri)
+        return Tag.from_json(file.read(max_bytes=MAX_REF_BYTES), source=file.uri)
     except (InvalidInputError, NotFoundError) as err:
         raise VersionNotFoundError(
             f"{root.uri}: no tag {name!r}; {_existing('tags', _names(root / _TAGS))}"
@@ -88,7 +95,7 @@ def read_branch(root: Location, name: str) -> Branch:
     """
     try:
         file = branch_file(root, name)
-        return Branch.from_json(file.read(), source=file.uri)
+        return Branch.from_json(file.read(max_bytes=MAX_REF_BYTES), source=file.uri)
     except (InvalidInputError, NotFoundError) as err:
         raise VersionNotFoundError(f"{root.uri}: no branch {name!r}; {describe_branches(root)}") from err
 
@@ -144,7 +151,7 @@ def _read_all(folder: Location, parse: Callable[..., R]) -> dict[str, R]:
     for name in _names(folder):
         file = _ref_file(folder, name)
         try:
-            found[name] = parse(file.read(), source=file.uri)
+            found[name] = parse(file.read(max_bytes=MAX_REF_BYTES), source=file.uri)
         except NotFoundError:
             continue  # deleted since it was listed
     return found
@@ -155,11 +162,20 @@ def _ref_file(folder: Location, name: str) -> Location:
 
 
 def _names(folder: Location) -> list[str]:
+    """Return the names of refs in a folder; names of files that are not UTF-8 are none."""
     return [
         unquote(entry.name.removesuffix(_EXTENSION))
         for entry in folder.list()
-        if not entry.is_directory and entry.name.endswith(_EXTENSION)
+        if not entry.is_directory and entry.name.endswith(_EXTENSION) and _is_utf8(entry.name)
     ]
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _existing(what: str, names: Iterable[str]) -> str:

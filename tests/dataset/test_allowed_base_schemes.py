@@ -216,3 +216,14 @@ def test_external_blobs_follow_the_rule(tmp_path: Path, server: tuple[str, list[
 def test_what_a_caller_names_fails_with_an_error_of_ours(uri: str, error: type[Exception]):
     with pytest.raises(error):
         lance_df.dataset(uri)
+
+
+@pytest.mark.parametrize("path", ["file:///a%00b", "file:///a%00"])
+def test_bytes_that_no_path_has_are_refused_after_decoding(table: str, path: str):
+    def to_path(manifest: Any) -> None:
+        manifest.base_paths.add(id=1, path=path, is_dataset_root=True)
+        manifest.fragments[0].files[0].base_id = 1
+
+    edit_manifest(table, to_path)
+    with pytest.raises(InvalidInputError, match="a path or URL is needed"):
+        lance_df.dataset(table).to_table()

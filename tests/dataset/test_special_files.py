@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, LanceError
+from lance_df.storage import open_location
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 
@@ -128,6 +129,39 @@ def test_deletion_files_larger_than_any_of_their_rows_are_not_read(table: Path):
     os.truncate(path, 2**40)
     with pytest.raises(CorruptDataError, match=rf"{path.name}: has {2**40:,} bytes"):
         lance_df.dataset(table).to_table()
+
+
+def test_tags_branches_and_transactions_larger_than_any_are_not_read(table: Path):
+    data = lance_df.dataset(table)
+    data.create_branch("branch")
+    for path in (*table.glob("_refs/*/*.json"), *table.glob("_transactions/*")):
+        os.truncate(path, 2**40)
+    size = rf"has {2**40:,} bytes"
+    with pytest.raises(CorruptDataError, match=rf"tag.json: {size}"):
+        lance_df.dataset(table, version="tag")
+    with pytest.raises(CorruptDataError, match=rf"branch.json: {size}"):
+        data.branches.list()
+    with pytest.raises(CorruptDataError, match=size):
+        open_location(next(table.glob("_transactions/*"))).read()
+
+
+def test_files_whose_names_are_not_utf8_are_no_tags_or_branches(table: Path):
+    data = lance_df.dataset(table)
+    data.create_branch("branch")
+    for folder in table.glob("_refs/*"):
+        Path(os.fsdecode(os.fsencode(folder) + b"/\xff.json")).write_text("{}")
+    assert (list(data.tags.list()), list(data.branches.list())) == (["tag"], ["branch"])
+    with pytest.raises(LanceError, match=r"the tags are 'tag'$"):
+        lance_df.dataset(table, version="no")
+
+
+def test_errors_about_names_that_are_not_utf8_are_the_same_ones(tmp_path: Path):
+    uri = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    lance_df.write_dataset(pa.table({"a": range(20)}), uri)
+    (path,) = (uri / "data").iterdir()
+    path.unlink()
+    with pytest.raises(LanceError, match=r"/\\udcff/data/.*lance"):
+        lance_df.dataset(uri).to_table()  # through Arrow, whose texts are UTF-8
 
 
 _SHRINK = """

@@ -61,10 +61,13 @@ def test_branches_of_all_releases():
         '{"version":99999999999999999999999}',
         '{"version":1,"branch":7}',
         '{"version":1,"createdAt":"yesterday"}',
+        '{"version":1,"createdAt":"0001-01-01T00:00:00+23:59"}',
+        '{"version":1,"branch":"\\ud800"}',
         '{"version":1,"metadata":{"a":1}}',
+        '{"version":1,"metadata":{"\\udcff":"a"}}',
         "[" * 5000,
     ],
-    ids=lambda text: text[:20] or "empty",
+    ids=lambda text: text[:40] or "empty",
 )
 def test_damaged_tags_are_reported(text):
     with pytest.raises(CorruptDataError, match=r"t\.json"):
