@@ -39,14 +39,14 @@ def folder(tmp_path: Path) -> Path:
 COLUMNS = "information_schema.columns"
 # what DataFusion calls in the thread that plans, while this statement is planned or run
 CALLBACKS: dict[str, tuple[type, str, str]] = {
-    "columns of a scan": (LanceTableProvider, "scanner", "SELECT a FROM t"),
-    "fragments of a scan": (LanceTableProvider, "get_fragments", "SELECT a FROM t WHERE a < 5"),
-    "plan of a scan": (LanceTableProvider, "_plan_anew", "SELECT a FROM n WHERE a < 5"),
+    "columns of a scan": (LanceTableProvider, "scanner", "SELECT a FROM t ORDER BY a"),
+    "fragments of a scan": (LanceTableProvider, "get_fragments", "SELECT a FROM t WHERE a < 5 ORDER BY a"),
+    "plan of a scan": (LanceTableProvider, "_plan_anew", "SELECT a FROM n WHERE a < 5 ORDER BY a"),
     "scan of a namespace": (LanceTableProvider, "get_fragments", "SELECT a FROM n ORDER BY a"),
-    "table": (LanceSchema, "table", "SELECT a FROM t"),
+    "table": (LanceSchema, "table", "SELECT a FROM t ORDER BY a"),
     "view": (LanceSchema, "register_table", "CREATE VIEW v AS SELECT 1 AS x"),
     "dropped view": (LanceSchema, "deregister_table", "DROP VIEW former"),
-    "schema": (FolderCatalog, "schema", "SELECT a FROM public.t"),
+    "schema": (FolderCatalog, "schema", "SELECT a FROM public.t ORDER BY a"),
     "new schema": (FolderCatalog, "register_schema", "CREATE SCHEMA datafusion.made"),
     "listed tables": (TableFolder, "names", "SELECT * FROM information_schema.tables ORDER BY 1, 2, 3"),
     "listed columns": (
@@ -54,7 +54,7 @@ CALLBACKS: dict[str, tuple[type, str, str]] = {
         "listed_schema",
         "SELECT * FROM information_schema.columns ORDER BY 1, 2, 3, 4",
     ),
-    "version of a table": (TableSource, "current", "SELECT a FROM t"),
+    "version of a table": (TableSource, "current", "SELECT a FROM t ORDER BY a"),
 }
 
 
@@ -104,8 +104,8 @@ def test_in_sessions(
 
 # below what is called, as that is what puts interrupts off
 PLAIN = {
-    "columns of a scan": (provider, "_projected", "SELECT a FROM t"),
-    "plan of a scan": (LanceTableProvider, "_plan_anew", "SELECT a FROM t WHERE a < 5"),
+    "columns of a scan": (provider, "_projected", "SELECT a FROM t ORDER BY a"),
+    "plan of a scan": (LanceTableProvider, "_plan_anew", "SELECT a FROM t WHERE a < 5 ORDER BY a"),
     "scan of a namespace": (LanceTableProvider, "_plan_anew", "SELECT a FROM n ORDER BY a"),
 }
 
