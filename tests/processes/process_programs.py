@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import lance_df
 
-signal.alarm(40)  # ends it
+signal.alarm(100)  # ends it
 folder = sys.argv[1]
 """
 
@@ -35,7 +35,7 @@ def output_of(program: str, *arguments: object) -> str:
     """Run a program to its end, which must be a good one, and return what it printed."""
     process = started(program, *arguments)
     try:
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (process.returncode, errors) == (0, ""), errors[-3000:]

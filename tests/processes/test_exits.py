@@ -49,5 +49,5 @@ WORKS = {
 def test_the_process_ends_well(tables: Path, name: str) -> None:
     processes = [started(PROGRAM % WORKS[name], tables, delay) for delay in (0, 0.02, 0.3)]
     for process in processes:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=120)
         assert (process.returncode, errors) == (0, "")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.engine
 
-# what ends in time on a machine that does nothing else ends a second after the signal
-PATIENCE = 5.0
+# a second on a machine that does nothing else
+PATIENCE = 20.0
 # DataFusion before 54 looks for signals only when it has a batch of a stream: after a sort, at its end
 PATIENCE_FOR_SORTS = PATIENCE if int(datafusion.__version__.partition(".")[0]) >= 54 else 100.0
 
@@ -62,7 +62,7 @@ def test_reads(tables: Path, tmp_path: Path, name: str) -> None:
     began = time.monotonic()
     found = process.stdout.readline()
     took = time.monotonic() - began
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=120)
     assert (found, process.returncode) == ("KeyboardInterrupt\n", 0), errors
     assert out == "7 [{'n': 1000}]\n['MainThread']\n", errors
     assert took < PATIENCE
@@ -107,5 +107,5 @@ def test_a_handler_of_the_users(tables: Path, tmp_path: Path) -> None:
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "Stop\n"
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == 0
