@@ -136,6 +136,18 @@ def test_a_model_that_differs_is_a_failure(workers: Workers) -> None:
     assert "not there" in failure.text
 
 
+def test_a_step_may_have_read_before_another_process_wrote() -> None:
+    columns = (Column("a", "key", "int64"),)
+    before = State(columns, ((1,), (2,)))
+    inserted = State(columns, ((1,), (2,), (3,)))
+    deleted = State(columns, ((2,),))
+    combined = deleted.with_change(before, inserted)
+    assert combined is not None
+    assert sorted(combined.rows) == [(2,), (3,)]
+    assert deleted.with_change(before, deleted) is None
+    assert State((Column("b", "key", "int64"),)).with_change(before, inserted) is None
+
+
 def test_the_command_writes_a_summary_and_ends_on_an_interrupt(tmp_path: Path) -> None:
     summary = tmp_path / "summary.jsonl"
     command = [*COMMAND, "--seconds", "120", "--seed", "7", "--summary", str(summary)]

@@ -113,6 +113,16 @@ class State:
         """Return the state with more rows at the end."""
         return dataclasses.replace(self, rows=(*self.rows, *rows))
 
+    def with_change(self, before: State, after: State) -> State | None:
+        """Return the state with what changed between two others; None where other rows were changed."""
+        known = {text: row for each in (after, self) for text, row in zip(each.texts, each.rows, strict=True)}
+        old, new, rows = (Counter(each.texts) for each in (before, after, self))
+        removed = old - new
+        if after.columns != self.columns or removed - rows:
+            return None
+        texts = (rows - removed + (new - old)).elements()
+        return dataclasses.replace(after, rows=tuple(known[text] for text in texts), is_ordered=False)
+
     def in_order_of(self, texts: Sequence[str]) -> State:
         """Return the state with its rows in the order in which they were read."""
         by_text: dict[str, list[Row]] = {}

@@ -255,7 +255,9 @@ class History:
             [(each, outcome) for each, outcome in zip(line, found, strict=False) if not outcome.error]
             for line, found in zip(lines, outcomes, strict=True)
         ]
-        models = [each for each in map(self._after, _interleaved(*made)) if each is not None]
+        orders = list(_interleaved(*made))
+        models = [each for each in map(self._after, orders) if each is not None]
+        models += [each for order in orders for each in self._after_snapshots(order, made)]
         # who is refused, or makes a change again, leaves versions of members that nobody reads
         return [dataclasses.replace(each, strays=True) for each in models]
 
@@ -264,16 +266,17 @@ class History:
         orders = list(_interleaved(*([(each, Outcome()) for each in line] for line in lines)))
         for line, found in zip(lines, outcomes, strict=True):
             for step, outcome in zip(line, found, strict=False):
-                allowed = {_CONFLICT, *OPERATIONS[step.operation].refusals}
+                operation = OPERATIONS[step.operation]
+                allowed = {_CONFLICT, *operation.refusals, *operation.pair_refusals}
                 if not outcome.error or allowed & set(outcome.error):
                     continue
                 if outcome.error[0] in _NO_ANSWER or all(self._after(order) for order in orders):
                     text = f"{step.operation} in {lines}: {outcome.trace}"
                     raise _FailedError(f"{outcome.error[0]} in {step.operation} (pair)", text)
 
-    def _after(self, order: Sequence[tuple[Step, Outcome]]) -> Model | None:
+    def _after(self, order: Sequence[tuple[Step, Outcome]], model: Model | None = None) -> Model | None:
         """Return the model after steps of several processes; None if one makes no sense after the others."""
-        model = self.model
+        model = model or self.model
         for step, outcome in order:
             operation = OPERATIONS[step.operation]
             if not operation.is_valid(model, step.arguments):
@@ -281,6 +284,32 @@ class History:
             model = operation.apply(model, step.arguments)
             model = operation.seen(model, step.arguments, outcome.result, "pair")
         return model
+
+    def _after_snapshots(
+        self, order: Sequence[tuple[Step, Outcome]], lines: Sequence[Sequence[tuple[Step, Outcome]]]
+    ) -> Iterator[Model]:
+        """Yield the models where a step has read the rows before steps of the other process."""
+        for place, entry in enumerate(order):
+            step = entry[0]
+            operation = OPERATIONS[step.operation]
+            if not operation.reads_snapshot:
+                continue
+            first = next(each[0] for each in lines if any(entry is other for other in each))
+            for begin in range(place):
+                read, current = self._after(order[:begin]), self._after(order[:place])
+                is_own = any(first is other for other in order[begin:place])
+                if is_own or read is None or current is None:
+                    continue
+                if not all(operation.is_valid(each, step.arguments) for each in (read, current)):
+                    continue
+                state = operation.apply(read, step.arguments).state
+                combined = current.state.with_change(read.state, state)
+                if combined is None:
+                    continue
+                model = operation.apply(current, step.arguments).with_state(combined)
+                later = self._after(order[place + 1 :], model)
+                if later is not None:
+                    yield later
 
     def _compare(self, allowed: Sequence[Model]) -> None:
         """Read everything in a new process, and go on with the model that it is."""

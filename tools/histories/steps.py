@@ -90,6 +90,11 @@ class Operation(ABC):
         How it may be run.
     refusals
         Names of errors with which it may refuse, changing nothing.
+    pair_refusals
+        The same, where another process changes something at once.
+    reads_snapshot
+        Whether what becomes of a row depends on others, which another process may change at once. That is no
+        conflict unless both change the same rows.
     mends
         Whether it removes what others have left.
     program
@@ -101,6 +106,8 @@ class Operation(ABC):
     weight: ClassVar[float] = 1.0
     ways: ClassVar[frozenset[Way]] = frozenset({"here", "held", "new", "killed", "pair"})
     refusals: ClassVar[tuple[str, ...]] = ()
+    pair_refusals: ClassVar[tuple[str, ...]] = ()
+    reads_snapshot: ClassVar[bool] = False
     mends: ClassVar[bool] = False
     program: ClassVar[str] = ""
 

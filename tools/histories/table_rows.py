@@ -188,6 +188,7 @@ class MergeInsert(TableOperation):
 
     name = "merge_insert"
     weight = 2.5
+    reads_snapshot = True
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
         keys = [each for each in model.state.columns if each.role == "key"]
@@ -279,6 +280,7 @@ class CommitUpdate(TableOperation):
 
     name = "commit_update"
     weight = 1.0
+    pair_refusals = ("InvalidInputError",)  # rows are read, and written when the columns are others
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
         keys = [each for each in model.state.columns if each.role == "key" and each.type == "int64"]
