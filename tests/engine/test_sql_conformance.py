@@ -265,6 +265,9 @@ def test_schemas_of_batches_are_compared() -> None:
     batch = one.batches[0]
     not_null = batch.cast(pa.schema([field.with_nullable(False) for field in batch.schema]))
     assert "batches have" in str(difference(Answer(one.schema, (not_null,)), one, None))
+    both = Answer(one.schema, (batch, not_null))
+    assert difference(both, both, None) is None
+    assert difference(Answer(one.schema, (batch, _answer(2).batches[0])), both, None) is not None
 
 
 def test_results_without_batches_have_the_types_that_these_would_have() -> None:

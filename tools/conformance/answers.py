@@ -102,6 +102,9 @@ def difference_of_rows(ours: Answer, theirs: Answer, *, is_ordered: bool) -> str
 
 def _are_identical(ours: Answer, theirs: Answer, *, is_ordered: bool) -> bool:
     """Whether rows are the same bit by bit, in order or sorted; without a Python object for each value."""
+    # in some releases the batches of a union are not all declared NULL or all NOT NULL
+    if any(len(_batch_schemas(each)) > 1 for each in (ours, theirs)):
+        return False
     names = [str(index) for index in range(len(ours.schema))]
     found, wanted = (
         pa.Table.from_batches([batch.rename_columns(names) for batch in each.batches]).combine_chunks()
