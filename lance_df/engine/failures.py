@@ -17,6 +17,7 @@ from lance_df.compute.calls import engine_call
 from lance_df.engine.statement import Statement
 from lance_df.errors import ColumnNotFoundError, DatasetNotFoundError, InvalidInputError, LanceError
 from lance_df.forks import Origin
+from lance_df.interrupts import raised_at_the_end
 
 _MAX_STATEMENT = 200
 _PREFIXES = re.compile(
@@ -27,34 +28,36 @@ _PREFIXES = re.compile(
 @contextmanager
 def planning_errors(statement: Statement) -> Iterator[None]:
     """Raise what goes wrong while a statement is planned as a `LanceError` that names the statement."""
-    try:
-        with engine_call():
-            yield
-    except LanceError:
-        raise
-    except Exception as err:  # DataFusion raises plain Exception and ValueError
-        remembered = _remembered(err, [statement])
-        if remembered is not None:
-            raise remembered from err
-        raise _planning_error(err, statement.text) from err
+    with raised_at_the_end():  # what the handler of SIGINT raises may be an Exception, too
+        try:
+            with engine_call():
+                yield
+        except LanceError:
+            raise
+        except Exception as err:  # DataFusion raises plain Exception and ValueError
+            remembered = _remembered(err, [statement])
+            if remembered is not None:
+                raise remembered from err
+            raise _planning_error(err, statement.text) from err
 
 
 @contextmanager
 def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
     """Raise the `LanceError` of a scan as itself, and what else DataFusion says as one of ours."""
-    try:
-        with engine_call():
-            yield
-    except LanceError:
-        raise
-    except Exception as err:
-        remembered = _remembered(err, statements)
-        if remembered is not None:
-            raise remembered from err
-        if type(err) is Exception:  # DataFusion's; what Python raises for wrong arguments stays
-            text = next((statement.text for statement in statements), "")
-            raise _planning_error(err, text) from err
-        raise
+    with raised_at_the_end():
+        try:
+            with engine_call():
+                yield
+        except LanceError:
+            raise
+        except Exception as err:
+            remembered = _remembered(err, statements)
+            if remembered is not None:
+                raise remembered from err
+            if type(err) is Exception:  # DataFusion's; what Python raises for wrong arguments stays
+                text = next((statement.text for statement in statements), "")
+                raise _planning_error(err, text) from err
+            raise
 
 
 def streamed_batches(

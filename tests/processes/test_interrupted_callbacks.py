@@ -17,9 +17,11 @@ import pytest
 import lance_df
 from lance_df.engine import provider
 from lance_df.engine.catalog import FolderCatalog, LanceSchema
+from lance_df.engine.failures import execution_errors, planning_errors
 from lance_df.engine.folders import TableFolder
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
+from lance_df.engine.statement import Statement
 
 pytestmark = pytest.mark.engine
 
@@ -100,6 +102,22 @@ def test_in_sessions(
     assert run(folder, statement) == expected
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert "panicked" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("errors", [planning_errors, lambda statement: execution_errors([statement])])
+def test_what_a_handler_raises_is_no_error_of_the_statement(errors: Callable[[Statement], Any]) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise StopError
+
+    former = signal.signal(signal.SIGINT, stop)
+    try:
+        with pytest.raises(StopError), errors(Statement("SELECT 1")):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 # below what is called, as that is what puts interrupts off
