@@ -192,7 +192,7 @@ class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         try:
             with callback(panics=True):
-                return self._source.listed_schema()
+                return self._opened.schema if self._source.extra_columns else self._source.listed_schema()
         except LanceError:
             return pa.schema([])
 
@@ -204,7 +204,7 @@ class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     @cached_property
     def _opened(self) -> LanceTableProvider:
-        return LanceTableProvider(self._source.current())
+        return LanceTableProvider(self._source.current(), extra_columns=self._source.extra_columns)
 
 
 class FolderCatalog(CatalogProvider):  # type: ignore[misc]

@@ -33,6 +33,16 @@ def name_parts(text: str) -> tuple[str, ...]:
     return parse_name(text)
 
 
+def registered_name_parts(text: str) -> tuple[str, ...]:
+    """Return the parts of a name as `register_table` reads it: what is no SQL name is a name as it is."""
+    try:
+        return name_parts(text)
+    except InvalidInputError:
+        if not isinstance(text, str):
+            raise
+        return (text,)
+
+
 def created_external_table(text: str) -> CreateExternalTable | None:
     """Return what a statement says of an external table; None for other statements."""
     if "external" not in text.lower():

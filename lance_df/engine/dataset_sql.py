@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_df.engine.plain_table import plain_table
 from lance_df.engine.session import SessionContext
+from lance_df.engine.source import TableSource
 from lance_df.exits import stoppable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run_sql(
         The statement is wrong, or stored bytes cannot be read.
     """
     context = SessionContext()
-    context.register_table(name, plain_table(table, extra_columns=extra_columns))
+    context.register_table(name, TableSource(table, is_pinned=True, extra_columns=extra_columns))
     reader = pa.RecordBatchReader.from_stream(context.sql(sql))
     if batch_rows is None:
         return reader

@@ -29,6 +29,8 @@ _MAX_LISTED: Final = 1_000
 class PartSource:
     """A part of a namespace, in the version of the namespace that a statement sees."""
 
+    extra_columns: tuple[str, ...] = ()
+
     def __init__(self, parent: TableSource, name: str, make: Callable[[NamespaceSnapshot], Part]) -> None:
         self.parent = parent
         self._name = name

@@ -22,20 +22,14 @@ if TYPE_CHECKING:
 _TRUE = "__true"
 
 
-def plain_table(table: Scanned, *, extra_columns: tuple[str, ...] = ()) -> Table:
-    """Return a version of a table, as any context can scan it, whatever literals its conditions hold.
-
-    Parameters
-    ----------
-    extra_columns
-        Names of system columns that are columns too.
-    """
-    names = [*table.arrow_schema.names, *extra_columns]
+def plain_table(table: Scanned) -> Table:
+    """Return a version of a table, as any context can scan it where its conditions are literals."""
+    names = table.arrow_schema.names
     true_column = _TRUE
     while true_column in names:
         true_column += "_"
     context = _context()
-    provider = LanceTableProvider(table, extra_columns=extra_columns, true_column=true_column)
+    provider = LanceTableProvider(table, true_column=true_column)
     scan = context.read_table(Table(provider))
     frame = scan.filter(col(true_column)).select(*(col(quote_identifier(name)) for name in names))
     # optimized, the condition is one of the scan's

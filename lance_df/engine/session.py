@@ -29,6 +29,7 @@ from lance_df.engine.created import (
     external_source,
     name_parts,
     query_of_created_table,
+    registered_name_parts,
 )
 from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
 from lance_df.engine.extremes import EXTREMES
@@ -40,7 +41,7 @@ from lance_df.engine.names import names_of
 from lance_df.engine.plan_walk import LogicalScan, is_among, scans_and_blocked
 from lance_df.engine.rewriting import rewritten
 from lance_df.engine.scan_function import register_scan_function
-from lance_df.engine.source import TableSource, as_source
+from lance_df.engine.source import TableSource, as_source, is_ours
 from lance_df.engine.statement import Statement, planning
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.sql.nesting import bounded
@@ -139,6 +140,23 @@ class LanceSession:
             except KeyError as err:
                 raise NotFoundError(f"no table {name!r}") from err
         return LanceDataFrame(frame.df, (statement,), self)
+
+    def register_table(self, name: str, table: Any) -> None:
+        """Give a name to a table, as `datafusion.SessionContext.register_table`.
+
+        A dataset or a namespace of lance_df is registered as by :func:`register`.
+        """
+        if is_ours(table):
+            _add(self, registered_name_parts(name), as_source(table))
+        else:
+            PlainSessionContext.register_table(self, name, table)
+
+    def register_dataset(self, name: str, dataset: Any) -> None:
+        """Give a name to a dataset of pyarrow's, or of lance_df, as :meth:`register_table`."""
+        if is_ours(dataset):
+            self.register_table(name, dataset)
+        else:
+            PlainSessionContext.register_dataset(self, name, dataset)
 
     def register_udf(self, udf: Any) -> None:
         """Register a scalar function, as `datafusion.SessionContext.register_udf`.
@@ -454,10 +472,13 @@ def register(
         ``name`` is no table name, or ``source`` is none of the above.
     """
     options = with_allowed_schemes(storage_options, allowed_base_schemes)
-    found = as_source(source, version=version, storage_options=options)
-    found.open()
-    schema, table = names_of(ctx).place(ctx, name_parts(name))
-    schema.add(table, found)
+    _add(ctx, name_parts(name), as_source(source, version=version, storage_options=options))
+
+
+def _add(ctx: PlainSessionContext, name: tuple[str, ...], source: TableSource) -> None:
+    source.open()
+    schema, table = names_of(ctx).place(ctx, name)
+    schema.add(table, source)
 
 
 def _name_of(function: Any) -> str:

@@ -36,6 +36,10 @@ class TableSource:
         A version number, a tag, or (branch, version) to stay at; ``None`` to follow new versions.
     storage_options
         For the store; they appear in no message.
+    is_pinned
+        Whether what was opened already stays at its version, also where that is the newest.
+    extra_columns
+        Names of system columns that statements see as columns.
 
     Raises
     ------
@@ -49,10 +53,13 @@ class TableSource:
         *,
         version: VersionRef | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        is_pinned: bool = False,
+        extra_columns: tuple[str, ...] = (),
     ) -> None:
+        self.extra_columns = extra_columns
         self._lock = new_lock()
         self._opened: Scannable | None = None
-        self._is_pinned = version is not None
+        self._is_pinned = is_pinned or version is not None
         self._place = place if isinstance(place, str | os.PathLike) else place.uri
         self._version = version
         self._storage_options = storage_options
@@ -107,6 +114,18 @@ def _open(
         return found if version is None else found.checkout(version)
 
 
+def is_ours(source: object) -> bool:
+    """Whether it is an open table or namespace, an object of ours around one, or a source."""
+    return isinstance(source, TableSource) or _opened_in(source) is not None
+
+
+def _opened_in(source: object) -> Any:
+    for opened in (source, getattr(source, "_table", None)):
+        if isinstance(opened, Table) or is_namespace(opened):
+            return opened
+    return None
+
+
 def as_source(
     source: object, *, version: VersionRef | None = None, storage_options: Mapping[str, Any] | None = None
 ) -> TableSource:
@@ -119,9 +138,8 @@ def as_source(
     """
     if isinstance(source, TableSource):
         return source
-    is_place = isinstance(source, str | os.PathLike | Table) or is_namespace(source)
-    place: Any = source if is_place else getattr(source, "_table", None)
-    if not (isinstance(place, str | os.PathLike | Table) or is_namespace(place)):
+    place: Any = source if isinstance(source, str | os.PathLike) else _opened_in(source)
+    if place is None:
         raise InvalidInputError(
             f"a path, a URL, a dataset or a namespace is needed, got {type(source).__name__}"
         )

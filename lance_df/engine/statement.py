@@ -77,7 +77,7 @@ class Statement:
         with self._lock:
             key = id(source)
             if (known := self.tables.get(key)) is None:
-                provider = LanceTableProvider(self._seen(source))
+                provider = LanceTableProvider(self._seen(source), extra_columns=source.extra_columns)
                 self._sources.append(source)  # keeps the key unique
                 known = self.tables[key] = ResolvedTable(provider, set())
             known.names.add((schema, name))

@@ -361,3 +361,15 @@ def test_many_words_in_a_statement(ours):
 
 def count_where(ctx, condition):
     return ctx.sql(f"SELECT count(*) AS n FROM t WHERE {condition}").to_pydict()["n"][0]
+
+
+def test_datasets_are_registered_as_they_are_elsewhere(tmp_path):
+    rows = pa.table({"a": [1, 2, 3]})
+    dataset = lance_df.write_dataset(rows, tmp_path / "t.lance")
+    ctx = lance_df.connect()
+    ctx.register_table("t", dataset)
+    ctx.register_dataset("My Table", dataset)
+    lance_df.write_dataset(rows, tmp_path / "t.lance", mode="append")
+    for name in ("t", '"My Table"'):
+        assert ctx.sql(f"SELECT count(*) AS n FROM {name} WHERE a IN (NULL, 1)").to_pydict() == {"n": [2]}
+        assert len(ctx.explain_scan(f"SELECT a FROM {name}").tables) == 1

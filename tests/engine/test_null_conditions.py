@@ -90,6 +90,17 @@ CONDITIONS = [
     "k = (SELECT max(k) FROM {other} WHERE NULL AND a = 1)",
     "EXISTS (SELECT 1 FROM {other} o WHERE o.k = {source}.k AND NULL)",
 ]
+# in plain contexts DataFusion's binding fails before it reaches a scan (docs/partitioning.md)
+LISTS_THAT_BEGIN_WITH_NULL = [
+    "b IN (NULL, false)",
+    "k IN (NULL, 1)",
+    "s IN (NULL, 'x', 'z') AND a > 0",
+    "k NOT IN (NULL, 1)",
+    "(b IN (NULL, false)) = b",
+    "(b IN (NULL, false)) IS NULL",
+    "k IN (1, NULL) OR b IN (NULL, true)",
+    "k IN (NULL, 1, 2, 3, 4)",
+]
 JOINS = [
     "SELECT x.a, y.s FROM {source} x {kind} {other} y ON NULL WHERE x.k = 1",
     "SELECT x.a, y.s FROM {source} x {kind} {other} y ON NULL AND y.k = 1",
@@ -168,7 +179,20 @@ def test_joins(ctx, memory, source, kind, query):
     assert_same_result(ctx.sql(query), memory.sql(query))
 
 
-@pytest.mark.parametrize("condition", [each for each in CONDITIONS if "{" not in each])
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("condition", LISTS_THAT_BEGIN_WITH_NULL)
+def test_lists_that_begin_with_null(root, memory, source, condition):
+    session = lance_df.connect()
+    session.register_table("rows", lance_df.dataset(root / "rows.lance"))
+    session.register_dataset("parts", lance_df.PartitionedNamespace.open(root / "parts"))
+    query = f"SELECT * FROM {source} WHERE {condition} ORDER BY a"
+    assert_same_result(session.sql(query), memory.sql(query))
+    assert_same_result(lance_df.connect(root).sql(query), memory.sql(query))
+
+
+@pytest.mark.parametrize(
+    "condition", [each for each in CONDITIONS + LISTS_THAT_BEGIN_WITH_NULL if "{" not in each]
+)
 def test_sql_of_a_dataset(root, memory, condition):
     query = f"SELECT * FROM rows WHERE {condition} ORDER BY a"
     builder = lance_df.dataset(root / "rows.lance").sql(query).table_name("rows")
