@@ -34,9 +34,9 @@ from lance_df.namespace import manifest_table
 from lance_df.namespace.names import partition_names
 from lance_df.namespace.published import members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.scan.request import ScanRequest
 from lance_df.storage import open_location
 from lance_df.table.caches import LruCache
-from lance_df.table.scan_plan import ScanRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,13 +17,15 @@ from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
 from lance_df.file.arrow_types import show_batch, shown_schema
+from lance_df.scan.plan import ScanPlan
+from lance_df.scan.report import TableReport
+from lance_df.scan.request import ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.scan_options import ColumnOrdering, Columns, Filter, ScanOptions
 from lance_df.table.batches import resized, window
 from lance_df.table.row_counts import live_rows
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_columns import resolve_columns, row_columns
-from lance_df.table.scan_plan import ScanPlan, ScanRequest, TableReport
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.columns import resolve_columns, row_columns
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import ROW_ADDRESS, system_schema
 
 if TYPE_CHECKING:

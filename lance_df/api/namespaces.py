@@ -23,10 +23,10 @@ from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_by import PartitionBy, resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
+from lance_df.scan.plan import ScanPlan
 from lance_df.sql.expressions import with_quoted_columns
 from lance_df.storage import open_location
 from lance_df.storage.schemes import with_allowed_schemes
-from lance_df.table.scan_plan import ScanPlan
 from lance_df.table.schema_rules import check_schema
 from lance_df.table.versions import VERSIONS_DIR
 

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.nodes import Literal
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.changes.retry import RetryOptions
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:

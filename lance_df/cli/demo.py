@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lance_df.cli.examples import Example
     from lance_df.engine.session import SessionContext
-    from lance_df.table.scan_plan import TableReport
+    from lance_df.scan.report import TableReport
 
 SUMMARY = "write real tables and run SQL examples over them"
 EXAMPLES = """examples:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.compute.compat import DataFrame, PlainSessionContext, variant
 from lance_df.engine.join_sizes import Size, may_be_large, scanned_size, size_above
 from lance_df.records import dataclass
-from lance_df.table.scan_run import num_cores
+from lance_df.scan.run import num_cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

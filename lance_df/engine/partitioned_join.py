@@ -30,7 +30,7 @@ from lance_df.engine.unit_stream import Width, streamed
 from lance_df.engine.unit_tables import Turns, UnitTable
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.snapshot import NamespaceSnapshot
-from lance_df.table.scan_run import num_cores
+from lance_df.scan.run import num_cores
 
 if TYPE_CHECKING:
     from lance_df.engine.join_options import JoinOptions

@@ -20,7 +20,7 @@ from lance_df.engine.partitioned_join_shares import Share, SharedTableProvider
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.records import dataclass
-from lance_df.table.scan_run import num_cores
+from lance_df.scan.run import num_cores
 
 if TYPE_CHECKING:
     from lance_df.engine.join_options import JoinOptions

@@ -34,19 +34,20 @@ from lance_df.forks import new_lock
 from lance_df.interrupts import callback
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
+from lance_df.scan.plan import ScanPlan
+from lance_df.scan.request import ScanRequest
+from lance_df.scan.run import num_cores, run_ahead, run_tasks
 from lance_df.table.caches import LruCache
 from lance_df.table.kept_task import keep_few_rows
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanPlan, ScanRequest
-from lance_df.table.scan_run import num_cores, run_ahead, run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from lance_df.engine.plan_walk import LogicalScan
     from lance_df.namespace.metadata.tables import MetadataTable
     from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.scan.plan import ScanTask
     from lance_df.table.run_aggregates import RunAggregates
-    from lance_df.table.scan_plan import ScanTask
 
     Scanned: TypeAlias = Table | NamespaceSnapshot | MetadataTable
 

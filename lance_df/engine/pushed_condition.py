@@ -13,7 +13,7 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
-    from lance_df.table.scan_plan import ScanRequest
+    from lance_df.scan.request import ScanRequest
 
 
 def pushed_condition(snapshot: NamespaceSnapshot, filter: str) -> Predicate | None:  # noqa: A002

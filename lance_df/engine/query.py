@@ -24,7 +24,7 @@ from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
     from lance_df.engine.source import Scannable
-    from lance_df.table.scan_plan import ScanPlan
+    from lance_df.scan.plan import ScanPlan
 
 _TABLE = "t"
 _BATCH_ROWS = 64 * 1024

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lance_df.records import dataclass
-from lance_df.table.scan_plan import Count, TableReport
+from lance_df.scan.report import Count, TableReport
 
 if TYPE_CHECKING:
     from lance_df.engine.statement import Statement

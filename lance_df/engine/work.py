@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lance_df.forks import new_lock
-from lance_df.table.scan_plan import ScanTask
+from lance_df.scan.plan import ScanTask
 
 
 class WorkList:

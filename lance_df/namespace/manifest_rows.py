@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lance_df.errors import CorruptDataError
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.row_ids import split_addresses
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import numpy as np
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.published import members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.scan.report import Count
 from lance_df.storage.mapped_pages import release_pages
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_counts import live_rows
-from lance_df.table.scan_plan import Count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.namespace.pruning.kept_members import KeptMembers
+    from lance_df.scan.report import SpecReport
+    from lance_df.scan.request import ScanRequest
     from lance_df.table.refs import ResolvedRef
-    from lance_df.table.scan_plan import ScanRequest, SpecReport
     from lance_df.table.table import Table
 
 

@@ -21,11 +21,13 @@ from lance_df.namespace.pruning.kept_members import KeptMembers, kept_members
 from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
+from lance_df.scan.plan import ScanPlan, ScanTask
+from lance_df.scan.report import Count, SpecReport, TableReport
+from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.caches import LruCache
 from lance_df.table.parallel import map_reads
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_columns import resolve_columns
-from lance_df.table.scan_plan import Count, Promise, ScanPlan, ScanRequest, ScanTask, SpecReport, TableReport
+from lance_df.table.scan.columns import resolve_columns
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import SYSTEM_COLUMNS
 
 if TYPE_CHECKING:

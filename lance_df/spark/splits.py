@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.records import dataclass
+from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.refs import ResolvedRef
-from lance_df.table.scan import kept_fragments, plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
+from lance_df.table.scan.plan import kept_fragments, plan_scan
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lance_df.records import dataclass
 from lance_df.storage import ByteRange
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_ids import split_addresses
-from lance_df.table.scan_columns import StoredColumn, resolve_name
+from lance_df.table.scan.columns import StoredColumn, resolve_name
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:

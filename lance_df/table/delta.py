@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import UnsupportedFeatureError
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ID
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_df.table.scan_plan import ScanPlan, ScanTask
+    from lance_df.scan.plan import ScanPlan, ScanTask
 
 
 def keep_few_rows(plan: ScanPlan) -> ScanPlan:

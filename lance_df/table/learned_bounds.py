@@ -19,7 +19,7 @@ from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
 from lance_df.forks import new_lock
 from lance_df.records import dataclass
-from lance_df.table.scan_columns import StoredColumn
+from lance_df.table.scan.columns import StoredColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import RowRange
     from lance_df.expr.nodes import Predicate
     from lance_df.table.fragment_reader import FragmentReader
-    from lance_df.table.scan_columns import Column
+    from lance_df.table.scan.columns import Column
 
     _ColumnKey: TypeAlias = tuple[int, pa.DataType]
     _FileKey: TypeAlias = tuple[str, int]

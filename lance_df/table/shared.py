@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.external_store import ExternalManifestStore
-    from lance_df.table.small_fragments import JoinedFiles
+    from lance_df.table.scan.small_fragments import JoinedFiles
 
 
 @dataclass(frozen=True, slots=True)

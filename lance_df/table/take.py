@@ -20,8 +20,8 @@ from lance_df.table.picked_column import OFFSET_BITS, PickedColumn
 from lance_df.table.prefetch import map_ahead
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.row_ids import split_addresses
-from lance_df.table.scan_columns import StoredColumn, resolve_columns
-from lance_df.table.stretch import conform
+from lance_df.table.scan.columns import StoredColumn, resolve_columns
+from lance_df.table.scan.row_slice import conform
 from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lance_df.table.scan_columns import Column
+    from lance_df.table.scan.columns import Column
     from lance_df.table.table import Table
 
 Integer = TypeVar("Integer", np.int64, np.uint64)

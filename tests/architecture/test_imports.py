@@ -26,34 +26,35 @@ MAY_IMPORT: dict[str, set[str]] = {
     "encodings": {"errors", "storage", "format"},
     "expr": {"errors", "storage", "format", "encodings"},
     "file": {"errors", "storage", "format", "encodings", "expr"},
-    "table": {"errors", "storage", "format", "encodings", "expr", "file"},
+    "scan": {"errors", "storage", "format", "encodings", "expr"},
+    "table": {"errors", "storage", "format", "encodings", "expr", "file", "scan"},
     "sql": {"errors", "expr"},
     "hashing": {"errors", "storage", "format", "encodings"},
     "compute": {"errors", "expr", "sql", "hashing", "udfs"},
     "namespace": {
-        *{"errors", "storage", "format", "encodings", "expr", "file", "table", "sql", "hashing"},
-        *{"udfs", "compute"},
+        *{"errors", "storage", "format", "encodings", "expr", "file", "scan", "table", "sql"},
+        *{"hashing", "udfs", "compute"},
     },
     "engine": {
-        *{"errors", "storage", "format", "expr", "table", "sql", "hashing", "udfs", "compute", "namespace"},
-        "facade",
+        *{"errors", "storage", "format", "expr", "scan", "table", "sql", "hashing", "udfs", "compute"},
+        *{"namespace", "facade"},
     },
     "udfs": {"errors", "hashing"},
     "api": {
-        *{"errors", "storage", "format", "expr", "file", "table", "sql", "hashing", "udfs", "compute"},
-        *{"namespace", "engine", "facade"},
+        *{"errors", "storage", "format", "expr", "file", "scan", "table", "sql", "hashing", "udfs"},
+        *{"compute", "namespace", "engine", "facade"},
     },
     "facade": {
-        *{"errors", "storage", "format", "expr", "file", "table", "sql", "hashing", "udfs", "compute"},
-        *{"namespace", "engine", "api"},
+        *{"errors", "storage", "format", "expr", "file", "scan", "table", "sql", "hashing", "udfs"},
+        *{"compute", "namespace", "engine", "api"},
     },
     "spark": {
-        *{"errors", "storage", "format", "expr", "table", "sql", "hashing", "namespace", "engine", "api"},
-        "facade",
+        *{"errors", "storage", "format", "expr", "scan", "table", "sql", "hashing", "namespace"},
+        *{"engine", "api", "facade"},
     },
     "cli": {
-        *{"errors", "storage", "format", "expr", "file", "table", "namespace", "api", "engine", "facade"},
-        "spark",
+        *{"errors", "storage", "format", "expr", "file", "scan", "table", "namespace", "api", "engine"},
+        *{"facade", "spark"},
     },
 }
 

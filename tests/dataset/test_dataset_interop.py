@@ -16,8 +16,8 @@ import pytest
 from table_histories import rows
 
 import lance_df
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.scan.request import ScanRequest
+from lance_df.table.scan.plan import plan_scan
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,9 @@ from lance_df.expr.nodes import (
 )
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
-from lance_df.table.scan_plan import Count, Reason, ScanPlan, ScanRequest, TableReport
+from lance_df.scan.plan import ScanPlan
+from lance_df.scan.report import Count, Reason, TableReport
+from lance_df.scan.request import ScanRequest
 from lance_df.table.system_columns import SYSTEM_COLUMNS
 from lance_df.table.table import Table
 

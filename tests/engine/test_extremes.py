@@ -77,7 +77,7 @@ def test_every_type(version, rows, tmp_path):
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
 def test_what_was_read_is_not_read_again(version, rows, tmp_path, monkeypatch):
-    from lance_df.table.stretch import Stretch
+    from lance_df.table.scan.row_slice import Stretch
 
     lance_df.write_dataset(rows, tmp_path / "t.lance", data_storage_version=version)
     ctx = lance_df.connect(tmp_path)

@@ -8,7 +8,7 @@ from datafusion import SessionConfig
 
 import lance_df
 from lance_df.engine import join_mode
-from lance_df.table.scan_run import num_cores
+from lance_df.scan.run import num_cores
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine

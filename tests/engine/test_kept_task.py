@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.scan.request import ScanRequest
 from lance_df.table import kept_task
 from lance_df.table.kept_task import keep_few_rows
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan.plan import plan_scan
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine

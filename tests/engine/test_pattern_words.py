@@ -10,9 +10,9 @@ import lance_df
 from lance_df.encodings import kernels
 from lance_df.engine.hints import scan_hint
 from lance_df.engine.plan_walk import logical_scans
+from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan.plan import plan_scan
 
 pytestmark = pytest.mark.engine
 

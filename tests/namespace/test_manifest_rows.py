@@ -21,16 +21,16 @@ from lance_df.namespace import manifest_rows
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_rows import ManifestRows
 from lance_df.namespace.manifest_table import open_manifest_table
+from lance_df.scan.request import ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.storage import open_location
 from lance_df.table.limits import SCAN_LIMITS
-from lance_df.table.scan_plan import ScanRequest
-from lance_df.table.scan_run import run_tasks
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lance_df.table.scan_plan import ScanTask
+    from lance_df.scan.plan import ScanTask
 
 pytestmark = pytest.mark.engine
 

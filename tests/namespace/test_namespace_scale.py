@@ -21,9 +21,9 @@ from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.names import partition_names
 from lance_df.namespace.published import Member
 from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.scan.request import ScanRequest
 from lance_df.storage import open_location
 from lance_df.storage.unsynced import Unsynced
-from lance_df.table.scan_plan import ScanRequest
 
 pytestmark = pytest.mark.engine
 

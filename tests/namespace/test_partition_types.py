@@ -10,7 +10,7 @@ import lance_df
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.literals import compare
 from lance_df.expr.nodes import Column, Operator
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.scan.request import ScanRequest
 
 pytestmark = pytest.mark.engine
 

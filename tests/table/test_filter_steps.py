@@ -13,11 +13,11 @@ from hypothesis import given, settings
 import lance_df
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Not, Operator, Or
-from lance_df.table.filter_steps import filter_steps
+from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_columns import resolve_columns
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan.columns import resolve_columns
+from lance_df.table.scan.filter_steps import filter_steps
+from lance_df.table.scan.plan import plan_scan
 
 _ROWS = 12_000
 _TYPES = {

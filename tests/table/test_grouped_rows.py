@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import lance_df
 from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import Column, Comparison, Operator
-from lance_df.table.grouped_rows import grouped
+from lance_df.scan.grouped_rows import grouped
+from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan.plan import plan_scan
 
 ROWS = 6000
 

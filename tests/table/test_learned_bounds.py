@@ -12,12 +12,12 @@ import lance_df
 from lance_df.encodings.plan import RowRange
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import And, Column, Comparison, IsNull, Operator, Or
+from lance_df.scan.request import ScanRequest
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.learned_bounds import LearnedBounds
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_columns import resolve_columns
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan.columns import resolve_columns
+from lance_df.table.scan.plan import plan_scan
 
 _ROWS = 60
 

@@ -14,11 +14,12 @@ import pytest
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, NotFoundError
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate, Unknown
+from lance_df.scan.report import Count
+from lance_df.scan.request import ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.storage import RemoteSource
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Count, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.table import Table
 
 NUM_ROWS = 200_000

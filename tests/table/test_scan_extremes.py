@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import lance_df
 from lance_df.expr.nodes import Column, Comparison, Operator
+from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
+from lance_df.table.scan.plan import plan_scan
 
 ROWS = 5 * 1024
 AT_FIVE = Comparison(Column(("n",)), Operator.EQ, pa.scalar(5, pa.int64()))

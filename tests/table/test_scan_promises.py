@@ -16,13 +16,13 @@ import pytest
 import lance_df
 from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import Column, Comparison, In, Operator, Predicate
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_ahead, run_tasks
 from lance_df.table.kept_task import keep_few_rows
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_ahead, run_tasks
-from lance_df.table.small_fragments import SmallFragmentsTask
+from lance_df.table.scan.plan import plan_scan
+from lance_df.table.scan.small_fragments import SmallFragmentsTask
 from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.table import Table
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from lance_df.errors import CorruptDataError
+from lance_df.scan.run import run_tasks
 from lance_df.table.prefetch import map_ahead
-from lance_df.table.scan_run import run_tasks
 
 
 @dataclass
@@ -121,7 +121,7 @@ def test_python_ends_although_nobody_closed_a_scan() -> None:
 import time
 from dataclasses import dataclass
 import pyarrow as pa
-from lance_df.table.scan_run import run_tasks
+from lance_df.scan.run import run_tasks
 
 @dataclass
 class Endless:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_df.encodings.plan import RowRange
-from lance_df.table.scan_windows import windows
+from lance_df.table.scan.windows import windows
 from lance_df.table.selection import RowRanges
 
 

@@ -14,10 +14,10 @@ import lance_df
 from lance_df.encodings.v2_1.page_run import decode_run
 from lance_df.errors import CorruptDataError
 from lance_df.file import v2_1_columns
+from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import ScanRequest
-from lance_df.table.small_fragments import SmallFragmentsTask
+from lance_df.table.scan.plan import plan_scan
+from lance_df.table.scan.small_fragments import SmallFragmentsTask
 
 _ROWS = 331
 

@@ -19,13 +19,13 @@ import pyarrow as pa
 from lance_df.errors import LanceError, VersionNotFoundError
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.published import members_at
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE, CleanupPolicy
 from lance_df.table.maintenance.cleanup_result import CleanupStats
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 
 if TYPE_CHECKING:

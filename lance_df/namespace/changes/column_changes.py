@@ -21,13 +21,13 @@ from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.namespace.spec.promotion import is_widening
 from lance_df.records import dataclass
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.evolution.add_columns import columns_added, null_columns
 from lance_df.table.evolution.alter_columns import Alteration, altered_schema, columns_altered
 from lance_df.table.evolution.drop_columns import columns_dropped, schema_without
 from lance_df.table.evolution.fields import find_field, with_new_fields
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest

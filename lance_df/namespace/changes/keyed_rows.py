@@ -20,13 +20,13 @@ from lance_df.expr.text_views import parts_of_texts
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.spec.partition_values import partition_values
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.changes.key_values import is_comparable
 from lance_df.table.changes.matching import Matches, PairsTask, key_hint
 from lance_df.table.conform import conform, schema_to_write
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.namespace.spec.partition_spec import PartitionField
+    from lance_df.scan.plan import ScanTask
     from lance_df.table.changes.row_set import Addresses
-    from lance_df.table.scan_plan import ScanTask
     from lance_df.table.table import Table
 
 

@@ -10,14 +10,15 @@ import pyarrow as pa
 from lance_df.expr.nodes import Literal
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.records import dataclass
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_columns import resolve_columns
-from lance_df.table.scan_plan import Count, ScanPlan, ScanTask
+from lance_df.scan.plan import ScanPlan, ScanTask
+from lance_df.scan.report import Count
+from lance_df.table.scan.columns import resolve_columns
+from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lance_df.table.scan_plan import ScanRequest
+    from lance_df.scan.request import ScanRequest
     from lance_df.table.table import Table
 
 MEMBER: Final = pa.field("__lance_df_member", pa.uint32(), nullable=False)

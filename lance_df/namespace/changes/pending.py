@@ -19,10 +19,10 @@ from lance_df.namespace.changes.routing import PartitionWriter, values_of_rows
 from lance_df.namespace.changes.update import RowUpdate
 from lance_df.namespace.keys import value_keys
 from lance_df.records import dataclass
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.storage.unsynced import Unsynced
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.uncommitted import UncommittedFiles
 

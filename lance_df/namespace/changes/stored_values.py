@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.namespace.changes.routing import values_of_rows
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -40,10 +40,10 @@ from lance_df.namespace.object_account import check_new, check_written
 from lance_df.namespace.spec.json_text import parse_json
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
 from lance_df.records import dataclass
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.commit.options import CommitOptions
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:

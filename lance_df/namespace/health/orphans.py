@@ -23,11 +23,11 @@ from lance_df.namespace.health.survey import lineage
 from lance_df.namespace.manifest_table import TABLE, open_manifest_table
 from lance_df.namespace.names import MANIFEST_FOLDER, MEMBER_NAME, SEPARATOR, JobNames
 from lance_df.records import dataclass
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from lance_df.namespace.manifest_table import BASE_FIELDS, READ_FIELDS, open_man
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX, PartitionSpec, PartitionSpecs
 from lance_df.records import dataclass
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.versions import DETACHED
 
 if TYPE_CHECKING:

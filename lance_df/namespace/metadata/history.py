@@ -11,10 +11,10 @@ from lance_df.errors import LanceError, VersionNotFoundError
 from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.metadata.tables import MetadataTable
 from lance_df.namespace.spec.partition_spec import KEY_PREFIX
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.parallel import map_reads
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,12 +17,13 @@ from lance_df.errors import ColumnNotFoundError
 from lance_df.expr.evaluate import evaluate, gather_columns
 from lance_df.expr.walk import columns as columns_of
 from lance_df.expr.walk import conjuncts
-from lance_df.table.scan_plan import Count, ScanPlan, TableReport
+from lance_df.scan.plan import ScanPlan
+from lance_df.scan.report import Count, TableReport
 
 if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
     from lance_df.namespace.snapshot import NamespaceSnapshot
-    from lance_df.table.scan_plan import ScanRequest
+    from lance_df.scan.request import ScanRequest
 
 _BATCH_ROWS: Final = 64 * 1024
 

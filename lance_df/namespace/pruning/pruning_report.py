@@ -32,9 +32,9 @@ from lance_df.namespace.pruning.projection import Projector
 from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.spec.partition_values import expression_of
 from lance_df.namespace.spec.transforms import TransformKind
+from lance_df.scan.report import Count, Reason, SpecReport
 from lance_df.sql.literals import literal_sql
 from lance_df.sql.predicate_text import predicate_sql
-from lance_df.table.scan_plan import Count, Reason, SpecReport
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from lance_df.expr.nodes import And, Column, Comparison, In, Operator
 from lance_df.records import dataclass
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
+    from lance_df.scan.plan import ScanTask
     from lance_df.table.changes.row_set import Addresses
-    from lance_df.table.scan_plan import ScanTask
     from lance_df.table.table import Table
 
 # So few keys are looked up one by one in indices and statistics; of more, the smallest and largest are.

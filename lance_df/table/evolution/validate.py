@@ -15,10 +15,10 @@ from lance_df.file.io import named_errors
 from lance_df.file.open import open_file
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import TOMBSTONE
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.indices.segments import segments_by_index
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,9 +21,9 @@ from lance_df.expr.simplify import simplify
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import by_column, columns, conjuncts, has_unknown
 from lance_df.records import dataclass
+from lance_df.scan.report import Reason
 from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds, fragment_starts
 from lance_df.table.indices.segments import Segment, segments_by_index
-from lance_df.table.scan_plan import Reason
 from lance_df.table.selection import RowRanges
 
 if TYPE_CHECKING:

@@ -28,6 +28,8 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.format.operations import ReserveFragments, Rewrite, RewriteGroup
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
@@ -40,9 +42,7 @@ from lance_df.table.maintenance.zone_map_files import KIND as ZONE_MAP
 from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
 from lance_df.table.moved_blobs import moved_blobs
 from lance_df.table.row_counts import live_counts, live_rows
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.schema_rules import resolve_version
 from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.uncommitted import uncommitted_files

@@ -10,6 +10,8 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_df.records import dataclass
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.maintenance.zone_map_files import (
     KIND,
     ZoneMapData,
@@ -26,9 +28,7 @@ from lance_df.table.maintenance.zone_map_index import (
 )
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector
 from lance_df.table.row_ids import split_addresses
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:

@@ -16,6 +16,8 @@ from lance_df.errors import (
     UnsupportedFeatureError,
 )
 from lance_df.format.operations import CreateIndex
+from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.run import run_tasks
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.maintenance.zone_map_files import (
@@ -28,10 +30,8 @@ from lance_df.table.maintenance.zone_map_files import (
 )
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector, has_bounds
 from lance_df.table.row_ids import split_addresses
-from lance_df.table.scan import plan_scan
-from lance_df.table.scan_columns import resolve_name
-from lance_df.table.scan_plan import Promise, ScanRequest
-from lance_df.table.scan_run import run_tasks
+from lance_df.table.scan.columns import resolve_name
+from lance_df.table.scan.plan import plan_scan
 from lance_df.table.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from lance_df.expr.matching import matcher
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
 from lance_df.records import dataclass
-from lance_df.table.scan_columns import resolve_path
+from lance_df.table.scan.columns import resolve_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lance_df.expr.matching import Matcher
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Schema
-    from lance_df.table.scan_columns import Column
+    from lance_df.table.scan.columns import Column
 
 
 @dataclass(frozen=True, slots=True)

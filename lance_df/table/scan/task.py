@@ -10,8 +10,8 @@ import numpy as np
 from lance_df.records import dataclass
 from lance_df.table.batches import count_batch, sliced
 from lance_df.table.deletions import deleted_offsets
-from lance_df.table.scan_columns import StoredColumn
-from lance_df.table.stretch import Stretch
+from lance_df.table.scan.columns import StoredColumn
+from lance_df.table.scan.row_slice import Stretch
 from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import Rows
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
-    from lance_df.table.extremes import ExtremesScan
-    from lance_df.table.filter_steps import FilterStep
     from lance_df.table.learned_bounds import RuledOut
-    from lance_df.table.scan_columns import Column
-    from lance_df.table.scan_prune import Pruning
+    from lance_df.table.scan.columns import Column
+    from lance_df.table.scan.extremes import ExtremesScan
+    from lance_df.table.scan.filter_steps import FilterStep
+    from lance_df.table.scan.prune import Pruning
     from lance_df.table.table import Table
 
 _BLOB_ROWS = 64

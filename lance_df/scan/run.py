@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_df.table.scan_plan import ScanTask
+    from lance_df.scan.plan import ScanTask
 
 # Batches that a task may have ready before they are asked for.
 _READY_BATCHES = 2

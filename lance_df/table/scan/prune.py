@@ -9,7 +9,7 @@ import numpy as np
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import columns, conjuncts
 from lance_df.records import dataclass
-from lance_df.table.page_statistics import matching_pages
+from lance_df.table.scan.page_statistics import matching_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Schema
+    from lance_df.scan.report import Reason
     from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.indices import PruneResult
-    from lance_df.table.scan_plan import Reason
     from lance_df.table.selection import RowRanges
     from lance_df.table.table import Table
 

@@ -1,75 +1,15 @@
-"""The seam where engines attach: a planned scan, its tasks and promises, and the report of what it keeps.
+"""What an engine requests of a scan.
 
 A consumer that relies on more than the schema of the batches names it in `ScanRequest.requires`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from enum import Flag, auto
-from typing import Protocol
-
-import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import Predicate
 from lance_df.records import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """How much of something a scan keeps."""
-
-    kept: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """What one conjunct of the predicate did: ``effect`` is text such as ``"kept 3 of 40 pages"``."""
-
-    conjunct: str
-    effect: str
-
-
-@dataclass(frozen=True, slots=True)
-class SpecReport:
-    """What a scan of a namespace makes of the partitions of one version of its spec.
-
-    Attributes
-    ----------
-    spec
-        The version and its fields, as text.
-    predicate
-        What is asked of ``__manifest`` for this version, as SQL.
-    reasons
-        The conjuncts that did not help, and why.
-    """
-
-    spec: str
-    partitions: Count
-    predicate: str
-    reasons: tuple[Reason, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TableReport:
-    """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns.
-
-    ``partitions`` are those of a namespace, ``specs`` the same by spec version, ``manifest_query`` the query
-    that finds them in ``__manifest``; its other counts are those of the partitions that are kept.
-    """
-
-    table: str
-    version: int
-    fragments: Count
-    pages: Count
-    bytes: Count
-    reasons: tuple[Reason, ...] = ()
-    partitions: Count | None = None
-    specs: tuple[SpecReport, ...] = ()
-    manifest_query: str | None = None
 
 
 class Promise(Flag):
@@ -180,48 +120,3 @@ class ScanRequest:
             names = " and ".join(str(each.name) for each in missing)
             raise InvalidInputError(f"a scan that is to be {names} is asked for what excludes that")
         return promises
-
-
-class ScanTask(Protocol):
-    """Some rows of a scan: a slice of a fragment, or several small fragments; see `Promise`.
-
-    Attributes
-    ----------
-    num_rows
-        An upper bound for the rows it returns; exact when neither columns nor a predicate were asked for.
-    num_bytes
-        Stored bytes it may read, as far as threads can share the work that this is.
-    """
-
-    @property
-    def num_rows(self) -> int: ...
-
-    @property
-    def num_bytes(self) -> int: ...
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield batches of exactly the plan's schema. May be called from any thread, any number of times."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ScanPlan:
-    """A scan that has been pruned but not run.
-
-    Attributes
-    ----------
-    schema
-        Of all batches, with Arrow storage types.
-    promises
-        What holds of the batches that the tasks return.
-    """
-
-    schema: pa.Schema
-    promises: Promise
-    tasks: Sequence[ScanTask] = field(repr=False)
-    make_report: Callable[[], TableReport] = field(repr=False)
-
-    @property
-    def report(self) -> TableReport:
-        """What will be read, without reading it; counting the pages opens the data files."""
-        return self.make_report()

@@ -9,15 +9,15 @@ import pyarrow.compute as pc
 
 from lance_df.records import dataclass
 from lance_df.table.learned_bounds import file_of
-from lance_df.table.scan_columns import StoredColumn
+from lance_df.table.scan.columns import StoredColumn
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.learned_extremes import LearnedExtremes
-    from lance_df.table.scan_columns import Column
-    from lance_df.table.stretch import Stretch
+    from lance_df.table.scan.columns import Column
+    from lance_df.table.scan.row_slice import Stretch
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import numpy as np
 
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import conjuncts
+from lance_df.scan.report import Count, Reason, TableReport
 from lance_df.table.fragment_reader import FragmentReader
-from lance_df.table.page_statistics import matching_pages
-from lance_df.table.scan_plan import Count, Reason, TableReport
+from lance_df.table.scan.page_statistics import matching_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
-    from lance_df.table.scan_task import Scan
+    from lance_df.table.scan.task import Scan
     from lance_df.table.selection import RowRanges
 
 

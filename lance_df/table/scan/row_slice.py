@@ -21,17 +21,17 @@ from lance_df.records import dataclass
 from lance_df.table.batches import count_batch
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.prefetch import map_ahead
-from lance_df.table.scan_windows import window_rows, windows
+from lance_df.table.scan.window_reader import WindowReader
+from lance_df.table.scan.windows import window_rows, windows
 from lance_df.table.system_columns import ROW_ID
-from lance_df.table.window_reader import WindowReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lance_df.encodings.plan import Rows
     from lance_df.table.fragment_reader import FragmentReader
-    from lance_df.table.scan_columns import Column
-    from lance_df.table.scan_task import Scan
+    from lance_df.table.scan.columns import Column
+    from lance_df.table.scan.task import Scan
     from lance_df.table.selection import RowRanges
 
 _PREFETCHED_WINDOWS = 4
@@ -248,7 +248,7 @@ class Stretch:
 
     def _grouped(self, match: _Match) -> pa.RecordBatch:
         """Return rows that are equal once, where that is quickly found."""
-        from lance_df.table.grouped_rows import grouped
+        from lance_df.scan.grouped_rows import grouped
 
         others = self._part_reader.read(match.rows)
         values: dict[int, pa.Array] = dict(zip(self._reused, match.known, strict=True))

@@ -14,15 +14,16 @@ from lance_df.errors import InvalidInputError, NotFoundError
 from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
-from lance_df.table.filter_steps import filter_steps, word_steps
+from lance_df.scan.plan import ScanPlan
+from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.row_counts import live_rows, physical_rows
-from lance_df.table.scan_columns import resolve_columns, resolve_path, row_columns
-from lance_df.table.scan_plan import Promise, ScanPlan, ScanRequest
-from lance_df.table.scan_prune import Pruning, plan_pruning
-from lance_df.table.scan_report import make_report
-from lance_df.table.scan_task import CountTask, FragmentTask, Scan
-from lance_df.table.small_fragments import SmallFragmentsTask
+from lance_df.table.scan.columns import resolve_columns, resolve_path, row_columns
+from lance_df.table.scan.filter_steps import filter_steps, word_steps
+from lance_df.table.scan.prune import Pruning, plan_pruning
+from lance_df.table.scan.report import make_report
+from lance_df.table.scan.small_fragments import SmallFragmentsTask
+from lance_df.table.scan.task import CountTask, FragmentTask, Scan
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
-    from lance_df.table.scan_columns import Column
-    from lance_df.table.scan_plan import ScanTask
+    from lance_df.scan.plan import ScanTask
+    from lance_df.table.scan.columns import Column
     from lance_df.table.table import Table
 
     Places: TypeAlias = npt.NDArray[np.intp]
@@ -83,7 +84,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     if scan.predicate is not None:
         scan = _with_filter(scan, scan.predicate)
     elif request.extremes_only and _is_whole(scan):
-        from lance_df.table.extremes import extremes_scan
+        from lance_df.table.scan.extremes import extremes_scan
 
         scan = dataclasses.replace(scan, extremes=extremes_scan(table.shared.extremes, scan.columns))
     if request.hint is not None and request.use_statistics:

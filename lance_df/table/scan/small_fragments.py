@@ -22,9 +22,9 @@ from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.parallel import read_files
-from lance_df.table.scan_task import FragmentTask
-from lance_df.table.scan_windows import bytes_in_memory
-from lance_df.table.stretch import Stretch
+from lance_df.table.scan.row_slice import Stretch
+from lance_df.table.scan.task import FragmentTask
+from lance_df.table.scan.windows import bytes_in_memory
 from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import Rows
     from lance_df.file.reader import FileReader
     from lance_df.format.fragments import DataFile
-    from lance_df.table.scan_task import Scan
+    from lance_df.table.scan.task import Scan
     from lance_df.table.table import Table
 
 # To read so many bytes takes less than the calls for a file, which one thread makes as fast as several.

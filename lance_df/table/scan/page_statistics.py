@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_df.errors import ColumnNotFoundError
 from lance_df.expr.bounds import Match, bounds_of_legacy_pages, classify
 from lance_df.expr.walk import columns
-from lance_df.table.scan_columns import StoredColumn, resolve_path
+from lance_df.table.scan.columns import StoredColumn, resolve_path
 from lance_df.table.selection import RowRanges
 
 if TYPE_CHECKING:

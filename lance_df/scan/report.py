@@ -1,0 +1,60 @@
+"""What a scan reads, and why: the report that `explain_scan` shows."""
+
+from __future__ import annotations
+
+from lance_df.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How much of something a scan keeps."""
+
+    kept: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What one conjunct of the predicate did: ``effect`` is text such as ``"kept 3 of 40 pages"``."""
+
+    conjunct: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecReport:
+    """What a scan of a namespace makes of the partitions of one version of its spec.
+
+    Attributes
+    ----------
+    spec
+        The version and its fields, as text.
+    predicate
+        What is asked of ``__manifest`` for this version, as SQL.
+    reasons
+        The conjuncts that did not help, and why.
+    """
+
+    spec: str
+    partitions: Count
+    predicate: str
+    reasons: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns.
+
+    ``partitions`` are those of a namespace, ``specs`` the same by spec version, ``manifest_query`` the query
+    that finds them in ``__manifest``; its other counts are those of the partitions that are kept.
+    """
+
+    table: str
+    version: int
+    fragments: Count
+    pages: Count
+    bytes: Count
+    reasons: tuple[Reason, ...] = ()
+    partitions: Count | None = None
+    specs: tuple[SpecReport, ...] = ()
+    manifest_query: str | None = None
