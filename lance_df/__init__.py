@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lance_df.api.directory_namespace import DirectoryNamespace
     from lance_df.api.verify import verify
     from lance_df.blob import Blob, BlobFile, blob_array, blob_field
+    from lance_df.cache import CacheCounters, CacheStatistics, cache_statistics, set_cache_bytes
     from lance_df.dataset import LanceDataset, dataset, write_dataset
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
@@ -53,6 +54,8 @@ _HOMES = {
     "DynamoDBManifestStore": "lance_df.table.external_store_dynamodb",
     "DatasetBasePath": "lance_df.table.base_paths_write",
     "DirectoryNamespace": "lance_df.api.directory_namespace",
+    "CacheCounters": "lance_df.cache",
+    "CacheStatistics": "lance_df.cache",
     "FragmentMetadata": "lance_df.fragment",
     "Index": "lance_df.operations",
     "IndexFile": "lance_df.operations",
@@ -67,11 +70,13 @@ _HOMES = {
     "batch_udf": "lance_df.udf",
     "blob_array": "lance_df.blob",
     "blob_field": "lance_df.blob",
+    "cache_statistics": "lance_df.cache",
     "connect": "lance_df.engine",
     "dataset": "lance_df.dataset",
     "enable": "lance_df.engine",
     "register": "lance_df.engine",
     "register_udfs": "lance_df.engine",
+    "set_cache_bytes": "lance_df.cache",
     "verify": "lance_df.api.verify",
     "write_dataset": "lance_df.dataset",
 }
@@ -81,6 +86,8 @@ __all__ = [
     "AlreadyExistsError",
     "Blob",
     "BlobFile",
+    "CacheCounters",
+    "CacheStatistics",
     "ColumnNotFoundError",
     "CommitStateUnknownError",
     "ConflictError",
@@ -115,6 +122,7 @@ __all__ = [
     "batch_udf",
     "blob_array",
     "blob_field",
+    "cache_statistics",
     "connect",
     "dataset",
     "enable",
@@ -123,6 +131,7 @@ __all__ = [
     "optimize",
     "register",
     "register_udfs",
+    "set_cache_bytes",
     "spark",
     "verify",
     "write_dataset",

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_df.encodings.rows import checked_rows
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+from lance_df.file.footprints import COLUMN_BYTES, PAGE_BYTES, footprint_of
 from lance_df.file.io import named, named_errors, run_plans
 from lance_df.file.legacy_columns import parts_of
 from lance_df.file.legacy_dictionaries import DictionaryLoader
@@ -53,6 +54,7 @@ class LegacyFileReader:
         dictionary_source: ByteSource | None = None,
     ) -> None:
         self._source = with_tail(source)
+        self.footprint = footprint_of(self._source)
         self.path = source.path
         self._metadata = load_metadata(self._source)
         self.num_rows = self._metadata.num_rows
@@ -65,7 +67,7 @@ class LegacyFileReader:
             max(ids, default=-1),
             self._metadata.num_batches,
         )
-        self._dictionaries = DictionaryLoader(dictionary_source or self._source)
+        self._dictionaries = DictionaryLoader(dictionary_source or self._source, self.footprint)
         self._columns: dict[Field, Column] = {}
 
     @cached_property
@@ -145,6 +147,8 @@ class LegacyFileReader:
         for field in missing:
             with named_errors(f"{self.path}: column {field.name!r}"):
                 self._columns[field] = self._build(field)
+                leaves = sum(1 for _ in field.walk())
+                self.footprint.add(leaves * (COLUMN_BYTES + PAGE_BYTES * self._metadata.num_batches))
         return [self._columns[field] for field in fields]
 
     def _build(self, field: Field) -> Column:

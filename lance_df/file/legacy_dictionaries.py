@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_df.cache import Footprint
 from lance_df.encodings.legacy.page import Stretch
 from lance_df.encodings.legacy.plain import read_plain
 from lance_df.encodings.legacy.var_binary import read_var_binary
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class DictionaryLoader:
-    """Reads values once. ``source`` is what ``Field.dictionary`` refers to."""
+    """Reads values once. ``source`` is what ``Field.dictionary`` refers to; ``footprint`` counts them."""
 
-    def __init__(self, source: ByteSource) -> None:
+    def __init__(self, source: ByteSource, footprint: Footprint | None = None) -> None:
         self._source = source
+        self._footprint = footprint or Footprint()
         self._values: dict[tuple[int, int, pa.DataType], pa.Array] = {}
 
     def load(self, field: Field) -> pa.Array:
@@ -52,5 +54,6 @@ class DictionaryLoader:
                 if is_var_binary(value_type)
                 else read_plain(value_type, stretches)
             )
-            self._values[key] = run_plan(self._source, named(place, plan))
+            values = self._values[key] = run_plan(self._source, named(place, plan))
+            self._footprint.add(values.nbytes)
         return self._values[key]

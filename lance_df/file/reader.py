@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from lance_df.cache import Footprint
     from lance_df.encodings.plan import Rows
     from lance_df.file.resident_column import ResidentColumn
     from lance_df.format.schema import Field, Schema
@@ -31,11 +32,14 @@ class FileReader(Protocol):
         The schema that the file describes itself with.
     column_of
         Field id to column number of this file; 0.1 files map every field id they hold to itself.
+    footprint
+        Counts the memory that the open file takes. It grows with the columns and pages that are read.
     """
 
     path: str
     version: str
     num_rows: int
+    footprint: Footprint
 
     @property
     def schema(self) -> Schema: ...

@@ -25,6 +25,7 @@ class TailSource(ByteSource):
         self._source = source
         self._tail = source.read_tail(TAIL_BYTES)
         self._start = source.size - self._tail.size
+        self.held_bytes = self._tail.size
 
     @property
     def is_memory_mapped(self) -> bool:

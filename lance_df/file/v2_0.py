@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lance_df.encodings.rows import checked_rows, joined_starts
 from lance_df.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureError
+from lance_df.file.footprints import COLUMN_BYTES, OPEN_PAGE_BYTES, PAGE_BYTES, footprint_of
 from lance_df.file.io import named_errors, run_plans
 from lance_df.file.read_ahead import read_ahead
 from lance_df.file.resident_column import forms_of, read_resident
@@ -63,6 +64,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         self.path = container.path
         self.num_rows = container.num_rows
         self._container = container
+        self.footprint = footprint_of(container.source)
         self._column_of = MappingProxyType(dict(_own_columns(container) if column_of is None else column_of))
         self._columns: dict[Field, Column] = {}
 
@@ -136,6 +138,9 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
                     f"{self.path}: column {field.name!r} has {column.num_rows} rows, the file {self.num_rows}"
                 )
             self._columns[field] = column
+            num_pages = len(column.page_bytes())
+            leaves = sum(1 for _ in field.walk())
+            self.footprint.add(COLUMN_BYTES * leaves + (PAGE_BYTES + OPEN_PAGE_BYTES) * num_pages)
         return [self._columns[field] for field in fields]
 
     def _build(self, field: Field) -> Column:

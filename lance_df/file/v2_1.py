@@ -14,6 +14,7 @@ from lance_df.encodings.v2_1.merge import merge
 from lance_df.encodings.v2_1.shape import Leaf, leaves, shape_of
 from lance_df.errors import InvalidInputError
 from lance_df.file.blobs import fetch_blobs
+from lance_df.file.footprints import COLUMN_BYTES, PAGE_BYTES, footprint_of
 from lance_df.file.io import named, named_errors, run_plans
 from lance_df.file.read_ahead import read_ahead
 from lance_df.file.resident_column import forms_of, read_resident
@@ -47,6 +48,7 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         self, container: Container | JoinedContainer, column_of: Mapping[int, int] | None = None
     ) -> None:
         self._container = container
+        self.footprint = footprint_of(container.source)
         self.path = container.path
         self.version = container.version
         self.num_rows = container.num_rows
@@ -183,7 +185,8 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         self._container.load_columns([column for column, _ in keys])
         for leaf, key in zip(needed, keys, strict=True):
             if key not in self._columns:
-                self._columns[key] = Column(self._container, leaf)
+                column = self._columns[key] = Column(self._container, leaf, self.footprint)
+                self.footprint.add(COLUMN_BYTES + PAGE_BYTES * len(column.page_bytes))
         return [self._columns[key] for key in keys]
 
     def _check_rows(self, rows: Rows) -> None:

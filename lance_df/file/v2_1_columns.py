@@ -14,10 +14,12 @@ from lance_df.encodings.v2_1.nested import empty_path_array, path_array
 from lance_df.encodings.v2_1.page import open_page
 from lance_df.encodings.v2_1.page_run import CommonLayout, PageRun, common_layout, decode_run
 from lance_df.errors import CorruptDataError
+from lance_df.file.footprints import OPEN_PAGE_BYTES
 from lance_df.file.io import named_errors, run_plan
 from lance_df.file.page_groups import MANY_PAGES, SMALL_BYTES, grouped, in_order, rows_of_run
 from lance_df.file.read_ahead import pages_ahead
 from lance_df.file.resident_column import ResidentColumn
+from lance_df.format.encodings_v2_1 import MiniBlockLayout
 from lance_df.format.page_layout_messages import parse_page_layout, split_page_layout
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_df.cache import Footprint
     from lance_df.encodings.plan import IoPlan, Rows
     from lance_df.encodings.resident import ResidentPage
     from lance_df.encodings.v2_1.page import PageDecoder
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 _KnownLayouts: TypeAlias = dict[tuple[bytes, int, int], CommonLayout | None]
 
 _MAX_ROWS: Final = 2**62
+# Two bytes of a chunk become two numbers of 64 bits; a dictionary may be compressed, and kept as views too.
+_TABLE_GROWTH: Final = 8
+_DICTIONARY_GROWTH: Final = 4
 # to load kernels takes longer than to read fewer rows without
 _WORTH_LOADING: Final = 4096
 
@@ -56,7 +62,8 @@ class Column:
         The same pages, if the file is in memory and nothing lies above the leaf.
     """
 
-    def __init__(self, container: Container | JoinedContainer, leaf: Leaf) -> None:
+    def __init__(self, container: Container | JoinedContainer, leaf: Leaf, footprint: Footprint) -> None:
+        self._footprint = footprint
         self._info = container.column(leaf.column)
         self._place = f"{container.path}: column {leaf.name!r}"
         self._stored_type = leaf.stored_type
@@ -187,4 +194,13 @@ class Column:
             layout = parse_page_layout(info.encoding_url, info.encoding, source="its encoding")
             page = open_page(layout, info.buffers, info.num_rows, self._stored_type, mapped=self._mapped)
             self._pages[number] = page
+            self._footprint.add(OPEN_PAGE_BYTES + _state_bytes(layout, info.buffers))
         return page
+
+
+def _state_bytes(layout: PageLayout, buffers: Sequence[ByteRange]) -> int:
+    """Return about what a page keeps decoded, at most: where its chunks are, and its dictionary."""
+    if not isinstance(layout, MiniBlockLayout):
+        return 0
+    sizes = [buffer.num_bytes for buffer in buffers]
+    return _TABLE_GROWTH * sum(sizes[:1]) + _DICTIONARY_GROWTH * sum(sizes[2:])

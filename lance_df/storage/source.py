@@ -42,11 +42,14 @@ class ByteSource(ABC):
         Bytes in the file.
     mark
         Of the listing that led to the file, see `Entry`; empty where there was none.
+    held_bytes
+        Bytes of the file that this keeps in memory; those of a memory map do not count.
     """
 
     path: str
     size: int
     mark: str = ""
+    held_bytes: int = 0
 
     def read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Return one buffer for each range, in the order asked for.
@@ -199,7 +202,7 @@ class BytesSource(_InMemory):
 
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
-        self.size = len(data)
+        self.size = self.held_bytes = len(data)
         self._buffer = pa.py_buffer(data)
 
 

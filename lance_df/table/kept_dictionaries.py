@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lance_df.cache import CacheKind
 from lance_df.encodings.gather import Lookup
-from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_df.cache import Entries, TableCache
     from lance_df.encodings.kept_rows import KeptRows
 
-_MAX_BYTES = 32 * 1024 * 1024
+# What a table takes beside the values.
+_TABLE_BYTES = 1024
 
 
 class KeptDictionaries:
     """Looks values up; what makes that fast is made once for each dictionary. Safe to share."""
 
-    def __init__(self) -> None:
-        self._tables: LruCache[_Table] = LruCache(_MAX_BYTES)
+    def __init__(self, cache: TableCache) -> None:
+        self._tables: Entries[_Table] = cache.entries(CacheKind.DICTIONARIES)
 
     def expand(self, array: pa.Array, data_type: pa.DataType, rows: KeptRows | None = None) -> pa.Array:
         """Return an array that may be kept as a dictionary as one of plain values, which others are already.
@@ -48,8 +50,9 @@ class KeptDictionaries:
         # the table holds the dictionary, so no other can come to lie at its address
         place = dictionary.buffers()[1].address, dictionary.offset, len(dictionary), dictionary.type, views
         if (table := self._tables.find(place)) is None:
-            weight = 2 * dictionary.nbytes + 1024
-            table = self._tables.keep(place, _Table(dictionary, views=views), weight=weight)
+            table = self._tables.put(
+                place, _Table(dictionary, views=views), 2 * dictionary.nbytes + _TABLE_BYTES
+            )
         return table.look_up(array, None if rows is None else rows.positions)
 
 

@@ -1,4 +1,4 @@
-"""The thresholds of scans and of the caches of a table, in one object that tests and tools may replace.
+"""The thresholds of scans, in one object that tests and tools may replace.
 
 No threshold changes an answer. Small ones let small tables take every path; `Adjustable.replaced` sets them
 for a while. Each process has its own.
@@ -88,8 +88,6 @@ class ScanLimits:
         Scattered matches up to this number share a batch.
     max_cached_result_rows, max_cached_result_bytes
         Of the result of a scan that is kept.
-    open_files, joined_file_bytes, deletion_vectors
-        Capacities of the caches of a table: data files, small files that were joined, deletion vectors.
     """
 
     tasks: int = 24
@@ -109,9 +107,6 @@ class ScanLimits:
     gathered_rows: int = 16 * 1024
     max_cached_result_rows: int = 1024
     max_cached_result_bytes: int = 64 * 1024
-    open_files: int = 256
-    joined_file_bytes: int = 128 * 1024 * 1024
-    deletion_vectors: int = 4096
 
 
 SCAN_LIMITS: Final = Adjustable(ScanLimits())

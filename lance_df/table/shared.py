@@ -1,27 +1,26 @@
-"""What all versions of a table have in common: where its root is, and what was opened already."""
+"""What all versions of a table have in common: where its root is, and its cache."""
 
 from __future__ import annotations
 
 from dataclasses import field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from lance_df.cache import CacheKind, TableCache
 from lance_df.errors import CorruptDataError, NotFoundError
 from lance_df.file.open import open_file
-from lance_df.file.tail import TAIL_BYTES
 from lance_df.records import dataclass
-from lance_df.storage.source import SMALL_FILE_BYTES
-from lance_df.table.caches import LruCache
 from lance_df.table.history import History
 from lance_df.table.kept_dictionaries import KeptDictionaries
 from lance_df.table.learned_bounds import LearnedBounds
 from lance_df.table.learned_extremes import LearnedExtremes
-from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.refs import branch_location
 from lance_df.table.small_columns import SmallColumns
 
 if TYPE_CHECKING:
     from pyroaring import BitMap
 
+    from lance_df.cache import Entries
     from lance_df.file.reader import FileReader
     from lance_df.format.fragments import DataFile
     from lance_df.storage import ByteSource, Location
@@ -32,24 +31,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all versions of a table have in common: where its root is, and what was opened already."""
+    """What all versions of a table have in common: where its root is, and its cache."""
 
     root: Location
     external_store: ExternalManifestStore | None = None
     commit_lock: CommitLock | None = None
-    readers: LruCache[FileReader] = field(
-        default_factory=lambda: LruCache(SCAN_LIMITS.current.open_files), repr=False
-    )
-    joined: LruCache[JoinedFiles | None] = field(
-        default_factory=lambda: LruCache(SCAN_LIMITS.current.joined_file_bytes), repr=False
-    )
+    cache: TableCache = field(default_factory=TableCache, repr=False)
     bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
     extremes: LearnedExtremes = field(default_factory=LearnedExtremes, repr=False)
-    dictionaries: KeptDictionaries = field(default_factory=KeptDictionaries, repr=False)
-    small_columns: SmallColumns = field(default_factory=SmallColumns, repr=False)
-    deletions: LruCache[BitMap] = field(
-        default_factory=lambda: LruCache(SCAN_LIMITS.current.deletion_vectors), repr=False
-    )
+    dictionaries: KeptDictionaries = field(init=False, repr=False, compare=False)
+    small_columns: SmallColumns = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make what looks into the cache."""
+        object.__setattr__(self, "dictionaries", KeptDictionaries(self.cache))
+        object.__setattr__(self, "small_columns", SmallColumns(self.cache))
+
+    @property
+    def data_files(self) -> Entries[FileReader]:
+        """Open data files."""
+        return self.cache.entries(CacheKind.DATA_FILES)
+
+    @property
+    def joined_files(self) -> Entries[JoinedFiles | None]:
+        """Small data files that are read as one; None for those that cannot be."""
+        return self.cache.entries(CacheKind.JOINED_FILES)
+
+    @property
+    def deletion_vectors(self) -> Entries[BitMap]:
+        """The deleted rows of fragments."""
+        return self.cache.entries(CacheKind.DELETION_VECTORS)
 
     def history(self, branch: str | None) -> History:
         """Return the history of a branch."""
@@ -72,9 +83,8 @@ class Shared:
         """
         manifest_path = None if manifest_source is None else manifest_source.path
         key = (location.uri, file.size_bytes, file.fields, file.column_indices, manifest_path)
-        in_memory = 0 if location.is_local or file.size_bytes > SMALL_FILE_BYTES else file.size_bytes
-        return self.readers.get(
-            key, lambda: _open(location, file, manifest_source), weight=1 + in_memory // TAIL_BYTES
+        return self.data_files.get(
+            key, lambda: _open(location, file, manifest_source), attrgetter("footprint")
         )
 
 

@@ -1,6 +1,6 @@
 """Columns of small fragments, kept as they were read: to decode a few values costs what calls cost.
 
-Data files never change. What is kept is bounded, and goes with the table.
+Data files never change, so that arrays are right as long as they are kept.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from lance_df.cache import CacheKind
 from lance_df.encodings.plan import RowRange
-from lance_df.table.caches import LruCache
 from lance_df.table.fragment_reader import FragmentReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from lance_df.cache import Entries, TableCache
     from lance_df.encodings.plan import Rows
     from lance_df.format.schema import Field
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 4096
 _MAX_BYTES_AT_ONCE = 64 * 1024
-_MAX_BYTES = 8 * 1024 * 1024
 # What an array takes beside its values.
 _ARRAY_BYTES = 512
 
@@ -31,8 +31,8 @@ _ARRAY_BYTES = 512
 class SmallColumns:
     """Safe to share between threads."""
 
-    def __init__(self) -> None:
-        self._kept: LruCache[list[pa.Array]] = LruCache(_MAX_BYTES)
+    def __init__(self, cache: TableCache) -> None:
+        self._kept: Entries[list[pa.Array]] = cache.entries(CacheKind.SMALL_COLUMNS)
 
     def read(
         self, reader: FragmentReader, fields: Sequence[Field], rows: Rows, *, views: Collection[Field] = ()
@@ -52,7 +52,7 @@ class SmallColumns:
         )
         if num_bytes > _MAX_BYTES_AT_ONCE or not is_sure:
             return arrays
-        return self._kept.keep(key, arrays, weight=num_bytes)
+        return self._kept.put(key, arrays, num_bytes)
 
 
 def is_kept(reader: FragmentReader) -> bool:

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 TRANSACTIONS_DIR = "_transactions"
 
+# Bitmaps take less where many rows are deleted.
+_BYTES_PER_DELETED_ROW = 2
 _MAX_FRAGMENT_READERS = 64
 _MAX_SCAN_PLANS = 64
 _MAX_PICKED_COLUMNS = 256
@@ -301,9 +303,10 @@ class Table:
 
         location = self._bases.deletion_file(file, fragment.id)
         num_rows = self.fragment_rows(fragment)
-        return self.shared.deletions.get(
+        return self.shared.deletion_vectors.get(
             (location.uri, file.num_deleted_rows, num_rows),
             lambda: read_deletion_vector(location, file, num_rows=num_rows),
+            lambda vector: _BYTES_PER_DELETED_ROW * len(vector),
         )
 
     def open_data_file(self, fragment: Fragment, file: DataFile) -> FileReader:

@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "forks": {"errors"},
     "exits": {"errors"},
     "interrupts": {"errors"},
+    "cache": {"errors"},
     "storage": {"errors"},
     "_pb": set(),
     "format": {"errors", "storage", "_pb"},
@@ -59,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # What every room may import.
-BASE = {"records", "forks", "exits", "interrupts"}
+BASE = {"records", "forks", "exits", "interrupts", "cache"}
 
 # Libraries that only these rooms may import; numpy, pyarrow and numba are free.
 OWNED_LIBRARIES: dict[str, set[str]] = {

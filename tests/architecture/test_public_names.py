@@ -11,18 +11,20 @@ FUNCTIONS = {
     "batch_udf",
     "blob_array",
     "blob_field",
+    "cache_statistics",
     "connect",
     "dataset",
     "enable",
     "register",
     "register_udfs",
+    "set_cache_bytes",
     "verify",
     "write_dataset",
 }
 CLASSES = {
     *("DatasetBasePath", "FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment"),
     *("LanceOperation", "DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext"),
-    *("Blob", "BlobFile", "DirectoryNamespace", "Transaction"),
+    *("Blob", "BlobFile", "CacheCounters", "CacheStatistics", "DirectoryNamespace", "Transaction"),
 }
 MODULES = {"file", "fragment", "optimize", "spark"}
 

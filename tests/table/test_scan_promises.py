@@ -40,7 +40,7 @@ LIMITS: dict[str, dict[str, int]] = {
     },
     "one by one": {"sparse_ratio": 10**9, "gathered_rows": 1, "max_pruned_tasks": 1},
     "gathered": {"sparse_ratio": 10**9, "gathered_rows": 10**9, "max_window_rows": 16},
-    "dense": {"sparse_ratio": 1, "open_files": 1, "joined_file_bytes": 1, "deletion_vectors": 1},
+    "dense": {"sparse_ratio": 1},
 }
 
 

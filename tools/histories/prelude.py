@@ -393,7 +393,7 @@ def in_tasks(work: Callable[[Any], object]) -> None:
 
 
 def set_thresholds(values: dict[str, Any]) -> None:
-    """Set limits of the package, by ``module:object.limit``, and constants, by ``module:name``."""
+    """Set limits, by ``module:object.limit``, constants, by ``module:name``, and what functions set."""
     from importlib import import_module
 
     for key, setting in values.items():
@@ -402,6 +402,8 @@ def set_thresholds(values: dict[str, Any]) -> None:
         if "." in name:
             adjustable, limit = name.split(".")
             getattr(found, adjustable).replace(**{limit: setting})
+        elif callable(getattr(found, name, None)):
+            getattr(found, name)(setting)
         elif hasattr(found, name):
             setattr(found, name, setting)
         else:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 # To read so many bytes takes less than the calls for a file, which one thread makes as fast as several.
 _CALLS_BYTES = 4 * 1024
 _VERSIONS = ("2.0", "2.1", "2.2")
-# What is known about a column of a small file takes about so much memory.
-_COLUMN_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +128,7 @@ def joined_files(table: Table, places: tuple[int, ...]) -> JoinedFiles | None:
         return JoinedFiles(reader, np.append(0, np.cumsum(counts)))
 
     key = table.uri, table.manifest.base_paths, fragments.serialized_at(places)
-    num_columns = sum(len(file.fields) for file in fragments[places[0]].files)
-    weight = int(fragments.file_bytes[np.array(places)].sum()) + len(places) * num_columns * _COLUMN_BYTES
-    return table.shared.joined.get(key, opened, weight=weight)
+    return table.shared.joined_files.get(key, opened, lambda made: made.reader.footprint if made else 0)
 
 
 def _contents(table: Table, files: Sequence[DataFile]) -> list[bytes]:
