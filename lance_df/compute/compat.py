@@ -22,6 +22,7 @@ __all__ = [
     "CatalogProvider",
     "DataFrame",
     "Expr",
+    "LogicalPlan",
     "NameList",
     "PlainSessionContext",
     "RecordBatch",
@@ -36,10 +37,10 @@ __all__ = [
     "default_place",
     "functions",
     "limit_of",
-    "not_in_shows",
     "plan_from_bytes",
     "plan_schema",
     "plan_to_bytes",
+    "shows_null_aware_joins",
     "udf",
     "udtf",
     "variant",
@@ -89,9 +90,9 @@ def as_view(frame: DataFrame) -> Table:
 _RELEASE: Final = int(datafusion.__version__.partition(".")[0])
 
 
-def not_in_shows() -> bool:
-    """Whether a plan shows which of its anti joins is that of a ``NOT IN``, where NULL matters."""
-    return _RELEASE < 52 or _RELEASE >= 55  # before 52 it was none different
+def shows_null_aware_joins() -> bool:
+    """Return whether a plan shows which of its anti joins is that of a ``NOT IN``, where NULL matters."""
+    return _RELEASE < 52 or _RELEASE >= 55  # before 52 there are none
 
 
 def key_array_settings(density: float) -> dict[str, str]:

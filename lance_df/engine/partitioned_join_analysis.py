@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.compute.compat import Expr, PlainSessionContext, not_in_shows, plan_schema, variant
+from lance_df.compute.compat import Expr, PlainSessionContext, plan_schema, shows_null_aware_joins, variant
 from lance_df.engine.hints import scan_condition
 from lance_df.engine.plan_walk import LogicalScan
 from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_grouping
@@ -329,7 +329,7 @@ class _Walk:
         """Whether it may be the anti join of a NOT IN: a NULL in any partition then decides on all rows."""
         if "Anti" not in str(detail.join_type()):
             return False
-        return "null_aware" in shown if not_in_shows() else self._not_in
+        return "null_aware" in shown if shows_null_aware_joins() else self._not_in
 
     def _may_meet_null(self, part: Part, detail: Any) -> bool:
         if len(detail.on()) != len(part.keys) or detail.filter() is not None:

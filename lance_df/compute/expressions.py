@@ -1,0 +1,278 @@
+"""What DataFusion's expressions are and read.
+
+Arguments named ``expr`` are what plan nodes and other expressions give: objects of the binding without a type
+in Python. Facts come from the binding's classes. It shows some in an expression's text alone; that text is
+read here and in `lance_df.engine.plans` only, and only where names in it cannot deceive: as a whole that
+is compared, or as a sign without which something cannot be there. Checked with DataFusion 51, 53 and 55.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lance_df.records import dataclass
+
+# DataFusion lists no function as volatile in Python.
+VOLATILE_FUNCTIONS: Final = frozenset({"random", "uuid"})
+
+_SUBQUERY_KINDS: Final = frozenset({"Exists", "InSubquery", "ScalarSubquery", "SetComparison"})
+# all of these are shown with this text in place of the plan, which Python does not get
+_SUBQUERY: Final = "<subquery>"
+_LEAVES: Final = frozenset({"Column", "Literal", "OuterReferenceColumn", "Placeholder", "ScalarVariable"})
+# The binding gives some of their operands: no order, partition or filter, and nothing of others.
+_PARTLY_GIVEN: Final = frozenset({"GroupingSet", "HigherOrderFunction", "Lambda", "Unnest", "WindowFunction"})
+_CASTS: Final = ("Cast", "TryCast")
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """A call of an aggregate function.
+
+    Attributes
+    ----------
+    expr
+        The call, without an alias.
+    function
+        Its name, as it is registered.
+    arguments
+        Expressions; ``count(*)`` has the literal 1.
+    is_distinct
+        Whether it is over distinct values.
+    is_plain
+        Whether it has no FILTER, no ORDER BY and no null treatment.
+    """
+
+    expr: Any
+    function: str
+    arguments: tuple[Any, ...]
+    is_distinct: bool
+    is_plain: bool
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it is ``count(*)`` or the count of an integer constant, over all rows."""
+        if self.function != "count" or self.is_distinct or not self.is_plain or len(self.arguments) != 1:
+            return False
+        value = literal(self.arguments[0])
+        return value is not None and pa.types.is_integer(value.type) and value.is_valid
+
+
+def kind_of(expr: Any) -> str:
+    """Return the name of the variant of an expression: ``Column``, ``BinaryExpr``, …"""
+    return str(expr.variant_name())
+
+
+def unaliased(expr: Any) -> Any:
+    """Return what an expression computes, whatever it calls that."""
+    while expr.variant_name() == "Alias":
+        expr = expr.to_variant().expr()
+    return expr
+
+
+def uncast(expr: Any) -> tuple[Any, list[Any]]:
+    """Return what is below aliases and casts, and the casts, outermost first."""
+    casts = []
+    while (kind := expr.variant_name()) in ("Cast", "Alias"):
+        if kind == "Cast":
+            casts.append(expr)
+        expr = expr.to_variant().expr()
+    return expr, casts
+
+
+def is_column(expr: Any) -> bool:
+    """Return whether an expression is a column as it is, without alias or cast."""
+    return bool(expr.variant_name() == "Column")
+
+
+def column_name(expr: Any) -> str | None:
+    """Return the name of the column that an expression is, perhaps under an alias; None for others."""
+    inner = unaliased(expr)
+    return str(inner.to_variant().name()) if inner.variant_name() == "Column" else None
+
+
+def qualified_name(expr: Any) -> str | None:
+    """Return the name, with its table, of the column that an expression is, perhaps under an alias.
+
+    It is the one that `PlanNode.columns` has. None for other expressions.
+    """
+    inner = unaliased(expr)
+    return str(inner.to_variant().qualified_name()) if inner.variant_name() == "Column" else None
+
+
+def relation_of(expr: Any) -> str | None:
+    """Return the name of the table that a column has before its own; None without one, and for others."""
+    relation = expr.to_variant().relation() if expr.variant_name() == "Column" else None
+    return None if relation is None else str(relation)
+
+
+def output_name(expr: Any) -> str:
+    """Return the name that the result of an expression has above a projection, without a table."""
+    match expr.variant_name():
+        case "Alias":
+            return str(expr.to_variant().alias())
+        case "Column":
+            return str(expr.to_variant().name())
+        case _:
+            return str(expr.schema_name())
+
+
+def operator_of(expr: Any) -> str:
+    """Return the operator of a ``BinaryExpr``; nothing for other expressions."""
+    return str(expr.rex_call_operator()) if expr.variant_name() == "BinaryExpr" else ""
+
+
+def conjuncts(expr: Any) -> Iterator[Any]:
+    """Yield what ``AND`` joins, from left to right."""
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        if operator_of(node) == "AND":
+            pending += reversed(node.rex_call_operands())
+        else:
+            yield node
+
+
+def literal(expr: Any) -> pa.Scalar | None:
+    """Return the value of a literal; None for other expressions, and for what Arrow has no value of."""
+    if expr.variant_name() != "Literal":
+        return None
+    try:
+        value = expr.python_value()
+    except Exception:  # noqa: BLE001 - it raises nothing narrower
+        return None
+    # older releases give values of Python
+    return value if isinstance(value, pa.Scalar) else pa.scalar(value)
+
+
+def cast_type(expr: Any) -> str | None:
+    """Return the name that Arrow's Rust implementation has for the type of a ``Cast``; None if unknown."""
+    (inner,) = expr.rex_call_operands()
+    # The binding gives the type without unit, zone, precision and scale. What is cast is known, so the
+    # rest of the text is the type.
+    before, text = f"CAST({inner.canonical_name()} AS ", expr.canonical_name()
+    return str(text[len(before) : -1]) if text.startswith(before) and text.endswith(")") else None
+
+
+def function_of(expr: Any) -> str | None:
+    """Return the name of the scalar function that an expression calls; None for other expressions."""
+    return str(expr.rex_call_operator()) if expr.variant_name() == "ScalarFunction" else None
+
+
+def aggregate_call(expr: Any) -> AggregateCall | None:
+    """Return the call of an aggregate function that an expression is, perhaps under an alias."""
+    inner = unaliased(expr)
+    if inner.variant_name() != "AggregateFunction":
+        return None
+    detail = inner.to_variant()
+    function, arguments, is_distinct = detail.aggregate_type(), tuple(detail.args()), detail.is_distinct()
+    # FILTER, ORDER BY and null treatment are only shown. All of them come after the arguments, so what is
+    # shown without any is known, and other text means that there are some.
+    shown = ", ".join(argument.canonical_name() for argument in arguments)
+    plain = f"{function}({'DISTINCT ' if is_distinct else ''}{shown})"
+    return AggregateCall(inner, function, arguments, is_distinct, inner.canonical_name() == plain)
+
+
+def operands(expr: Any) -> list[Any] | None:
+    """Return the expressions that one is computed of; None where the binding may not give all of them."""
+    kind = expr.variant_name()
+    if kind in _LEAVES:
+        return []
+    if kind in _PARTLY_GIVEN:
+        return None
+    if kind == "AggregateFunction":
+        call = aggregate_call(expr)
+        return list(call.arguments) if call is not None and call.is_plain else None
+    try:
+        return list(expr.rex_call_operands())
+    except Exception:  # noqa: BLE001 - it raises nothing narrower
+        return None
+
+
+def holds_subquery(expr: Any) -> bool:
+    """Return whether an expression may hold a subquery; what the binding does not give may be one."""
+    return _holds(expr, shows_subquery, lambda part: part.variant_name() in _SUBQUERY_KINDS)
+
+
+def may_call(expr: Any, names: Collection[str]) -> bool:
+    """Return whether an expression may call one of some functions, outside of subqueries."""
+    return _holds(expr, lambda text: shows_call(text, names), lambda part: _called(part) in names)
+
+
+def columns_read(expr: Any, names: Collection[str]) -> frozenset[str]:
+    """Return those of some names of columns that an expression may read, of whichever table."""
+    found: set[str] = set()
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        if node.variant_name() == "Column":
+            found.add(node.to_variant().name())
+            continue
+        parts = operands(node)
+        if parts is None:  # a name is in the text of what reads it
+            text = node.canonical_name()
+            found.update(name for name in names if name in text)
+        else:
+            pending += parts
+    return frozenset(found.intersection(names))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two expressions compute the same of the same columns."""
+    return identity(one) == identity(other)
+
+
+def identity(expr: Any) -> tuple[Any, ...]:
+    """Return what tells an expression from others, to be compared and hashed.
+
+    That is its text, and the columns in it: texts of other columns may be the same, ``a.b`` of a table ``a``
+    and a column ``a.b`` without one, say.
+    """
+    columns: list[tuple[str, str]] = []
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        if node.variant_name() == "Column":
+            columns.append((str(node.to_variant().relation()), node.to_variant().name()))
+        else:
+            pending += operands(node) or []
+    return (expr.canonical_name(), *columns)
+
+
+def shown(expr: Any) -> str:
+    """Return an expression as DataFusion writes it: for people, not to be read."""
+    return str(expr.canonical_name())
+
+
+def shows_subquery(text: str) -> bool:
+    """Return whether a text of DataFusion's shows a subquery, or a name that looks like one."""
+    return _SUBQUERY in text
+
+
+def shows_call(text: str, names: Collection[str]) -> bool:
+    """Return whether a text of DataFusion's shows a call of one of some functions, or looks as if it did."""
+    return any(f"{name}(" in text for name in names)
+
+
+def _holds(expr: Any, is_shown: Callable[[str], bool], matches: Callable[[Any], bool]) -> bool:
+    """Return whether a part of an expression matches; what is not given does if it may be shown."""
+    if not is_shown(expr.canonical_name()):  # an expression shows all that is in it
+        return False
+    pending = [expr]
+    while pending:
+        part = pending.pop()
+        if matches(part):
+            return True
+        inner = operands(part)
+        if inner is not None:
+            pending += inner
+        elif is_shown(part.canonical_name()):
+            return True
+    return False
+
+
+def _called(expr: Any) -> str | None:
+    call = aggregate_call(expr)
+    return function_of(expr) if call is None else call.function

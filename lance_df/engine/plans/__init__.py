@@ -1,0 +1,1 @@
+"""Logical plans of DataFusion: the one place that inspects them."""

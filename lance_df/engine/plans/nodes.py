@@ -1,0 +1,423 @@
+"""The nodes of DataFusion's logical plans: what they are, and what they compute.
+
+`node_of` gives a plan's topmost node as an object of one of the classes here, which is read like this::
+
+    match node_of(plan):
+        case Filter() as node:
+            node.predicate
+
+Attributes are read from the plan when they are asked for. Facts come from the binding's classes. It shows a
+few in the text of a plan alone, and that is read in this package and in `lance_df.compute.expressions` only,
+as described there. Checked with DataFusion 51, 53 and 55.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any, Final
+
+from lance_df.compute import expressions
+from lance_df.compute.compat import LogicalPlan, shows_null_aware_joins, variant
+from lance_df.compute.expressions import AggregateCall, aggregate_call
+from lance_df.records import dataclass
+
+_LIMIT: Final = re.compile(r"Limit: skip=(\d+), fetch=(\d+|None)")
+
+
+class PlanNode:
+    """A node of a plan. Kinds of which nothing is known but their inputs are of this class."""
+
+    __slots__ = ("detail", "plan")
+
+    def __init__(self, plan: LogicalPlan, detail: Any) -> None:
+        self.plan = plan
+        self.detail = detail
+
+    @property
+    def kind(self) -> str:
+        """The name of the binding's class; that of None for a kind without one."""
+        return type(self.detail).__name__
+
+    @property
+    def inputs(self) -> list[LogicalPlan]:
+        return self.plan.inputs()
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, with their tables."""
+        return list(self.detail.schema().field_names())
+
+    @property
+    def expressions(self) -> list[Any] | None:
+        """All expressions of the node; None where the binding may not give all."""
+        return None
+
+    @property
+    def has_subquery(self) -> bool:
+        """Whether an expression may hold a subquery. The binding gives no plan of one."""
+        # a node shows what its expressions hold
+        if not expressions.shows_subquery(self.plan.display()):
+            return False
+        found = self.expressions
+        return found is None or any(map(expressions.holds_subquery, found))
+
+    def may_call(self, names: Collection[str]) -> bool:
+        """Return whether an expression may call one of some functions, outside of subqueries."""
+        if not expressions.shows_call(self.plan.display(), names):
+            return False
+        found = self.expressions
+        return found is None or any(expressions.may_call(expr, names) for expr in found)
+
+    @property
+    def shown(self) -> str:
+        """The node without its inputs as DataFusion writes it: for people, not to be read."""
+        return str(self.plan.display())
+
+
+class Scan(PlanNode):
+    """A scan of a table."""
+
+    __slots__ = ()
+
+    @property
+    def table(self) -> tuple[str | None, str]:
+        """The schema, where the statement names it, and the name."""
+        _, schema, name = self.detail.fqn()
+        return schema, name
+
+    @property
+    def qualifier(self) -> str:
+        """What columns have before their names where the table has no alias."""
+        return ".".join(part for part in self.detail.fqn() if part)
+
+    @property
+    def filters(self) -> list[Any]:
+        """Conditions that the scan applies; the conjunction of all."""
+        return list(self.detail.filters())
+
+    @property
+    def projection(self) -> list[str]:
+        """Names of the columns that an optimized plan's scan returns."""
+        return [name for _, name in self.detail.projection() or ()]
+
+    @property
+    def fetch(self) -> int | None:
+        """How many rows are enough; None for all."""
+        found: int | None = self.detail.fetch()
+        return found
+
+    @property
+    def expressions(self) -> list[Any]:
+        return self.filters
+
+
+class Filter(PlanNode):
+    """Rows for which a condition is true."""
+
+    __slots__ = ()
+
+    @property
+    def predicate(self) -> Any:
+        return self.detail.predicate()
+
+    @property
+    def expressions(self) -> list[Any]:
+        return [self.predicate]
+
+
+class Projection(PlanNode):
+    """Expressions, computed of each row."""
+
+    __slots__ = ()
+
+    @property
+    def expressions(self) -> list[Any]:
+        return list(self.detail.projections())
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """What is computed, by the name it has above, without alias; None for names that are not unique."""
+        return outputs_of(self.expressions)
+
+    @property
+    def computes_nothing(self) -> bool:
+        """Whether it only chooses and renames columns."""
+        return all(expressions.is_column(expressions.unaliased(expr)) for expr in self.expressions)
+
+    @property
+    def chooses_only(self) -> bool:
+        """Whether it only chooses columns."""
+        return all(map(expressions.is_column, self.expressions))
+
+
+class Aggregate(PlanNode):
+    """Groups of rows; ``SELECT DISTINCT`` is one without calls in an optimized plan."""
+
+    __slots__ = ()
+
+    @property
+    def groups(self) -> list[Any]:
+        """What is grouped by."""
+        return list(self.detail.group_by_exprs())
+
+    @property
+    def has_grouping_sets(self) -> bool:
+        return any(expr.variant_name() == "GroupingSet" for expr in self.groups)
+
+    @property
+    def aggregates(self) -> list[Any]:
+        """What is computed of each group: calls, perhaps under aliases."""
+        return list(self.detail.aggregate_exprs())
+
+    @property
+    def calls(self) -> list[AggregateCall | None]:
+        """The calls that `aggregates` are."""
+        return list(map(aggregate_call, self.aggregates))
+
+    @property
+    def expressions(self) -> list[Any]:
+        return [*self.groups, *self.aggregates]
+
+
+class Window(PlanNode):
+    """Functions over windows, each a column more."""
+
+    __slots__ = ()
+
+    @property
+    def expressions(self) -> list[Any]:
+        return list(self.detail.get_window_expr())
+
+    @property
+    def partitions(self) -> list[list[Any]]:
+        """For each function the expressions that its rows are partitioned by."""
+        return [list(self.detail.get_partition_exprs(expr)) for expr in self.expressions]
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """An expression that rows are ordered by."""
+
+    expr: Any
+    is_ascending: bool
+    has_nulls_first: bool
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells it from others, to be compared."""
+        return (*expressions.identity(self.expr), self.is_ascending, self.has_nulls_first)
+
+    def __str__(self) -> str:
+        order = "ASC" if self.is_ascending else "DESC"
+        return f"{expressions.shown(self.expr)} {order} NULLS {'FIRST' if self.has_nulls_first else 'LAST'}"
+
+
+class Sort(PlanNode):
+    """Rows in an order, perhaps only the first."""
+
+    __slots__ = ()
+
+    @property
+    def keys(self) -> list[SortKey]:
+        return [SortKey(key.expr(), key.ascending(), key.nulls_first()) for key in self.sort_exprs]
+
+    @property
+    def sort_exprs(self) -> list[Any]:
+        """The keys as the binding's frames take them."""
+        return list(self.detail.sort_exprs())
+
+    @property
+    def fetch(self) -> int | None:
+        """How many rows are returned; None for all."""
+        found: int | None = self.detail.get_fetch_val()
+        return found
+
+    @property
+    def expressions(self) -> list[Any]:
+        return [key.expr() for key in self.sort_exprs]
+
+
+class Limit(PlanNode):
+    """Some of the rows, as they come."""
+
+    __slots__ = ()
+
+    @property
+    def rows(self) -> tuple[int | None, int]:
+        """How many rows are returned (None for all), after how many that are left out.
+
+        Raises
+        ------
+        ValueError
+            The numbers are no constants.
+        """
+        # before DataFusion 55 only the text has them; expressions that are no numbers do not match
+        found = _LIMIT.fullmatch(self.plan.display())
+        if found is None:
+            raise ValueError(f"not a limit by numbers: {self.plan.display()}")
+        skip, fetch = found.groups()
+        return None if fetch == "None" else int(fetch), int(skip)
+
+
+class Distinct(PlanNode):
+    """Distinct rows, of a plan that is not optimized."""
+
+    __slots__ = ()
+
+    @property
+    def is_of_all_columns(self) -> bool:
+        """Whether it is no ``DISTINCT ON``, which has the same class."""
+        return bool(self.plan.display() == "Distinct:")
+
+    @property
+    def expressions(self) -> list[Any] | None:
+        return [] if self.is_of_all_columns else None
+
+
+class SubqueryAlias(PlanNode):
+    """The rows of the input, under another table's name."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.detail.alias())
+
+    @property
+    def expressions(self) -> list[Any]:
+        return []
+
+
+class Union(PlanNode):
+    """The rows of all inputs."""
+
+    __slots__ = ()
+
+    @property
+    def expressions(self) -> list[Any]:
+        return []
+
+
+class Join(PlanNode):
+    """Rows of the left and right input that match."""
+
+    __slots__ = ()
+
+    @property
+    def how(self) -> str:
+        """Inner, Left, Right, Full, LeftSemi, RightSemi, LeftAnti, RightAnti, LeftMark or RightMark."""
+        return str(self.detail.join_type())
+
+    @property
+    def on(self) -> list[tuple[Any, Any]]:
+        """Pairs of expressions, of the left and of the right input, that are equal in rows that match."""
+        return list(self.detail.on())
+
+    @property
+    def filter(self) -> Any | None:
+        """What else is true for rows that match."""
+        return self.detail.filter()
+
+    @property
+    def null_equals_null(self) -> bool:
+        return bool(self.detail.null_equals_null())
+
+    @property
+    def is_inner_by_columns(self) -> bool:
+        """Whether it joins rows of which columns are equal, and does nothing else."""
+        return (
+            self.how == "Inner" and self.filter is None and not self.null_equals_null and self.is_by_columns
+        )
+
+    @property
+    def is_by_columns(self) -> bool:
+        """Whether there are keys, and these are columns as they are."""
+        on = self.on
+        return bool(on) and all(expressions.is_column(key) for pair in on for key in pair)
+
+    def may_be_null_aware(self, holds_in: bool) -> bool:
+        """Whether it may be the anti join of a ``NOT IN (SELECT …)``, for which NULL keys matter.
+
+        Parameters
+        ----------
+        holds_in
+            Whether the statement has an ``IN (SELECT …)``, see `holds_in_subquery`.
+        """
+        if "Anti" not in self.how:
+            return False
+        if not shows_null_aware_joins():
+            return holds_in
+        # Only the text has it, at its end. What is shown without it is known.
+        on = ", ".join(f"{one.canonical_name()} = {other.canonical_name()}" for one, other in self.on)
+        more = "" if self.filter is None else f" Filter: {self.filter.canonical_name()}"
+        shown = self.plan.display()
+        return not any(shown == f"{self.how} Join: {using}{on}{more}" for using in ("", "Using "))
+
+    @property
+    def expressions(self) -> list[Any]:
+        more = self.filter
+        return [*(expr for pair in self.on for expr in pair), *([] if more is None else [more])]
+
+
+class Values(PlanNode):
+    """Rows of expressions. It shows some of them."""
+
+    __slots__ = ()
+
+    @property
+    def has_subquery(self) -> bool:
+        return any(map(expressions.holds_subquery, self.expressions))
+
+    def may_call(self, names: Collection[str]) -> bool:
+        return any(expressions.may_call(expr, names) for expr in self.expressions)
+
+    @property
+    def expressions(self) -> list[Any]:
+        return [expr for row in self.detail.values() for expr in row]
+
+
+class EmptyRelation(PlanNode):
+    """No row, or one without columns."""
+
+    __slots__ = ()
+
+    @property
+    def has_row(self) -> bool:
+        return bool(self.detail.produce_one_row())
+
+    @property
+    def expressions(self) -> list[Any]:
+        return []
+
+
+_CLASSES: Final[dict[str, type[PlanNode]]] = {
+    "Aggregate": Aggregate,
+    "Distinct": Distinct,
+    "EmptyRelation": EmptyRelation,
+    "Filter": Filter,
+    "Join": Join,
+    "Limit": Limit,
+    "Projection": Projection,
+    "Sort": Sort,
+    "SubqueryAlias": SubqueryAlias,
+    "TableScan": Scan,
+    "Union": Union,
+    "Values": Values,
+    "WindowExpr": Window,
+}
+
+
+def node_of(plan: LogicalPlan) -> PlanNode:
+    """Return the topmost node of a plan."""
+    detail = variant(plan)
+    return _CLASSES.get(type(detail).__name__, PlanNode)(plan, detail)
+
+
+def outputs_of(projections: Collection[Any]) -> dict[str, Any]:
+    """Return what a projection computes, see `Projection.outputs`."""
+    outputs: dict[str, Any] = {}
+    for expr in projections:
+        name = expressions.output_name(expr)
+        outputs[name] = None if name in outputs else expressions.unaliased(expr)
+    return outputs

@@ -1,0 +1,128 @@
+"""Walks over DataFusion's logical plans, and what they say of a whole plan.
+
+Python gets no plan of a subquery in an expression. Where a plan may have one, what is asked of the whole is
+answered from its text, on the safe side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from lance_df.compute import expressions
+from lance_df.compute.compat import LogicalPlan
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    Limit,
+    PlanNode,
+    Scan,
+    Sort,
+    Window,
+    node_of,
+)
+
+Path = tuple[int, ...]
+"""The way from the root of a plan to a node: the number of an input at each node."""
+
+# aliases that the optimizer makes up, with numbers that differ from one planning to the next
+_MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
+
+
+def columns_of_plan(plan: LogicalPlan) -> list[str]:
+    """Return the names of a plan's columns, with their tables."""
+    return node_of(plan).columns
+
+
+def node_at(plan: LogicalPlan, path: Path) -> PlanNode:
+    """Return the node that a path leads to."""
+    return node_of(plan_at(plan, path))
+
+
+def plan_at(plan: LogicalPlan, path: Path) -> LogicalPlan:
+    """Return the part of a plan that a path leads to."""
+    for number in path:
+        plan = plan.inputs()[number]
+    return plan
+
+
+def nodes(plan: LogicalPlan) -> Iterator[PlanNode]:
+    """Yield all nodes, but those of plans inside expressions."""
+    return (node for _, node in nodes_with_paths(plan))
+
+
+def nodes_with_paths(plan: LogicalPlan) -> Iterator[tuple[Path, PlanNode]]:
+    """Yield all nodes with their paths, each before its inputs, but those of plans inside expressions."""
+    pending: list[tuple[Path, LogicalPlan]] = [((), plan)]
+    while pending:
+        path, part = pending.pop()
+        yield path, node_of(part)
+        inputs = part.inputs()
+        pending += [((*path, number), inputs[number]) for number in range(len(inputs) - 1, -1, -1)]
+
+
+def chain(plan: LogicalPlan, path: Path) -> list[PlanNode]:
+    """Return the nodes on a path, the root first and the one that it leads to last."""
+    found = [node_of(plan)]
+    for number in path:
+        found.append(node_of(found[-1].inputs[number]))
+    return found
+
+
+def has_node(plan: LogicalPlan, *kinds: type[PlanNode]) -> bool:
+    """Return whether a plan has a node of one of some classes, those inside expressions left out."""
+    return any(isinstance(node, kinds) for node in nodes(plan))
+
+
+def groups_rows(plan: LogicalPlan) -> bool:
+    """Return whether a plan has an aggregate or a window."""
+    return has_node(plan, Aggregate, Window)
+
+
+def has_subquery(plan: LogicalPlan) -> bool:
+    """Return whether a node of a plan may have nodes inside expressions."""
+    return any(node.has_subquery for node in nodes(plan))
+
+
+def holds_in_subquery(plan: LogicalPlan) -> bool:
+    """Return whether a plan that is not optimized may have an ``IN (SELECT …)`` or ``NOT IN (SELECT …)``."""
+    # subqueries are only shown, and those inside others nowhere else
+    return has_subquery(plan) and " IN (<subquery>)" in plan.display_indent()
+
+
+def may_call(plan: LogicalPlan, names: Collection[str]) -> bool:
+    """Return whether a plan may call one of some functions."""
+    has_subqueries = False
+    for node in nodes(plan):
+        has_subqueries = has_subqueries or node.has_subquery
+        if node.may_call(names):
+            return True
+    if not has_subqueries:
+        return False
+    # nothing else tells what subqueries call
+    return expressions.shows_call(plan.display_indent(), names)
+
+
+def limits_rows(plan: LogicalPlan) -> bool:
+    """Return whether a node of a plan may need some of the rows of its input only."""
+    has_subqueries = False
+    for node in nodes(plan):
+        if isinstance(node, Limit) or (isinstance(node, Sort | Scan) and node.fetch is not None):
+            return True
+        has_subqueries = has_subqueries or node.has_subquery
+    return has_subqueries and "fetch=" in plan.display_indent()
+
+
+def have_same_shape(one: LogicalPlan, other: LogicalPlan) -> bool:
+    """Return whether two plans do the same to tables, but for the names that the optimizer makes up."""
+    return _shape(one) == _shape(other)
+
+
+def _shape(plan: LogicalPlan) -> str:
+    # compared as a whole: the text has each node with its expressions, columns and types
+    numbers: dict[str, int] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        return f"__{numbers.setdefault(found.group(), len(numbers))}"
+
+    return _MADE_UP.sub(numbered, plan.display_indent_schema())
