@@ -33,6 +33,7 @@ DEFAULT_CACHE_BYTES: Final = 512 * 1024 * 1024
 ENTRY_BYTES: Final = 512
 # A full budget is cleared by this share at once: to find the oldest entry of many tables takes long.
 _CLEARED_SHARE: Final = 16
+_MIN_PRUNED: Final = 64
 
 
 class CacheKind(StrEnum):
@@ -47,6 +48,15 @@ class CacheKind(StrEnum):
     """Lookup tables of columns that are stored as dictionaries."""
     SMALL_COLUMNS = "small columns"
     """Decoded columns of small fragments."""
+    FRAGMENTS = "fragments"
+    """How the columns of a fragment lie in its data files, for one version of a table."""
+    PLANS = "plans"
+    """Scans that are planned, for one version of a table, and the rows of small ones."""
+    TAKES = "takes"
+    """The pages of columns of which single rows were read."""
+    ROW_IDS = "row ids"
+    INDICES = "indices"
+    """Open scalar indices, with the bounds and keys that they have in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,20 +229,31 @@ after_fork_in_child(_budget.inherit)
 class TableCache:
     """The entries of one open table. Safe to share between threads."""
 
-    def __init__(self, whole: TableCache | None = None) -> None:
+    def __init__(self, whole: TableCache | None = None, max_entries: int | None = None) -> None:
         self._entries: OrderedDict[_Name, _Entry] = OrderedDict()
+        self._max_entries = max_entries
         self._parts: list[ref[TableCache]] = []
+        self._num_pruned = _MIN_PRUNED
         self._size = _Size()
         self._number: int | None = None
         self._tallies: dict[CacheKind, _Tally] = {} if whole is None else whole._tallies
         self._lock: threading.Lock = new_lock() if whole is None else whole._lock
 
-    def part(self) -> TableCache:
-        """Return a cache for what goes with one version of the table, counted with this one's entries."""
-        made = TableCache(self)
+    def part(self, max_entries: int | None = None) -> TableCache:
+        """Return a cache for what goes with one version of the table, counted with this one's entries.
+
+        Parameters
+        ----------
+        max_entries
+            The most entries of the part, for those that literals of statements tell apart: there is no end of
+            these, and few come again.
+        """
+        made = TableCache(self, max_entries)
         with self._lock:
-            self._parts = [known for known in self._parts if known() is not None]
             self._parts.append(ref(made))
+            if len(self._parts) > self._num_pruned:
+                self._parts = [known for known in self._parts if known() is not None]
+                self._num_pruned = max(_MIN_PRUNED, 2 * len(self._parts))
         return made
 
     def entries(self, kind: CacheKind) -> Entries[Any]:
@@ -271,17 +292,30 @@ class TableCache:
         name, taken = (kind, key), ENTRY_BYTES + (size if isinstance(size, int) else size.num_bytes)
         if taken > _budget.max_bytes:
             return value
-        new = _Entry(name, value, taken, next(_now))
+        new, old = _Entry(name, value, taken, next(_now)), None
         with self._lock:
             entry = self._entries.setdefault(name, new)
             if entry is new:
-                self._tallies.setdefault(kind, _Tally())
-                self._size.num_bytes += taken
+                tally = self._tallies.setdefault(kind, _Tally())
+                if self._max_entries is not None and len(self._entries) > self._max_entries:
+                    _, old = self._entries.popitem(last=False)
+                    tally.evictions += 1
+                added = taken - (0 if old is None else old.num_bytes)
+                self._size.num_bytes += added
         if entry is new:
             if not isinstance(size, int):
                 size.count_in(self, entry)
-            _budget.add(self, taken)
+            _budget.add(self, added)
         return entry.value
+
+    def _use(self, entry: _Entry) -> bool:
+        """Count an entry as used; returns whether it is still here."""
+        with self._lock:
+            if self._entries.get(entry.name) is not entry:
+                return False
+            entry.used = next(_now)
+            self._entries.move_to_end(entry.name)
+            return True
 
     def _grow(self, name: _Name, num_bytes: int, entry: _Entry | None = None) -> None:
         with self._lock:
@@ -387,28 +421,35 @@ class Footprint:
         Its bytes, estimated.
     """
 
-    __slots__ = ("_owner", "num_bytes")
+    __slots__ = ("_cache", "_entry", "num_bytes")
 
     def __init__(self, num_bytes: int = 0) -> None:
         self.num_bytes = num_bytes
-        self._owner: Callable[[int], None] | None = None
+        self._cache: ref[TableCache] | None = None
+        self._entry: ref[_Entry] | None = None
 
     def add(self, num_bytes: int) -> None:
         """Count more bytes."""
         self.num_bytes += num_bytes
-        if self._owner is not None:
-            self._owner(num_bytes)
+        cache, entry = self._owners()
+        if cache is not None and entry is not None:
+            cache._grow(entry.name, num_bytes, entry)
+
+    def use(self) -> bool:
+        """Count the entry of the object as used; returns whether it has one still.
+
+        Whoever keeps the object for later asks, so that it is counted as long as it is kept.
+        """
+        cache, entry = self._owners()
+        return cache is not None and entry is not None and cache._use(entry)
 
     def count_in(self, cache: TableCache, entry: _Entry) -> None:
         """Have an entry grow from now on as this grows."""
-        known, of = ref(cache), ref(entry)
+        self._cache, self._entry = ref(cache), ref(entry)
 
-        def grow(num_bytes: int) -> None:
-            cache, entry = known(), of()
-            if cache is not None and entry is not None:
-                cache._grow(entry.name, num_bytes, entry)
-
-        self._owner = grow
+    def _owners(self) -> tuple[TableCache | None, _Entry | None]:
+        cache, entry = self._cache, self._entry
+        return (None if cache is None else cache()), (None if entry is None else entry())
 
 
 def set_cache_bytes(max_bytes: int) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 
+from lance_df.cache import CacheKind, Entries, TableCache
 from lance_df.compute.calls import check_process
 from lance_df.engine.hints import scan_hint
 from lance_df.engine.residual import ResidualFilter, as_datafusion
@@ -37,8 +38,7 @@ from lance_df.records import dataclass
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import num_cores, run_ahead, run_tasks
-from lance_df.table.caches import LruCache
-from lance_df.table.kept_task import keep_few_rows
+from lance_df.table.kept_task import keep_few_rows, plan_footprint
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.table import Table
 
@@ -198,7 +198,9 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         place = getattr(table, "location", None) or getattr(table, "root", None)
         self.is_near = in_turn or place is None or place.is_local
         self.needs_all = False
-        self._planned: LruCache[PlannedScan] = LruCache(_MAX_CACHED_PLANS)
+        self._planned: Entries[PlannedScan] = TableCache(max_entries=_MAX_CACHED_PLANS).entries(
+            CacheKind.PLANS
+        )
         self._planning = threading.local()
 
     @property
@@ -295,12 +297,16 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         own = (output, _fingerprint(expression), *asked)
         kept, others = self._kept_plans()
         try:
-            return kept.get((*own, *others), lambda: self._plan_anew(output, expression))
+            return kept.get(
+                (*own, *others),
+                lambda: self._plan_anew(output, expression),
+                lambda planned: plan_footprint(planned.plan),
+            )
         except LanceError as err:
             self.errors.append(err)
             raise
 
-    def _kept_plans(self) -> tuple[LruCache[PlannedScan], tuple[object, ...]]:
+    def _kept_plans(self) -> tuple[Entries[PlannedScan], tuple[object, ...]]:
         """Return where plans are kept, and what tells them apart there beside what a scan is asked for."""
         if self._sharing is not None:
             key = (self._template, self.hint, self._num_learned)

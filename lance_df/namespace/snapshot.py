@@ -25,6 +25,7 @@ from lance_df.scan.plan import ScanPlan, ScanTask
 from lance_df.scan.report import Count, SpecReport, TableReport
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.caches import LruCache
+from lance_df.table.kept_task import plan_footprint
 from lance_df.table.parallel import map_reads
 from lance_df.table.scan.columns import resolve_columns
 from lance_df.table.scan.plan import plan_scan
@@ -300,5 +301,5 @@ def _is_plain(request: ScanRequest) -> bool:
 
 
 def _kept_plan(table: Table, request: ScanRequest) -> ScanPlan:
-    plan: ScanPlan = table.scan_plans.get(request, lambda: plan_scan(table, request))
+    plan: ScanPlan = table.scan_plans.get(request, lambda: plan_scan(table, request), plan_footprint)
     return plan

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lance_df.cache import Footprint
 from lance_df.encodings.arrays import null_array
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import joined_starts
@@ -37,12 +38,21 @@ if TYPE_CHECKING:
 # of a fragment that is read by one window, wherever its pages start: to ask for them takes longer
 _SMALL_BYTES = 64 * 1024
 _START = np.zeros(1, np.int64)
+# of a reader, of what it knows of a column or of several together, and of each of these
+_READER_BYTES = 2 * 1024
+_COLUMNS_BYTES = 512
+_FIELD_BYTES = 32
 
 
 class FragmentReader:
     """The columns of one fragment, by physical row. Files are opened when a column of theirs is read.
 
     May be used by many threads.
+
+    Attributes
+    ----------
+    footprint
+        Counts the memory that this takes beside its data files.
     """
 
     def __init__(self, table: Table, fragment: Fragment) -> None:
@@ -60,6 +70,7 @@ class FragmentReader:
         self._resident: dict[Field, ResidentColumn | None] = {}
         self._page_starts: dict[tuple[Field, ...], npt.NDArray[np.int64]] = {}
         self._bytes_per_row: dict[tuple[Field, ...], float] = {}
+        self.footprint = Footprint(_READER_BYTES)
 
     def read(
         self,
@@ -121,6 +132,7 @@ class FragmentReader:
             numbers = {own[0][0] if own else None for own in parts}
             whole = all(own == ((own[0][0], field),) for field, own in zip(fields, parts, strict=True) if own)
             self._files[fields] = numbers.pop() if whole and len(numbers) == 1 else None
+            self.footprint.add(_COLUMNS_BYTES + _FIELD_BYTES * len(fields))
         return self._files[fields]
 
     def _read_spread(self, fields: Sequence[Field], rows: Rows, *, keep_dictionaries: bool) -> list[pa.Array]:
@@ -163,6 +175,7 @@ class FragmentReader:
             cut = ((number, _cut(field, self._owns(number))) for number in range(len(self._held)))
             parts = tuple((number, part) for number, part in cut if part is not None)
             self._parts[field] = parts
+            self.footprint.add(_COLUMNS_BYTES)
         return parts
 
     def open(self, number: int) -> FileReader:
@@ -183,6 +196,10 @@ class FragmentReader:
             self._readers[number] = reader
         return reader
 
+    def is_counted(self) -> bool:
+        """Return whether the data files that this holds open are still in the cache; counts them as used."""
+        return all(reader.footprint.use() for reader in list(self._readers.values()))
+
     def page_starts(self, fields: Sequence[Field]) -> npt.NDArray[np.int64]:
         """Return the ascending rows at which a page of one of the fields starts, unless files are small."""
         if self._small_bytes:
@@ -196,6 +213,7 @@ class FragmentReader:
             starts.append(self.open(number).page_starts(parts))
         joined = joined_starts(starts)
         found = self._page_starts[key] = joined[joined < max(self.num_rows, 1)]
+        self.footprint.add(_COLUMNS_BYTES + _FIELD_BYTES * len(key) + found.nbytes)
         return found
 
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from lance_df.cache import Footprint
 from lance_df.encodings.gather import take
 from lance_df.encodings.kernels import pick_map
 from lance_df.encodings.picks import pick
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.picks import Numbers, PagePicks
     from lance_df.file.resident_column import ResidentColumn
     from lance_df.format.schema import Field
+    from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.table import Table
 
 OFFSET_BITS: Final = 32
@@ -27,6 +29,9 @@ OFFSET_BITS: Final = 32
 _MAX_PAGES: Final = 16_384
 _MAX_DICTIONARY_VALUES: Final = 65_536
 _INDEX_BYTES = 4
+# of a column, and of each of its pages
+_COLUMN_BYTES = 2 * 1024
+_PAGE_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +100,19 @@ class PickedColumn:
     ----------
     table
         Has fragments.
+
+    Attributes
+    ----------
+    footprint
+        Counts the memory that this takes beside its data files.
     """
 
     def __init__(self, table: Table, field: Field) -> None:
         self._table = table
         self._field = field
         self._lock = new_lock()
+        self._readers: dict[int, FragmentReader] = {}
+        self.footprint = Footprint(_COLUMN_BYTES)
         self._pages: _Pages | None = _Pages(tuple(map(_Page, range(len(table.fragments)))), None)
 
     def take(self, rows: Numbers, places: Numbers) -> pa.Array | None:
@@ -145,13 +157,19 @@ class PickedColumn:
                 )
             return self._pages
 
+    def is_counted(self) -> bool:
+        """Return whether the data files that this holds open are still in the cache; counts them as used."""
+        return all(reader.is_counted() for reader in list(self._readers.values()))
+
     def _with_fragment(self, pages: _Pages, number: int) -> _Pages | None:
         place = pages.pages[number].place
-        column = self._table.fragment_reader(place).resident_column(self._field)
+        reader = self._readers[place] = self._table.fragment_reader(place)
+        column = reader.resident_column(self._field)
         if column is None:
             return None
         starts = column.starts[:-1]
         opened = [_Page(place, first, column, at) for at, first in enumerate(starts)]
+        self.footprint.add(_PAGE_BYTES * len(opened))
         return pages.replaced(number, opened, pages.dictionary)
 
 

@@ -48,6 +48,11 @@ def split_addresses(addresses: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 class RowIdIndex(Protocol):
     """Turns row ids into row addresses."""
 
+    @property
+    def num_bytes(self) -> int:
+        """The memory that it takes beside the table."""
+        ...
+
     def lookup(self, row_ids: Ids) -> tuple[Ids, Found]:
         """Return the address of each id, and whether it is the id of a row that is there.
 
@@ -76,6 +81,8 @@ class AddressIndex:
         self._fragments = fragments
         self._num_rows = num_rows
         self._deleted = deleted
+
+    num_bytes = 0
 
     def lookup(self, row_ids: Ids) -> tuple[Ids, Found]:
         fragment_ids, offsets = split_addresses(row_ids)
@@ -138,6 +145,11 @@ class StableIdIndex:
 
     def __len__(self) -> int:
         return int(self._lengths.sum())
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory that it takes."""
+        return self._ids.nbytes + self._addresses.nbytes + self._lengths.nbytes
 
     def lookup(self, row_ids: Ids) -> tuple[Ids, Found]:
         if not len(self._ids):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.cache import CacheKind
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.format.fragments import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Spilled
@@ -23,15 +24,14 @@ from lance_df.format.row_ids import (
     versions_of,
 )
 from lance_df.format.schema import Field
-from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_df.cache import Entries
     from lance_df.format.fragments import Fragment, SequenceRef
     from lance_df.table.table import Table
 
-_MAX_SEQUENCES = 256
 _NAMES = {
     ROW_ID_FIELD: "_rowid",
     CREATED_AT_FIELD: "_row_created_at_version",
@@ -44,7 +44,7 @@ class RowLineage:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._sequences: LruCache[RunSequence] = LruCache(_MAX_SEQUENCES)
+        self._sequences: Entries[RunSequence] = table.cache.entries(CacheKind.ROW_IDS)
 
     def row_ids(self, fragment: Fragment) -> RunSequence:
         """Return the row ids of all physical rows; see :meth:`lance_df.table.table.Table.row_ids`."""
@@ -61,7 +61,9 @@ class RowLineage:
                 return row_ids_of(self._hidden_column(fragment, ROW_ID_FIELD))
             return parse_row_ids(stored, num_rows=num_rows, source=name)
 
-        return self._sequences.get((fragment.id, fragment.files), read)
+        return self._sequences.get(
+            (fragment.id, fragment.files), read, lambda found: found.firsts.nbytes + found.ends.nbytes
+        )
 
     def versions(self, fragment: Fragment) -> tuple[RunSequence, RunSequence]:
         """Return the versions in which the physical rows were created, and last updated."""

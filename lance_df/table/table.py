@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lance_df.cache import CacheKind
 from lance_df.errors import (
     CorruptDataError,
     DatasetNotFoundError,
@@ -20,9 +22,8 @@ from lance_df.file.tail import TAIL_BYTES
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import MAX_ROWS, Fragment
-from lance_df.format.schema import Schema
+from lance_df.format.schema import Field, Schema
 from lance_df.table.base_paths import BasePaths
-from lance_df.table.caches import LruCache
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.history import History
 from lance_df.table.manifest_cache import LATEST
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap
 
+    from lance_df.cache import Entries
     from lance_df.file.reader import FileReader
     from lance_df.format.fragments import DataFile, DeletionFile
     from lance_df.format.manifest import IndexMetadata, Manifest
@@ -60,9 +62,7 @@ TRANSACTIONS_DIR = "_transactions"
 
 # Bitmaps take less where many rows are deleted.
 _BYTES_PER_DELETED_ROW = 2
-_MAX_FRAGMENT_READERS = 64
 _MAX_SCAN_PLANS = 64
-_MAX_PICKED_COLUMNS = 256
 
 
 class Table:
@@ -81,10 +81,10 @@ class Table:
         ``None`` on main.
     manifest
         The model of the manifest.
+    cache
+        Of this version, a part of that of the table.
     scan_plans
         What engines have planned of this version lately.
-    picked_columns
-        Columns of which single rows were read lately.
     """
 
     def __init__(self, file: ManifestFile, *, location: Location, branch: str | None, shared: Shared) -> None:
@@ -97,9 +97,8 @@ class Table:
         self.shared = shared
         self._file = file
         self._bases = BasePaths(location, file.manifest.base_paths, source=file.path)
-        self._fragment_readers: LruCache[FragmentReader] = LruCache(_MAX_FRAGMENT_READERS)
-        self.scan_plans: LruCache[Any] = LruCache(_MAX_SCAN_PLANS)
-        self.picked_columns: LruCache[PickedColumn] = LruCache(_MAX_PICKED_COLUMNS)
+        self.cache = shared.cache.part()
+        self.scan_plans: Entries[Any] = shared.cache.part(_MAX_SCAN_PLANS).entries(CacheKind.PLANS)
 
     def __repr__(self) -> str:
         return f"<Table {self.uri} version {self.version}>"
@@ -330,8 +329,26 @@ class Table:
         return reader
 
     def fragment_reader(self, place: int) -> FragmentReader:
-        """Return a reader of the fragment at a place of the list; those of the last ones are kept."""
-        return self._fragment_readers.get(place, lambda: FragmentReader(self, self.fragments[place]))
+        """Return a reader of the fragment at a place of the list, which is shared."""
+        readers: Entries[FragmentReader] = self.cache.entries(CacheKind.FRAGMENTS)
+        reader = readers.find(place)
+        if reader is not None and reader.is_counted():
+            return reader
+        readers.drop(place)
+        reader = FragmentReader(self, self.fragments[place])
+        return readers.put(place, reader, reader.footprint)
+
+    def picked_column(self, field: Field) -> PickedColumn:
+        """Return what picks single rows of a column, which is shared. See `PickedColumn`."""
+        from lance_df.table.picked_column import PickedColumn
+
+        columns: Entries[PickedColumn] = self.cache.entries(CacheKind.TAKES)
+        column = columns.find(field)
+        if column is not None and column.is_counted():
+            return column
+        columns.drop(field)
+        column = PickedColumn(self, field)
+        return columns.put(field, column, column.footprint)
 
     def data_file_location(self, file: DataFile) -> Location:
         """Return where a data file is."""
@@ -379,14 +396,14 @@ class Table:
         return self._lineage.versions(fragment)
 
     def row_id_index(self) -> RowIdIndex:
-        """Return the index from row ids to row addresses; built at the first call.
+        """Return the index from row ids to row addresses; built at the first call, and kept in the cache.
 
         With stable row ids that reads the deletion files of all fragments.
         """
-        return self._row_id_index
+        indices: Entries[RowIdIndex] = self.cache.entries(CacheKind.ROW_IDS)
+        return indices.get("index", self._make_row_id_index, attrgetter("num_bytes"))
 
-    @cached_property
-    def _row_id_index(self) -> RowIdIndex:
+    def _make_row_id_index(self) -> RowIdIndex:
         from lance_df.table.row_ids import AddressIndex, StableIdIndex
 
         if not self.uses_stable_row_ids:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +15,7 @@ from lance_df.encodings.gather import FEW
 from lance_df.errors import InvalidInputError
 from lance_df.table.blobs import values_of
 from lance_df.table.deletions import deleted_offsets
-from lance_df.table.picked_column import OFFSET_BITS, PickedColumn
+from lance_df.table.picked_column import OFFSET_BITS
 from lance_df.table.prefetch import map_ahead
 from lance_df.table.row_counts import live_rows, physical_rows
 from lance_df.table.row_ids import split_addresses
@@ -197,8 +196,7 @@ def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) 
     rows = keys[order]
     for column in columns:
         if isinstance(column, StoredColumn) and len(column.path) == 1 and not column.is_located:
-            field = column.field
-            found = table.picked_columns.get(field, partial(PickedColumn, table, field)).take(rows, order)
+            found = table.picked_column(column.field).take(rows, order)
             if found is not None:
                 picked[column] = conform(found, column.output.type, table.uri)
     return picked

@@ -1,5 +1,7 @@
 """The provider by itself: partitions, counts, columns, limits, errors, repeated execution."""
 
+import gc
+
 import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -7,6 +9,7 @@ import pytest
 from fake_table import FakeTable, sample_table
 
 import lance_df
+from lance_df.cache import CacheCounters, cache_statistics
 from lance_df.engine import provider as provider_module
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.errors import ColumnNotFoundError, CorruptDataError
@@ -211,9 +214,19 @@ def test_plans_are_made_once_for_columns_and_filter(provider, sample):
 
 
 def test_cached_plans_are_bounded(provider):
+    gc.collect()
+    plans = cache_statistics().kinds.get("plans", CacheCounters()).entries
     for number in range(100):
         provider.get_fragments(pc.field("i") == number)
-    assert len(provider._planned) <= 16
+    assert 0 < cache_statistics().kinds["plans"].entries <= plans + 16
+
+
+def test_cached_plans_of_a_version_are_bounded(tmp_path):
+    dataset = lance_df.write_dataset(pa.table({"i": [1, 2, 3]}), tmp_path / "t.lance")
+    provider = LanceTableProvider(dataset._table)
+    for number in range(100):
+        provider.get_fragments(pc.field("i") == number)
+    assert dataset._table.shared.cache.counters()["plans"].entries == 64
 
 
 def test_statements_share_plans_of_a_version(tmp_path, monkeypatch):

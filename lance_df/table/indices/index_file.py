@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_df.cache import Footprint
 from lance_df.encodings.plan import RowRange, Rows
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
 from lance_df.file.container import Container
@@ -24,16 +26,24 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource, Location
 
 
+# What an index keeps of columns that it reads whole: the arrays, or what it makes of them.
+_KEPT_COPIES = 2
+
+
 @dataclass(frozen=True, slots=True)
 class IndexFolder:
-    """Where the files of an index are, and how large, as far as the manifest says that."""
+    """Where the files of an index are, and how large, as far as the manifest says that.
+
+    ``footprint`` counts the memory that the open index takes.
+    """
 
     location: Location
     sizes: Mapping[str, int]
+    footprint: Footprint = field(default_factory=Footprint, repr=False, compare=False)
 
     def open(self, name: str) -> IndexFile:
         """Open one of the files. Raises as `IndexFile`."""
-        return IndexFile(self.location / name, self.sizes.get(name))
+        return IndexFile(self.location / name, self.sizes.get(name), self.footprint)
 
 
 class IndexFile:
@@ -43,6 +53,8 @@ class IndexFile:
     ----------
     size
         What the manifest says of it, which saves a request on remote stores; it may be wrong.
+    footprint
+        Counts the open file, and columns that are read whole.
 
     Raises
     ------
@@ -50,7 +62,9 @@ class IndexFile:
         The file is missing, is no Lance file, or is damaged.
     """
 
-    def __init__(self, location: Location, size: int | None = None) -> None:
+    def __init__(
+        self, location: Location, size: int | None = None, footprint: Footprint | None = None
+    ) -> None:
         self.name = location.uri
         try:
             self._source, self._reader = _opened(location, size)
@@ -58,6 +72,9 @@ class IndexFile:
             raise CorruptDataError(
                 f"{self.name}: the manifest lists an index, but its file is missing"
             ) from err
+        if footprint is not None:
+            footprint.add(self._reader.footprint.num_bytes)
+            self._reader.footprint = footprint
         self.num_rows = self._reader.num_rows
         self._fields = {field.name: field for field in self._reader.schema.fields}
 
@@ -84,6 +101,8 @@ class IndexFile:
         """
         fields = [self._field(name) for name in names]
         arrays = self._reader.read(fields, RowRange(0, self.num_rows) if rows is None else rows)
+        if rows is None:
+            self._reader.footprint.add(sum(_KEPT_COPIES * array.nbytes for array in arrays))
         for name, array, expected in zip(names, arrays, types or [None] * len(names), strict=True):
             if expected is None:
                 continue
@@ -118,6 +137,7 @@ class IndexFile:
         if "null_bitmap" not in self.metadata:
             return None
         data = Container(self._source).global_buffer(self.number("null_bitmap"))
+        self._reader.footprint.add(_KEPT_COPIES * data.size)
         return parse_row_address_map(data, source=self.name)
 
     def _field(self, name: str):  # type: ignore[no-untyped-def]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lance_df.cache import CacheKind
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.literals import storage_type
 from lance_df.expr.nodes import Predicate
 from lance_df.records import dataclass
 from lance_df.table.base_paths import BasePaths
-from lance_df.table.caches import LruCache
 from lance_df.table.indices.answer import Answer, FragmentIds, ScalarIndex
 from lance_df.table.indices.bitmap import Bitmap
 from lance_df.table.indices.bloom_filter import BloomFilter
@@ -25,6 +26,7 @@ from lance_df.table.indices.zone_map import ZoneMap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lance_df.cache import Entries
     from lance_df.expr.bounds import ZoneBounds
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.schema import Field
@@ -45,14 +47,13 @@ _FILES_OF_OLD_KINDS = {
     "bitmap_page_lookup.lance": "bitmapindexdetails",
 }
 
-_opened: LruCache[ScalarIndex] = LruCache(64)
-
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One entry of an index that covers some of the fragments in question.
 
-    ``holds_row_ids`` says that the index stores stable row ids, not addresses.
+    ``holds_row_ids`` says that the index stores stable row ids, not addresses; ``opened`` holds the open
+    indices of the table.
     """
 
     entry: IndexMetadata
@@ -60,6 +61,7 @@ class Segment:
     location: Location
     fragment_ids: FragmentIds
     holds_row_ids: bool
+    opened: Entries[ScalarIndex] = field(repr=False, compare=False)
 
     def search(self, predicate: Predicate, data_type: pa.DataType) -> Answer | None:
         """Ask it; see `ScalarIndex.search`. ``data_type`` is the column's type and that of the literals.
@@ -90,11 +92,13 @@ class Segment:
         return index.without_zones(self.fragment_ids) if isinstance(index, ZoneMap) else np.empty(0, np.int64)
 
     def _open(self) -> ScalarIndex:
-        # a store is part of the key because tables of one path may differ between endpoints; the cached index
+        # a store is part of the key because indices of one path may differ between endpoints; the open index
         # keeps its store alive, so the id is not used again
         key = (id(self.location.fs), self.location.path)
+        if (known := self.opened.find(key)) is not None:
+            return known
         folder = IndexFolder(self.location, dict(self.entry.files))
-        return _opened.get(key, lambda: _OPENERS[self.kind](folder))
+        return self.opened.put(key, _OPENERS[self.kind](folder), folder.footprint)
 
 
 def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> dict[str, list[Segment]]:
@@ -108,6 +112,7 @@ def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> 
     CorruptDataError
         The coverage of an index is damaged, or its base path does not exist.
     """
+    opened: Entries[ScalarIndex] = table.shared.cache.entries(CacheKind.INDICES)
     asked = BitMap(fragment_ids.astype(np.uint32))
     paths = BasePaths(table.location, table.manifest.base_paths, source=table.uri)
     found: dict[str, list[Segment]] = {}
@@ -126,6 +131,7 @@ def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> 
                 holds_row_ids=table.uses_stable_row_ids
                 and kind in _NAMES_ROWS
                 and (entry.index_version or 0) < 1,
+                opened=opened,
             )
             found.setdefault(entry.name, []).append(segment)
     return dict(sorted(found.items(), key=lambda item: list(_OPENERS).index(item[1][0].kind)))
