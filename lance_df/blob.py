@@ -169,9 +169,9 @@ def blob_field(
 class BlobFile(io.RawIOBase):
     """A blob as a file that is read only; bytes are fetched when they are asked for."""
 
-    def __init__(self, place: BlobPlace) -> None:
+    def __init__(self, location: BlobPlace) -> None:
         super().__init__()
-        self._place = place
+        self._location = location
         self._opened: tuple[ByteSource, int, int] | None = None
         self._position = 0
 
@@ -185,8 +185,8 @@ class BlobFile(io.RawIOBase):
 
     def size(self) -> int:
         """Return the size of the blob in bytes."""
-        if self._place.size is not None:
-            return self._place.size
+        if self._location.size is not None:
+            return self._location.size
         _, start, stop = self._open()
         return stop - start
 
@@ -263,7 +263,7 @@ class BlobFile(io.RawIOBase):
 
     def _open(self) -> tuple[ByteSource, int, int]:
         if self._opened is None:
-            self._opened = self._place.open()
+            self._opened = self._location.open()
         return self._opened
 
     def _check_open(self) -> None:

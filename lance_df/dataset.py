@@ -330,13 +330,13 @@ class LanceDataset(
         """Return all fragments."""
         if filter is not None:
             raise InvalidInputError("get_fragments() takes no filter")
-        return [LanceFragment(self, place) for place in range(len(self._table.fragments))]
+        return [LanceFragment(self, index) for index in range(len(self._table.fragments))]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """Return a fragment by its id, or None."""
         wanted = integer(fragment_id, "fragment_id")
-        place = self._table.fragments.position(wanted) if wanted.bit_length() < 64 else None
-        return None if place is None else LanceFragment(self, place)
+        index = self._table.fragments.position(wanted) if wanted.bit_length() < 64 else None
+        return None if index is None else LanceFragment(self, index)
 
     def fragment_ids(self) -> list[int]:
         """Return the ids of all fragments, without making an object for each."""

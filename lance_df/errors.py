@@ -8,21 +8,21 @@
     │   ├── DatasetNotFoundError
     │   ├── VersionNotFoundError
     │   └── ColumnNotFoundError
-    ├── AlreadyExistsError                     pick another name, or overwrite
+    ├── AlreadyExistsError                     choose another name, or overwrite
     ├── ConflictError                          somebody else committed first
     │   ├── RetryableConflictError             run the operation again on the new version
     │   └── IncompatibleConflictError          decide by hand
-    ├── CommitStateUnknownError                look at the table before trying again
+    ├── CommitStateUnknownError                read the table before trying again
     ├── RowCountMismatchError                  report it: a defect stopped a commit that would lose rows
     ├── CorruptDataError                       restore the file
     ├── UnsupportedFeatureError                valid data, newer than this reader
     ├── StorageError (OSError)                 credentials, network, permissions
-    ├── JobFailedError                         look at the cause, and run the job again
+    ├── JobFailedError                         read the cause, and run the job again
     │   └── JobCancelledError                  run it again if it was not meant
     ├── ForkedProcessError (RuntimeError)      start the process with spawn
     └── MissingDependencyError (ImportError)   install the extra that is named
 
-Messages say what happened, to which file, column or version, what was found and what was expected.
+Messages say what happened, to which file, column or version, what was read and what was expected.
 They never hold credentials or storage options. Every error pickles with its message.
 """
 

@@ -22,7 +22,7 @@ from lance_df.forks import after_fork_in_child, new_lock
 
 _WAIT_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.005
-# After a call has returned, a thread of DataFusion's lets go of what it had, which it tells nobody.
+# After a call has returned, a thread of DataFusion releases what it held, without a notification.
 _SETTLE_SECONDS: Final = 0.05
 _RECENT_SECONDS: Final = 0.5
 

@@ -37,14 +37,14 @@ __all__ = [
 class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[misc]
     """One fragment of one version of a table. Made by `LanceDataset.get_fragments`."""
 
-    def __init__(self, dataset: LanceDataset, place: int) -> None:
+    def __init__(self, dataset: LanceDataset, index: int) -> None:
         # The C++ fragment behind the base class is left unmade; every public method of it is overridden.
         self._ds = dataset
-        self._place = place
-        self._fragment = dataset._table.fragments[place]
+        self._index = index
+        self._fragment = dataset._table.fragments[index]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LanceFragment, (self._ds, self._place)
+        return LanceFragment, (self._ds, self._index)
 
     def __repr__(self) -> str:
         files = [file.path for file in self._fragment.files]
@@ -84,8 +84,8 @@ class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[
 
     def deletion_file(self) -> str | None:
         """Return the path of the deletion file below the table, or None."""
-        found = self.metadata.deletion_file
-        return None if found is None else found.path(self.fragment_id)
+        deletion_file = self.metadata.deletion_file
+        return None if deletion_file is None else deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Filter = None) -> int:  # noqa: A002 - pylance's name
         """Return the number of live rows, or of those for which an SQL or pyarrow expression is true."""
@@ -126,7 +126,7 @@ class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[
         InvalidInputError
             There is no such row.
         """
-        return show_table(take_offsets(self._ds._table, indices, columns=columns, fragment_place=self._place))
+        return show_table(take_offsets(self._ds._table, indices, columns=columns, fragment_place=self._index))
 
     def open_session(
         self,

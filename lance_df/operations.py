@@ -189,7 +189,7 @@ class LanceOperation:
 
     @dataclass
     class Project(BaseOperation):
-        """Other names, nullability, or fewer columns, which are told by their field ids; no data changes."""
+        """Other names, nullability, or fewer columns, identified by their field ids; no data changes."""
 
         schema: LanceSchema
         preserves_nullability: bool = False

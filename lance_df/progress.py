@@ -1,4 +1,4 @@
-"""Listeners of writes, with pylance's names: told of data files as they begin and as they are complete."""
+"""Listeners of writes, with pylance's names: called when a data file begins and when it is complete."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class ReportedProgress:
         self._listener = listener
 
     def begin(self, fragment: Fragment) -> None:
-        """Tell of a fragment that is about to be written."""
+        """Report a fragment that is about to be written."""
         self._listener.begin(FragmentMetadata._of(fragment))
 
     def complete(self, fragment: Fragment) -> None:
-        """Tell of a fragment whose data file is complete."""
+        """Report a fragment whose data file is complete."""
         self._listener.complete(FragmentMetadata._of(fragment))

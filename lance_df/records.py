@@ -61,7 +61,7 @@ def _frozen_with_slots(cls: type[Any], kw_only: bool) -> type[Any]:
 
 def _initialising(cls: type[Any], fields: Sequence[Field[Any]]) -> Callable[..., None]:
     given: dict[str, Any] = {"_set": _set, "_FACTORY": _FACTORY}
-    places: list[str] = []
+    positional: list[str] = []
     keywords: list[str] = []
     lines = []
     for field in fields:
@@ -78,11 +78,11 @@ def _initialising(cls: type[Any], fields: Sequence[Field[Any]]) -> Callable[...,
         elif not field.init:
             continue
         if field.init:
-            (keywords if field.kw_only else places).append(parameter)
+            (keywords if field.kw_only else positional).append(parameter)
         lines.append(f"_set(_self, {name!r}, {value})")
     if hasattr(cls, "__post_init__"):
         lines.append("_self.__post_init__()")
-    parameters = ", ".join(["_self", *places, *(["*", *keywords] if keywords else [])])
+    parameters = ", ".join(["_self", *positional, *(["*", *keywords] if keywords else [])])
     exec(f"def __init__({parameters}):\n " + "\n ".join(lines or ["pass"]), given)
     method: Callable[..., None] = given["__init__"]
     method.__qualname__ = f"{cls.__qualname__}.__init__"

@@ -266,7 +266,7 @@ class ScannerBuilder:
         return self.option("disable_scoring_autoprojection", disable)
 
     def scan_stats_callback(self, callback: object) -> Self:
-        """Take a callback, which is not called: `LanceScanner.analyze_plan` tells what a scan reads."""
+        """Take a callback, which is not called: `LanceScanner.analyze_plan` shows what a scan reads."""
         return self.option("scan_stats_callback", callback)
 
     def nearest(self, column: str, q: object, *args: object, **options: object) -> NoReturn:

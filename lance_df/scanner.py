@@ -285,10 +285,10 @@ def _filtered(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         try:
-            kept = residual(batch)
+            matching = residual(batch)
         except pa.ArrowException as err:
             raise InvalidInputError(f"the filter cannot be evaluated: {err}") from err
-        yield kept.select(names)
+        yield matching.select(names)
 
 
 def _request(

@@ -80,10 +80,10 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
 
 
 def _cast(
-    own: pa.Schema, batches: Iterable[pa.RecordBatch], schema: pa.Schema | None
+    data_schema: pa.Schema, batches: Iterable[pa.RecordBatch], schema: pa.Schema | None
 ) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    if schema is None or schema.equals(own, check_metadata=True):
-        return own, batches
+    if schema is None or schema.equals(data_schema, check_metadata=True):
+        return data_schema, batches
     return schema, (_cast_batch(batch, schema) for batch in batches)
 
 

@@ -106,10 +106,10 @@ class BatchUDFCheckpoint:
         start, rows
             The first live row of the slice, and how many it has.
         """
-        found = self._run(
+        stored = self._run(
             "SELECT data FROM slices WHERE fragment = ? AND start = ? AND rows = ?", fragment, start, rows
         )
-        return pa.ipc.open_stream(found[0]).read_next_batch() if found else None
+        return pa.ipc.open_stream(stored[0]).read_next_batch() if stored else None
 
     def put(self, fragment: str, start: int, result: pa.RecordBatch) -> None:
         """Keep the result for a slice of rows; see `get`."""

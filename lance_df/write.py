@@ -188,21 +188,21 @@ def write_dataset(
 
     if isinstance(uri, LanceDataset):
         known, name, storage_options = uri._table, uri.uri, uri._storage_options
-        place = Place(known.location, known.shared.external_store)
+        target = Place(known.location, known.shared.external_store)
         lock = lock or known.shared.commit_lock
     else:
         known, name = None, str(uri)
         storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)
-        place = find_place(uri, storage_options, external_store, base_store_params)
-        place = dataclasses.replace(
-            place, location=place.location.allowing(base.path for base in options.initial_bases)
+        target = find_place(uri, storage_options, external_store, base_store_params)
+        target = dataclasses.replace(
+            target, location=target.location.allowing(base.path for base in options.initial_bases)
         )
-    if place.external_store is not None:
-        options = dataclasses.replace(options, external_store=place.external_store)
+    if target.external_store is not None:
+        options = dataclasses.replace(options, external_store=target.external_store)
     if lock is not None:
         options = dataclasses.replace(options, commit_options=CommitOptions(lock=lock))
-    file = write_table(place.location, data_schema, batches, mode=mode, options=options)
-    made = table_at(place, file) if known is None else known.followed_by(file)
+    file = write_table(target.location, data_schema, batches, mode=mode, options=options)
+    made = table_at(target, file) if known is None else known.followed_by(file)
     made = made if lock is None else made.locked_by(lock)
     auto_cleanup(made)
     return LanceDataset._of(made, name, storage_options, None)

@@ -56,8 +56,8 @@ class BlobReading(DatasetBase):
 
         if integer(buffer_size, "buffer_size") < 0:
             raise InvalidInputError(f"buffer_size is {buffer_size}, expected a number of bytes")
-        _, places = self._find(blob_column, ids, addresses, indices)
-        return [None if place is None else BlobFile(place) for place in places]
+        _, blobs = self._find(blob_column, ids, addresses, indices)
+        return [None if blob is None else BlobFile(blob) for blob in blobs]
 
     def read_blobs(
         self,
@@ -74,8 +74,10 @@ class BlobReading(DatasetBase):
         Takes and raises what :meth:`take_blobs` does; the other arguments have no effect.
         """
         del io_buffer_size, preserve_order
-        found, places = self._find(blob_column, ids, addresses, indices)
-        return list(zip(found, read_places(self._table, [(place, None) for place in places]), strict=True))
+        row_addresses, blobs = self._find(blob_column, ids, addresses, indices)
+        return list(
+            zip(row_addresses, read_places(self._table, [(blob, None) for blob in blobs]), strict=True)
+        )
 
     def read_blob_ranges(
         self,
@@ -106,10 +108,10 @@ class BlobReading(DatasetBase):
         if selector not in _TAKES:
             raise InvalidInputError(f"selector is {selector!r:.60}, expected one of {', '.join(_TAKES)}")
         rows = [row for row, _, _ in requests]
-        found, places = self._find(blob_column, **{selector: rows})
+        row_addresses, blobs = self._find(blob_column, **{selector: rows})
         parts = [(offset, length) for _, offset, length in requests]
-        values = read_places(self._table, list(zip(places, parts, strict=True)))
-        return [(number, *pair) for number, pair in enumerate(zip(found, values, strict=True))]
+        values = read_places(self._table, list(zip(blobs, parts, strict=True)))
+        return [(number, *pair) for number, pair in enumerate(zip(row_addresses, values, strict=True))]
 
     def _find(
         self,
@@ -125,12 +127,12 @@ class BlobReading(DatasetBase):
         ((kind, rows),) = chosen.items()
 
         def take(columns: Sequence[str]) -> pa.Table:
-            found = _TAKES[kind](self._table, rows, columns=columns)
-            if found.num_rows != len(rows):
+            rows_read = _TAKES[kind](self._table, rows, columns=columns)
+            if rows_read.num_rows != len(rows):
                 raise InvalidInputError(
                     f"{self._table.uri}: {len(rows)} rows are asked for by {kind}, "
-                    f"{len(rows) - found.num_rows} of them are deleted"
+                    f"{len(rows) - rows_read.num_rows} of them are deleted"
                 )
-            return found
+            return rows_read
 
         return find_blobs(self._table, column, take)

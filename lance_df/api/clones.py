@@ -90,9 +90,9 @@ class Clones(DatasetBase):
         """
         options = self._storage_options if storage_options is None else storage_options
         elsewhere = kwargs.pop("base_store_params", None) or self._options_elsewhere()
-        place = find_place(target_path, options, base_store_params=elsewhere)
-        place = dataclasses.replace(place, location=self._trusted_by(place.location))
-        made = table_at(place, shallow_clone(self._at(reference), place.location))
+        target = find_place(target_path, options, base_store_params=elsewhere)
+        target = dataclasses.replace(target, location=self._trusted_by(target.location))
+        made = table_at(target, shallow_clone(self._at(reference), target.location))
         return _opened(made, str(target_path), options, kwargs)
 
     def deep_clone(
@@ -104,8 +104,8 @@ class Clones(DatasetBase):
     ) -> LanceDataset:
         """Make a table of a version of this one with copies of all its files; see `shallow_clone`."""
         options = self._storage_options if storage_options is None else storage_options
-        place = find_place(target_path, options, base_store_params=kwargs.pop("base_store_params", None))
-        made = table_at(place, deep_clone(self._at(reference), place.location))
+        target = find_place(target_path, options, base_store_params=kwargs.pop("base_store_params", None))
+        made = table_at(target, deep_clone(self._at(reference), target.location))
         return _opened(made, str(target_path), options, kwargs)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
@@ -142,10 +142,10 @@ class Clones(DatasetBase):
         moves: Mapping[str, str],
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
-        """Tell the table that files which it has outside its root have moved. No file is read or written.
+        """Change the base paths after files outside the root have moved. No file is read or written.
 
         A table that was copied works as it is; base paths are absolute, and go on naming the former place.
-        When these files were copied as well, this is how the table learns of it. It is one commit to this
+        Call this when these files were copied as well. It is one commit to this
         branch, an update of the base paths that keeps their ids, so that pylance understands it; older
         versions and other branches keep their paths.
 

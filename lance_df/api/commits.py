@@ -195,8 +195,8 @@ class Commits(DatasetBase):
         CorruptDataError
             The transaction is damaged, or its file is missing.
         """
-        found = self._table.transaction(version)
-        return None if found is None else from_transaction(found)
+        transaction = self._table.transaction(version)
+        return None if transaction is None else from_transaction(transaction)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """Return the transactions of the newest versions up to this one, the newest first."""
@@ -253,22 +253,22 @@ def _create(
     operation = transaction.operation
     if not isinstance(operation, LanceOperation.Overwrite):
         raise DatasetNotFoundError(f"{uri}: there is no table, and only an overwrite makes one")
-    place = find_place(uri, storage_options)
-    check_free_place(place.location)
-    model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), place.location))
+    target = find_place(uri, storage_options)
+    check_free_place(target.location)
+    model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), target.location))
     version = staged_version(model) or "2.2"
     check_staged(model, schema=None, data_format=version)
     made = create_table(
-        place.location,
+        target.location,
         _model(transaction, model, read_version=0),
         rows=None,
         data_format=version,
         stable_row_ids=stable_row_ids,
         scheme=scheme,
-        external_store=place.external_store,
+        external_store=target.external_store,
         options=options,
     )
-    return table_at(place, made)
+    return table_at(target, made)
 
 
 def _commit(table: Table, transaction: Transaction, options: CommitOptions) -> Table:
@@ -309,7 +309,7 @@ def _model(transaction: Transaction, operation: ops.Operation, *, read_version: 
 
 @contextmanager
 def _as_input_errors(operation: LanceOperation.BaseOperation) -> Iterator[None]:
-    """Tell values of wrong types, of which the model is made without looking at each, as what they are."""
+    """Raise `InvalidInputError` for values of wrong types, which the model does not check one by one."""
     try:
         yield
     except LanceError:

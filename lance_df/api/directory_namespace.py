@@ -69,7 +69,7 @@ class DirectoryNamespace:
         return f"<lance_df.DirectoryNamespace {self._directory.root.uri}>"
 
     def namespace_id(self) -> str:
-        """Return what tells this namespace from others."""
+        """Return what identifies this namespace."""
         return repr(self)
 
     # -- namespaces -----------------------------------------------------------------------------------------
@@ -127,8 +127,8 @@ class DirectoryNamespace:
     def describe_namespace(self, id: Any) -> responses.DescribeNamespaceResponse:  # noqa: A002
         """Return the properties of a namespace; raises `NotFoundError`."""
         parts, _ = _arguments(id)
-        found = self._directory.namespace_properties(parts)
-        return responses.DescribeNamespaceResponse(properties=found if found or not parts else None)
+        stored = self._directory.namespace_properties(parts)
+        return responses.DescribeNamespaceResponse(properties=stored if stored or not parts else None)
 
     def namespace_exists(self, id: Any) -> responses.NamespaceExistsResponse:  # noqa: A002
         """Raise `NotFoundError` if there is no such namespace."""
@@ -201,11 +201,11 @@ class DirectoryNamespace:
         parts, (properties, mode) = _arguments(id, properties=properties, mode=mode)
         properties = _checked(properties)
         mode = _one_of(mode, "create", "existok", "overwrite")
-        found = None if mode == "create" else self._tables.find_table(parts)
-        if found is not None and holds_table(self._tables.folder(found)):
+        table_entry = None if mode == "create" else self._tables.find_table(parts)
+        if table_entry is not None and holds_table(self._tables.folder(table_entry)):
             if mode == "existok":
-                return self._created(found, None)
-            return self._overwritten(parts, found, data, properties)
+                return self._created(table_entry, None)
+            return self._overwritten(parts, table_entry, data, properties)
         version = 0
 
         def write(folder: Location) -> None:
@@ -237,8 +237,10 @@ class DirectoryNamespace:
             raise InvalidInputError(
                 "the namespace chooses the location of a table: leave it out, or register it"
             )
-        found = self._tables.declare_table(parts, _checked(properties))
-        return responses.DeclareTableResponse(location=self._uri(found), properties=found.properties)
+        table_entry = self._tables.declare_table(parts, _checked(properties))
+        return responses.DeclareTableResponse(
+            location=self._uri(table_entry), properties=table_entry.properties
+        )
 
     create_empty_table = declare_table
 
@@ -272,8 +274,10 @@ class DirectoryNamespace:
         _one_of(mode, "create")
         if not isinstance(location, str):
             raise InvalidInputError("the location of the table is needed")
-        found = self._tables.register_table(parts, location, _checked(properties))
-        return responses.RegisterTableResponse(location=found.location, properties=found.properties)
+        table_entry = self._tables.register_table(parts, location, _checked(properties))
+        return responses.RegisterTableResponse(
+            location=table_entry.location, properties=table_entry.properties
+        )
 
     def deregister_table(self, id: Any) -> responses.RemoveTableResponse:  # noqa: A002
         """Forget a table, and leave its folder; raises `DatasetNotFoundError`."""
@@ -314,8 +318,8 @@ class DirectoryNamespace:
         parts, (version, detailed, check) = _arguments(
             id, version=version, load_detailed_metadata=load_detailed_metadata, check_declared=check_declared
         )
-        found = self._tables.table(parts)
-        folder = self._tables.folder(found)
+        table_entry = self._tables.table(parts)
+        folder = self._tables.folder(table_entry)
         is_written = holds_table(folder) if detailed or check or version is not None else None
         table = None
         if (detailed or version is not None) and (is_written or version is not None):
@@ -325,7 +329,7 @@ class DirectoryNamespace:
             namespace=list(parts[:-1]),
             location=folder.uri,
             table_uri=folder.uri,
-            properties=found.properties,
+            properties=table_entry.properties,
             version=None if table is None else table.version,
             var_schema=None if table is None else schema_to_json(table.arrow_schema),
             is_only_declared=None if is_written is None else not is_written,
@@ -376,29 +380,29 @@ class DirectoryNamespace:
     # -- how ------------------------------------------------------------------------------------------------
 
     def _is_written(self, parts: Parts) -> bool:
-        found = self._tables.find_table(parts)
-        return found is not None and holds_table(self._tables.folder(found))
+        table_entry = self._tables.find_table(parts)
+        return table_entry is not None and holds_table(self._tables.folder(table_entry))
 
-    def _uri(self, found: FoundTable) -> str:
-        return self._tables.folder(found).uri
+    def _uri(self, table_entry: FoundTable) -> str:
+        return self._tables.folder(table_entry).uri
 
-    def _created(self, found: FoundTable, version: int | None) -> responses.CreateTableResponse:
+    def _created(self, table_entry: FoundTable, version: int | None) -> responses.CreateTableResponse:
         return responses.CreateTableResponse(
-            location=self._uri(found), version=version, properties=found.properties
+            location=self._uri(table_entry), version=version, properties=table_entry.properties
         )
 
     def _overwritten(
-        self, parts: Parts, found: FoundTable, data: Any, properties: Mapping[str, str] | None
+        self, parts: Parts, table_entry: FoundTable, data: Any, properties: Mapping[str, str] | None
     ) -> responses.CreateTableResponse:
         self._tables.check_changeable(parts, properties)
-        version = _write(self._tables.folder(found), data, "overwrite")
-        if (properties or None) != (found.properties or None):
-            found = self._tables.set_properties(parts, found, properties)
-        return self._created(found, version)
+        version = _write(self._tables.folder(table_entry), data, "overwrite")
+        if (properties or None) != (table_entry.properties or None):
+            table_entry = self._tables.set_properties(parts, table_entry, properties)
+        return self._created(table_entry, version)
 
-    def _removed(self, parts: Parts, found: FoundTable) -> responses.RemoveTableResponse:
+    def _removed(self, parts: Parts, table_entry: FoundTable) -> responses.RemoveTableResponse:
         return responses.RemoveTableResponse(
-            id=list(parts), location=self._uri(found), properties=found.properties
+            id=list(parts), location=self._uri(table_entry), properties=table_entry.properties
         )
 
 
@@ -406,8 +410,10 @@ def _arguments(target: Any, **given: Any) -> tuple[Parts, list[Any]]:
     """Return the parts of an id, and the other arguments: those of a request, where it has them."""
     if not hasattr(target, "id"):
         return id_parts(target), list(given.values())
-    found = {name: getattr(target, name, None) for name in given}
-    return id_parts(target.id), [given[name] if found[name] is None else found[name] for name in given]
+    requested = {name: getattr(target, name, None) for name in given}
+    return id_parts(target.id), [
+        given[name] if requested[name] is None else requested[name] for name in given
+    ]
 
 
 def _checked(properties: Any) -> Mapping[str, str] | None:
@@ -421,10 +427,10 @@ def _checked(properties: Any) -> Mapping[str, str] | None:
 
 def _one_of(value: Any, *known: str) -> str:
     """Return an option in the one way of writing that is compared; pylance knows several."""
-    found = value.replace("_", "").lower() if isinstance(value, str) else value
-    if found not in known:
+    option = value.replace("_", "").lower() if isinstance(value, str) else value
+    if option not in known:
         raise InvalidInputError(f"{value!r} is not offered here; there is {', '.join(map(repr, known))}")
-    return str(found)
+    return str(option)
 
 
 def _page(names: list[str], token: str | None, limit: int | None) -> tuple[list[str], str | None]:

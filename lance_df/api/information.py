@@ -67,11 +67,11 @@ class LanceStats:
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> DatasetStats:
         """Return counts; a small file is a fragment of fewer rows than ``max_rows_per_group``."""
-        table, places = self._table, np.arange(len(self._table.fragments))
-        rows, live = physical_rows(table, places), live_rows(table, places)
+        table, indices = self._table, np.arange(len(self._table.fragments))
+        rows, live = physical_rows(table, indices), live_rows(table, indices)
         return DatasetStats(
             num_deleted_rows=int((rows - live).sum()),
-            num_fragments=len(places),
+            num_fragments=len(indices),
             num_small_files=int((rows < integer(max_rows_per_group, "max_rows_per_group")).sum()),
         )
 
@@ -109,8 +109,8 @@ class DatasetDelta:
     def list_transactions(self) -> list[Transaction]:
         """Return the transactions of the versions, as far as they are recorded, the oldest first."""
         numbers = range(self._begin + 1, self._end + 1)
-        found = (self._dataset.read_transaction(number) for number in numbers)
-        return [transaction for transaction in found if transaction is not None]
+        transactions = (self._dataset.read_transaction(number) for number in numbers)
+        return [transaction for transaction in transactions if transaction is not None]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
         """Return the rows that came and are there still. Raises UnsupportedFeatureError without row ids."""

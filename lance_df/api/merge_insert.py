@@ -135,7 +135,7 @@ class MergeInsertBuilder:
         return self._with(target_bases=tuple(bases))
 
     def target_all_bases(self, include_primary: bool = True) -> Self:
-        """Write new data files to all base paths in turn, and to the table itself unless told not to."""
+        """Write new data files to all base paths in turn, and by default to the table itself."""
         return self._with(target_all_bases=bool(include_primary))
 
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
@@ -202,9 +202,11 @@ class MergeInsertBuilder:
 
     def data_storage_version(self, version: str) -> Self:
         """Check that the table has this file version: new files always have that of their table."""
-        own = self._dataset._table.manifest.data_format
-        if version != own:
-            raise UnsupportedFeatureError(f"the table is of file version {own}, and so are all its new files")
+        table_version = self._dataset._table.manifest.data_format
+        if version != table_version:
+            raise UnsupportedFeatureError(
+                f"the table is of file version {table_version}, and so are all its new files"
+            )
         return self
 
     def mark_sstables_as_compacted(self, sstables: object) -> Self:  # noqa: ARG002 - pylance's name
@@ -271,12 +273,12 @@ def key_columns(schema: Schema, on: str | Iterable[str] | None) -> tuple[str, ..
 
 def _key(schema: Schema, name: Any) -> str:
     """Return the column of a name, which may differ in case, as in pylance."""
-    alike = [each for each in schema.names if isinstance(name, str) and each.lower() == name.lower()]
-    if name in alike:
+    matches = [each for each in schema.names if isinstance(name, str) and each.lower() == name.lower()]
+    if name in matches:
         return str(name)
-    if len(alike) != 1:
+    if len(matches) != 1:
         raise ColumnNotFoundError(f"no key column {name!r}; the columns are {', '.join(schema.names)}")
-    return alike[0]
+    return matches[0]
 
 
 def _text(expression: Any, name: str) -> str | None:
@@ -302,8 +304,8 @@ def _pair_condition(condition: str, source: pa.Schema, target: Schema) -> PairCo
         (fulfilled,) = compute_columns(pa.table(columns), {"fulfilled": condition}).columns
         if not pa.types.is_boolean(fulfilled.type):
             raise InvalidInputError(f"the condition {condition!r} is of type {fulfilled.type}, not boolean")
-        kept: npt.NDArray[np.bool_] = fulfilled.fill_null(False).to_numpy()
-        return kept
+        mask: npt.NDArray[np.bool_] = fulfilled.fill_null(False).to_numpy()
+        return mask
 
     def named(names: list[str]) -> tuple[str, ...]:
         # at least one, as rows without columns have no number

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class NamespaceHealth:
-    """What tells of a namespace, and mends it."""
+    """Methods that describe, check and repair a namespace."""
 
     _table: NamespaceSnapshot
 
@@ -63,7 +63,7 @@ class NamespaceHealth:
         Parameters
         ----------
         dry_run
-            Only tell what would be done.
+            Only report what would be done.
         publish_newer
             Show what others committed to member tables, where the rows fit the partition.
         forget_missing
@@ -119,8 +119,8 @@ class NamespaceHealth:
         entry = manifest.find(joined(parts))
         if entry is None or not entry.is_namespace:
             raise NotFoundError(f"{self._table.uri}: no namespace {joined(parts)!r}")
-        own = manifest.runtime_properties(entry.object_id)
-        return DescribeNamespaceResponse(properties={**(entry.properties or {}), **own} or None)
+        computed = manifest.runtime_properties(entry.object_id)
+        return DescribeNamespaceResponse(properties={**(entry.properties or {}), **computed} or None)
 
     def describe_table(
         self,
@@ -143,12 +143,12 @@ class NamespaceHealth:
         folder = folder_at(self._table.root, entry.location)
         manifest = self._table.manifest
         is_named = pc.equal(manifest.members["object_id"], name)
-        places = np.flatnonzero(is_named.to_numpy())
-        version = next((member.version for member in members_at(self._table.root, manifest, places)), None)
+        positions = np.flatnonzero(is_named.to_numpy())
+        version = next((member.version for member in members_at(self._table.root, manifest, positions)), None)
         is_detailed = load_detailed_metadata or getattr(id, "load_detailed_metadata", False)
         table = None
-        if len(places) and (is_detailed or version is None):
-            table = self._table.open_members(places)[0]
+        if len(positions) and (is_detailed or version is None):
+            table = self._table.open_members(positions)[0]
         return DescribeTableResponse(
             table=parts[-1],
             namespace=list(parts[:-1]),

@@ -118,9 +118,9 @@ def _stored_type(given: pa.DataType, column: Field, *, is_inferred: bool) -> pa.
     if is_inferred and _is_list(given) and _types.is_fixed_size_list(wanted):
         return wanted
     plain, target = value_type(given), value_type(wanted)
-    is_alike = plain == target or any(is_kind(plain) and is_kind(target) for is_kind in _KINDS)
+    is_same_kind = plain == target or any(is_kind(plain) and is_kind(target) for is_kind in _KINDS)
     widens = _types.is_floating(plain) and _types.is_floating(target) and plain.bit_width <= target.bit_width
-    if is_alike or widens or (is_inferred and any(one(plain) and two(target) for one, two in _INFERRED)):
+    if is_same_kind or widens or (is_inferred and any(one(plain) and two(target) for one, two in _INFERRED)):
         return wanted
     return given
 
@@ -159,14 +159,14 @@ def _cast_column(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     problem: object = "the time of day would be lost"
     try:
-        found = _converted(column, field.type)
+        converted = _converted(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
-        found, problem = None, err
-    if found is None:
+        converted, problem = None, err
+    if converted is None:
         raise InvalidInputError(
             f"column {field.name!r} is of type {field.type}, the data has {column.type}: {problem}"
         )
-    return found
+    return converted
 
 
 def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
@@ -175,6 +175,6 @@ def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
         column = column.dictionary_decode()
     if _types.is_dictionary(wanted):
         return column.cast(wanted.value_type).dictionary_encode().cast(wanted)
-    found = column.cast(wanted)
+    converted = column.cast(wanted)
     loses_time = _types.is_timestamp(column.type) and _types.is_date(wanted)
-    return None if loses_time and not found.cast(column.type).equals(column) else found
+    return None if loses_time and not converted.cast(column.type).equals(column) else converted

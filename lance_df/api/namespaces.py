@@ -147,11 +147,13 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         members = self._table.manifest.members
         fields = self._table.manifest.specs.fields
         columns = [field.column for field in fields.values()]
-        found = members.select([*columns, "object_id", "location", *(field.name for field in READ_FIELDS)])
-        return found.rename_columns([*fields, *found.column_names[len(columns) :]])
+        partitions = members.select(
+            [*columns, "object_id", "location", *(field.name for field in READ_FIELDS)]
+        )
+        return partitions.rename_columns([*fields, *partitions.column_names[len(columns) :]])
 
     def plan_scan(self, filter: str | pc.Expression | None = None) -> ScanPlan:  # noqa: A002 - pylance's name
-        """Return the plan of a scan; its ``report`` tells what would be read.
+        """Return the plan of a scan; its ``report`` says what would be read.
 
         Parameters
         ----------

@@ -107,8 +107,8 @@ class Reading(DatasetBase):
     def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
         """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
         options.pop("blob_mode", None)
-        own = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
-        return self.scanner(columns, filter, **own).to_pandas(**options)
+        scan_options = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
+        return self.scanner(columns, filter, **scan_options).to_pandas(**options)
 
     def head(self, num_rows: int, **options: Any) -> pa.Table:
         """Return the first rows; see `scanner`."""

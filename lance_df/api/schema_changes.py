@@ -218,9 +218,9 @@ def open_lookup(data: Any, key: str, schema: pa.Schema | None) -> Lookup:
 
 def joined(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Iterator[pa.RecordBatch]:
     """Yield what is found for the keys of a fragment."""
-    found = lookup.find(read_keys(table, fragment, key))
-    for start in range(0, len(found), _BATCH_ROWS):
-        yield lookup.take(found.slice(start, _BATCH_ROWS))
+    matches = lookup.find(read_keys(table, fragment, key))
+    for start in range(0, len(matches), _BATCH_ROWS):
+        yield lookup.take(matches.slice(start, _BATCH_ROWS))
 
 
 def as_alteration(given: Any) -> Alteration:

@@ -51,7 +51,7 @@ def load_examples(folder: Path | None = None) -> list[Example]:
         There are none.
     """
     folders = [folder] if folder else [_PACKAGE / "sql_examples", _PACKAGE.parent / "sql_examples"]
-    for place in folders:
-        if files := sorted(place.glob("*.sql")):
+    for each in folders:
+        if files := sorted(each.glob("*.sql")):
             return [Example.parse(path.stem, path.read_text(encoding="utf-8")) for path in files]
     raise NotFoundError(f"no SQL examples in {folders[-1]}")

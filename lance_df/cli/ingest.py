@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
         from lance_df.spark.ingesting.running import ingest
 
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-            logging.getLogger(name).disabled = True  # what it tells is in the error, too
+            logging.getLogger(name).disabled = True  # the error has the same text
         with ProgressLine(sys.stderr, shown=sys.stderr.isatty() and not options.quiet) as line:
             summary = ingest(job, on_progress=line.show if line.shown else None)
     if options.format == "json":
@@ -186,21 +186,21 @@ def job_of(options: argparse.Namespace) -> IngestJob:
 
 
 def _sources(options: argparse.Namespace, paths: list[str]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    sources: dict[str, dict[str, Any]] = {}
     if paths:
-        found["source"] = {"paths": tuple(paths)}
+        sources["source"] = {"paths": tuple(paths)}
     for text in options.source:
         name, path = _pair(text, "--source NAME=PATH")
-        found.setdefault(name, {})["paths"] = (*found.get(name, {}).get("paths", ()), path)
+        sources.setdefault(name, {})["paths"] = (*sources.get(name, {}).get("paths", ()), path)
     flags = {
         "--source-format": options.source_format,
         "--source-schema": options.source_schema,
         "--source-option": options.source_option,
     }
     given = [flag for flag, value in flags.items() if value]
-    if given and not found:
+    if given and not sources:
         raise InvalidInputError(f"{given[0]} is for paths in flags, and there are none")
-    for each in found.values():
+    for each in sources.values():
         if options.source_format is not None:
             each["format"] = options.source_format
         if options.source_schema is not None:
@@ -209,10 +209,10 @@ def _sources(options: argparse.Namespace, paths: list[str]) -> dict[str, dict[st
             each["options"] = session.pairs(options.source_option, "--source-option KEY=VALUE")
     for text in options.table:
         name, table = _pair(text, "--table NAME=TABLE")
-        if name in found:
+        if name in sources:
             raise InvalidInputError(f"source {name!r} is given twice")
-        found[name] = {"table": table}
-    return found
+        sources[name] = {"table": table}
+    return sources
 
 
 def _pair(text: str, form: str) -> tuple[str, str]:

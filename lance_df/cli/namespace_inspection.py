@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.metadata.tables import MetadataTable
     from lance_df.storage import Location
 
-# of the partitions; not what is the same for all, or can be told from the id
+# columns of the partitions that are the same for all, or follow from the id
 _HIDDEN = ("location", "read_branch", "read_tag")
 
 

@@ -93,14 +93,14 @@ def pairs(texts: list[str], form: str) -> dict[str, str]:
     InvalidInputError
         One has no key or no value, or a key comes twice.
     """
-    found = {}
+    values = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not (key and equals and value):
             raise InvalidInputError(
                 f"{form} is expected, got {text!r}" if not equals else f"{form} is expected"
             )
-        if key in found:
+        if key in values:
             raise InvalidInputError(f"{form}: {key!r} is given twice")
-        found[key] = value
-    return found
+        values[key] = value
+    return values

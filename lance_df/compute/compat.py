@@ -34,7 +34,7 @@ __all__ = [
     "Table",
     "as_view",
     "col",
-    "default_place",
+    "default_schema_name",
     "functions",
     "limit_of",
     "plan_from_bytes",
@@ -58,8 +58,8 @@ class NameList(list[str]):
 NO_TABLE: Final = "__lance_df_no_table_"
 
 
-def default_place(ctx: PlainSessionContext) -> tuple[str, str]:
-    """Return the catalog and schema of bare table names. Only an error tells them in every release."""
+def default_schema_name(ctx: PlainSessionContext) -> tuple[str, str]:
+    """Return the catalog and schema of bare table names. Only an error names them in every release."""
     probe = f"{NO_TABLE}{uuid.uuid4().hex}"
     try:
         with engine_call():
@@ -67,10 +67,10 @@ def default_place(ctx: PlainSessionContext) -> tuple[str, str]:
     except LanceError:
         raise
     except Exception as err:  # noqa: BLE001 - it raises nothing narrower
-        place = str(err).rpartition(f".{probe}")[0].rpartition("table '")[2]
-        for catalog in (*ctx.catalog_names(), place.partition(".")[0]):
-            if place.startswith(f"{catalog}."):
-                return catalog, place.removeprefix(f"{catalog}.")
+        schema_name = str(err).rpartition(f".{probe}")[0].rpartition("table '")[2]
+        for catalog in (*ctx.catalog_names(), schema_name.partition(".")[0]):
+            if schema_name.startswith(f"{catalog}."):
+                return catalog, schema_name.removeprefix(f"{catalog}.")
     return "datafusion", "public"
 
 
@@ -113,10 +113,10 @@ def limit_of(plan: Any) -> tuple[int | None, int]:
     ValueError
         The numbers are not constants.
     """
-    found = re.fullmatch(r"Limit: skip=(\d+), fetch=(\d+|None)", plan.display())
-    if found is None:
+    limit = re.fullmatch(r"Limit: skip=(\d+), fetch=(\d+|None)", plan.display())
+    if limit is None:
         raise ValueError(f"not a limit by numbers: {plan.display()}")
-    skip, fetch = found.groups()
+    skip, fetch = limit.groups()
     return None if fetch == "None" else int(fetch), int(skip)
 
 

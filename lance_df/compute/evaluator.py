@@ -114,7 +114,7 @@ class ExpressionEvaluator:
             text = self._text(expression, tuple(rows.schema.types), table)
             with engine_call():
                 frame = self._ctx.sql(f"SELECT ({text}\n) AS {_RESULT} FROM {table}")
-                found = frame.to_arrow_table().column(_RESULT)
+                values = frame.to_arrow_table().column(_RESULT)
         except LanceError:
             raise
         except Exception as err:
@@ -122,12 +122,12 @@ class ExpressionEvaluator:
             raise InvalidInputError(f"the expression {expression!r} fails for ({types}): {err}") from err
         finally:
             self._ctx.deregister_table(table)
-        if len(found) != rows.num_rows:
+        if len(values) != rows.num_rows:
             raise InvalidInputError(f"the expression {expression!r} does not give one value for each row")
         return (
-            found.chunk(0)
-            if found.num_chunks == 1
-            else pa.concat_arrays(found.chunks or [found.combine_chunks()])
+            values.chunk(0)
+            if values.num_chunks == 1
+            else pa.concat_arrays(values.chunks or [values.combine_chunks()])
         )
 
     def _term(self, expression: str, types: Sequence[pa.DataType]) -> Term | None:

@@ -38,7 +38,7 @@ def with_typed_calls(text: str, functions: TypedFunctions, plan: Callable[[str],
         probing, count = _with_probes(text, calls, edits)
         try:
             types = iter(functions.learn(lambda: plan(probing), count))  # noqa: B023 - called at once
-        except Exception:  # noqa: BLE001 - the statement is wrong; planning it as it stands tells how
+        except Exception:  # noqa: BLE001 - the statement is wrong; planning it as it stands raises the error
             return text
         learnt = [(call, tuple(next(types) for _ in call.arguments)) for call in calls]
         edits += _typed_names(learnt, functions)

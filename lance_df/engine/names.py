@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from lance_df.compute.compat import Catalog, PlainSessionContext, Schema, default_place
+from lance_df.compute.compat import Catalog, PlainSessionContext, Schema, default_schema_name
 from lance_df.engine.catalog import FolderCatalog, LanceSchema
 from lance_df.engine.folders import TableFolder
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
@@ -20,7 +20,7 @@ class Names:
 
     def place(self, ctx: PlainSessionContext, name: tuple[str, ...]) -> tuple[LanceSchema, str]:
         """Return the schema for a table name of one to three parts, and the last part."""
-        catalog, schema = (*default_place(ctx)[: 3 - len(name)], *name[:-1])
+        catalog, schema = (*default_schema_name(ctx)[: 3 - len(name)], *name[:-1])
         return self.schema(ctx, catalog, schema), name[-1]
 
     def schema(self, ctx: PlainSessionContext, catalog: str, schema: str) -> LanceSchema:
@@ -45,7 +45,7 @@ class Names:
 
     def use_folder(self, ctx: PlainSessionContext, folder: TableFolder) -> None:
         """Make the default schema show the tables of ``folder``, and its sub-folders the other schemas."""
-        catalog, schema = default_place(ctx)
+        catalog, schema = default_schema_name(ctx)
         inner = _catalog(ctx, catalog)
         own = inner.schema(schema) if schema in inner.schema_names() else Schema.memory_schema()
         default = LanceSchema(schema, own, folder=folder, lenient=self.lenient)
@@ -57,7 +57,7 @@ class Names:
 def _catalog(ctx: PlainSessionContext, name: str) -> Catalog:
     """Return a catalog of DataFusion's; the default one is made if the context was told to have none."""
     if name not in ctx.catalog_names():
-        if name != default_place(ctx)[0]:
+        if name != default_schema_name(ctx)[0]:
             raise DatasetNotFoundError(f"no catalog {name!r}; there are {sorted(ctx.catalog_names())}")
         ctx.register_catalog_provider(name, Catalog.memory_catalog())
     return ctx.catalog(name)

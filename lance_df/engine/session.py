@@ -19,7 +19,7 @@ from lance_df.compute.compat import (
     Table,
     as_view,
     col,
-    default_place,
+    default_schema_name,
     functions,
 )
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
@@ -204,7 +204,7 @@ class LanceSession:
         register_scan_function(self, storage_options)
         names = names_of(self)
         names.lenient = True
-        names.schema(self, *default_place(self))
+        names.schema(self, *default_schema_name(self))
 
     def _plan(
         self,
@@ -396,7 +396,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
             names_of(self).use_folder(self, TableFolder(location, storage_options))
             if is_table:  # the folder is a table itself
                 source = TableSource(location.uri, storage_options=storage_options)
-                names_of(self).schema(self, *default_place(self)).add(
+                names_of(self).schema(self, *default_schema_name(self)).add(
                     location.name.removesuffix(SUFFIX), source
                 )
         self._set_up(storage_options)

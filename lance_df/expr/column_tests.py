@@ -76,8 +76,8 @@ class ColumnTest:
         if not self._parts:
             return KeptRows.everything(len(values)) if self._inverted else KeptRows.nothing(len(values))
         operands = self._operands(values)
-        found = (self._find(operands, part, len(values)) for part in self._parts)
-        return reduce(and_ if self._inverted else or_, found)
+        selections = (self._find(operands, part, len(values)) for part in self._parts)
+        return reduce(and_ if self._inverted else or_, selections)
 
     def _find(self, operands: tuple[npt.NDArray[Any], ...], part: npt.NDArray[Any], count: int) -> KeptRows:
         mask = np.empty(count, np.bool_)

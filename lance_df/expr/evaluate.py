@@ -212,8 +212,8 @@ def _contained(values: pa.Array, predicate: In) -> pa.BooleanArray:
     items = predicate.values
     if pa.types.is_floating(values.type):
         if pa.types.is_float16(values.type):
-            found = np.isin(bit_values(float_values(values)), bit_values(float_values(items)))
-            result = pa.array(found)
+            contained = np.isin(bit_values(float_values(values)), bit_values(float_values(items)))
+            result = pa.array(contained)
         else:
             width = pa.int32() if pa.types.is_float32(values.type) else pa.int64()
             result = pc.is_in(values.view(width), value_set=items.view(width))

@@ -88,12 +88,12 @@ def to_predicate(
     if isinstance(expression, pa.Scalar):
         return _as_predicate(expression, schema)
     try:
-        found = _Builder(schema).build(tokens(expression, true_column=true_column))
+        predicate = _Builder(schema).build(tokens(expression, true_column=true_column))
     except ValueError:
         return Unknown(str(expression))
-    if (depth := depth_of(found)) > MAX_DEPTH:
+    if (depth := depth_of(predicate)) > MAX_DEPTH:
         raise InvalidInputError(f"a filter is {depth:,} conditions deep; {MAX_DEPTH} are supported")
-    return found
+    return predicate
 
 
 class _Builder:
@@ -150,8 +150,8 @@ class _Builder:
         items = values.values
         if matching.as_py() not in _NULLS_IN_LIST_COUNT:
             items = items.drop_null()
-        found = is_in(term, _type_of(self._schema, term.path), items)
-        return _as_equalities(found) if isinstance(found, In) else found
+        predicate = is_in(term, _type_of(self._schema, term.path), items)
+        return _as_equalities(predicate) if isinstance(predicate, In) else predicate
 
     def _is_null(self, term: _Term, options: pa.StructScalar | None) -> Predicate:
         if isinstance(term, pa.Scalar):

@@ -63,13 +63,13 @@ class _Junction:
 
     def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
         first, *others = self._parts
-        found = first.rows(columns, num_rows)
+        selected = first.rows(columns, num_rows)
         for part in others:
-            if found.count == (0 if self._is_and else num_rows):
+            if selected.count == (0 if self._is_and else num_rows):
                 break
             more = part.rows(columns, num_rows)
-            found = found & more if self._is_and else found | more
-        return found
+            selected = selected & more if self._is_and else selected | more
+        return selected
 
 
 class _Generally:
@@ -124,24 +124,24 @@ class _OfColumn:
     def _of_indices(self, values: pa.DictionaryArray) -> KeptRows:
         """Judge each value of a dictionary once, and look that up."""
         dictionary, count = values.dictionary, len(values)
-        place = len(dictionary), dictionary.offset, *map(_address, dictionary.buffers())
-        judged = self._judged.get(place)
+        key = len(dictionary), dictionary.offset, *map(_address, dictionary.buffers())
+        judged = self._judged.get(key)
         if judged is None:
             if len(dictionary) > count or not len(dictionary):
                 return self._evaluated({self._path: values}, count)
-            judged = self._judge(place, dictionary)
+            judged = self._judge(key, dictionary)
         num_nulls = values.null_count
         if not judged.count and not (num_nulls and judged.null_matches):
             return KeptRows.nothing(count)
         return _with_nulls(values, judged.look_up(values), null_matches=judged.null_matches)
 
-    def _judge(self, place: tuple[int, ...], dictionary: pa.Array) -> _JudgedDictionary:
+    def _judge(self, key: tuple[int, ...], dictionary: pa.Array) -> _JudgedDictionary:
         matching = self._of_values(dictionary)
         judged = _JudgedDictionary(dictionary, matching, null_matches=self._null_matches(dictionary.type))
         if (num_bytes := _DICTIONARY_BYTES + dictionary.nbytes) <= _MAX_JUDGED_BYTES:
             if self._judged_bytes + num_bytes > _MAX_JUDGED_BYTES:
                 self._judged, self._judged_bytes = {}, 0
-            self._judged[place] = judged
+            self._judged[key] = judged
             self._judged_bytes += num_bytes
         return judged
 

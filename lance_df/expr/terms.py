@@ -78,8 +78,8 @@ def functions_of(term: Term) -> set[str]:
 
 def replaced(term: Term, replacement: Callable[[Term], Term | None]) -> Term:
     """Return the term with parts replaced, the largest first; what has been put in is left as it is."""
-    found = replacement(term)
-    if found is not None or not isinstance(term, Call):
-        return term if found is None else found
+    replaced_by = replacement(term)
+    if replaced_by is not None or not isinstance(term, Call):
+        return term if replaced_by is None else replaced_by
     operands = tuple(replaced(operand, replacement) for operand in term.operands)
     return Call(term.name, operands, term.detail, term.is_function)

@@ -61,9 +61,9 @@ class Vocabulary:
 
     def union(self, *sets: Words) -> Words:
         """Return the words of any of the sets."""
-        found = frozenset[bytes]().union(*(words for words, others in sets if not others))
+        included = frozenset[bytes]().union(*(words for words, others in sets if not others))
         excluded = [words for words, others in sets if others]
-        return (frozenset.intersection(*excluded) - found, True) if excluded else (found, False)
+        return (frozenset.intersection(*excluded) - included, True) if excluded else (included, False)
 
     def complement(self, words: Words) -> Words:
         """Return the other words."""

@@ -44,7 +44,7 @@ class WordMatcher:
         In the order in which they have to come, none within another.
     """
 
-    __slots__ = ("_bytes", "_num_kept", "_num_rows", "_rarest", "_sizes", "path", "words")
+    __slots__ = ("_bytes", "_num_rows", "_num_selected", "_rarest", "_sizes", "path", "words")
 
     def __init__(self, path: tuple[str, ...], words: tuple[bytes, ...]) -> None:
         self.path = path
@@ -52,20 +52,22 @@ class WordMatcher:
         self._bytes = np.frombuffer(b"".join(words), np.uint8)
         self._sizes = np.array([len(word) for word in words], np.int64)
         self._rarest = int(self._sizes.argmax())
-        self._num_rows = self._num_kept = 0
+        self._num_rows = self._num_selected = 0
 
     def rows(self, columns: Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray], num_rows: int) -> KeptRows:
         """Return the rows that may be needed. See `lance_df.expr.matching.Matcher`."""
         values = columns[self.path]
-        if self._num_kept * _FREQUENT > self._num_rows or not kernels.are_worth(num_rows):
+        if self._num_selected * _FREQUENT > self._num_rows or not kernels.are_worth(num_rows):
             return KeptRows.everything(num_rows)
-        kept = self._of_indices(values) if isinstance(values, pa.DictionaryArray) else self._of_values(values)
-        if kept is None:
+        selected = (
+            self._of_indices(values) if isinstance(values, pa.DictionaryArray) else self._of_values(values)
+        )
+        if selected is None:
             return KeptRows.everything(num_rows)
         # that threads lose some counts does no harm
         self._num_rows += num_rows
-        self._num_kept += kept.count
-        return kept
+        self._num_selected += selected.count
+        return selected
 
     def _of_values(self, values: pa.Array | pa.ChunkedArray) -> KeptRows | None:
         if values.type not in _FINDERS or not isinstance(values, pa.Array):
@@ -90,16 +92,16 @@ class WordMatcher:
     def _of_indices(self, values: pa.DictionaryArray) -> KeptRows | None:
         if len(values.dictionary) > len(values) or not len(values.dictionary):
             return None
-        found = self._of_values(values.dictionary)
-        if found is None:
+        in_dictionary = self._of_values(values.dictionary)
+        if in_dictionary is None:
             return None
-        if not found.count:
+        if not in_dictionary.count:
             return KeptRows.nothing(len(values))
         indices = values.indices
         width = indices.type.bit_width // 8
         numbers = np.frombuffer(indices.buffers()[1], f"<u{width}", len(indices), indices.offset * width)
         # below nulls stands any index
-        return KeptRows(found.mask.take(numbers, mode="clip"))
+        return KeptRows(in_dictionary.mask.take(numbers, mode="clip"))
 
 
 def word_matchers(hint: Predicate) -> Iterator[WordMatcher]:

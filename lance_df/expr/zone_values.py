@@ -198,25 +198,29 @@ def _judge_list(predicate: In, zone: ZoneValues, case: Case) -> Outcomes:
         if case is not Case.VALUE:
             below = is_negative_nan(float_values(items))
             is_listed = bool((nans & (below == (case is Case.NAN_BELOW))).any())
-            found, all_found = np.full(len(zone), is_listed), np.zeros(len(zone), dtype=np.bool_)
-            return _list_outcomes(predicate, found, all_found)
+            may_be_listed, all_listed = np.full(len(zone), is_listed), np.zeros(len(zone), dtype=np.bool_)
+            return _list_outcomes(predicate, may_be_listed, all_listed)
         items = items.filter(pa.array(~nans))
     keys, low, high = order_keys_of(items, zone.min, zone.max)
     keys = np.sort(keys)
     known_low, known_high = _is_valid(zone.min), _is_valid(zone.max)
     first = np.where(known_low, np.searchsorted(keys, low, side="left"), 0)
     last = np.where(known_high, np.searchsorted(keys, high, side="right"), len(keys))
-    found = last > first
-    all_found = found & known_low & known_high & (low == high)
+    may_be_listed = last > first
+    all_listed = may_be_listed & known_low & known_high & (low == high)
     if pa.types.is_floating(items.type):
-        all_found &= low != 0  # lists tell -0.0 from 0.0, bounds do not
-    return _list_outcomes(predicate, found, all_found)
+        all_listed &= low != 0  # lists distinguish -0.0 from 0.0, bounds do not
+    return _list_outcomes(predicate, may_be_listed, all_listed)
 
 
-def _list_outcomes(predicate: In, found: _Flags, all_found: _Flags) -> Outcomes:
+def _list_outcomes(predicate: In, may_be_listed: _Flags, all_listed: _Flags) -> Outcomes:
     """A value that is not in a list with a NULL gives NULL, not FALSE."""
-    missed, never = ~all_found, np.zeros_like(all_found)
-    return Outcomes(found, never, missed) if predicate.has_null else Outcomes(found, missed, never)
+    missed, never = ~all_listed, np.zeros_like(all_listed)
+    return (
+        Outcomes(may_be_listed, never, missed)
+        if predicate.has_null
+        else Outcomes(may_be_listed, missed, never)
+    )
 
 
 def order_keys_of(*arrays: pa.Array) -> list[npt.NDArray[Any]]:

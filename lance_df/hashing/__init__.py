@@ -1,6 +1,6 @@
 """Murmur3 (x86, 32 bit, seed 0) of Arrow arrays: `murmur3` of one column, `murmur3_multi` of several.
 
-Equal values hash alike whatever type holds them, as long as the types are of one class. Each value is hashed
+Equal values have equal hashes, whatever type of the same class holds them. Each value is hashed
 as its canonical bytes:
 
 ===========================================  ================================================================

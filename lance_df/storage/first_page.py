@@ -58,21 +58,21 @@ def _first_of_s3(fs: Any, path: str, count: int) -> tuple[list[Entry], bool]:
     bucket, key, _ = fs.split_path(path)
     prefix = f"{key.strip('/')}/"
     page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, Delimiter="/", MaxKeys=count)
-    found = [(str(item["Key"]), item["Size"], item.get("ETag")) for item in page.get("Contents", ())]
-    return _entries(found, prefix), not page.get("IsTruncated")
+    objects = [(str(item["Key"]), item["Size"], item.get("ETag")) for item in page.get("Contents", ())]
+    return _entries(objects, prefix), not page.get("IsTruncated")
 
 
 def _first_of_gcs(fs: Any, path: str, count: int) -> tuple[list[Entry], bool]:
     bucket, key, _ = fs.split_path(path)
     prefix = f"{key.strip('/')}/"
     page = fs.call("GET", "b/{}/o", bucket, prefix=prefix, delimiter="/", maxResults=count, json_out=True)
-    found = [(str(item["name"]), item["size"], item.get("etag")) for item in page.get("items", ())]
-    return _entries(found, prefix), not page.get("nextPageToken")
+    objects = [(str(item["name"]), item["size"], item.get("etag")) for item in page.get("items", ())]
+    return _entries(objects, prefix), not page.get("nextPageToken")
 
 
-def _entries(found: list[tuple[str, Any, Any]], prefix: str) -> list[Entry]:
+def _entries(objects: list[tuple[str, Any, Any]], prefix: str) -> list[Entry]:
     return [
         Entry(name.removeprefix(prefix), int(size), False, str(mark or ""))
-        for name, size, mark in found
+        for name, size, mark in objects
         if name != prefix
     ]

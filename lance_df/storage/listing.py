@@ -57,10 +57,10 @@ def _scan_local(path: str) -> Iterator[ListedFile]:
     with os.scandir(path) as entries:
         for entry in entries:
             try:
-                found = entry.stat(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue  # removed since it was listed
-            yield ListedFile(entry.name, found.st_size, entry.is_dir(follow_symlinks=False), found.st_mtime)
+            yield ListedFile(entry.name, status.st_size, entry.is_dir(follow_symlinks=False), status.st_mtime)
 
 
 def _scan_store(folder: Location) -> Iterator[ListedFile]:

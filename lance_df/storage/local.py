@@ -9,7 +9,7 @@ from typing import Any
 
 
 class LocalFiles:
-    """Stands for fsspec's `LocalFileSystem`. All are alike."""
+    """Stands for fsspec's `LocalFileSystem`. All instances are interchangeable."""
 
     protocol = ("file", "local")
     storage_args: tuple[Any, ...] = ()

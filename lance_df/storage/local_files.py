@@ -183,15 +183,15 @@ def make_folders(folder: str) -> None:
 
 def entries_of(folder: str) -> list[tuple[str, int, bool]]:
     """Return the name of each entry of a folder, its size, and whether it is a folder, too; in any order."""
-    found = []
+    names_and_sizes = []
     with os.scandir(folder) as entries:
         for entry in entries:
             try:
                 size = entry.stat().st_size
             except FileNotFoundError:  # removed since, or a link to nowhere
                 continue
-            found.append((entry.name, size, entry.is_dir()))
-    return found
+            names_and_sizes.append((entry.name, size, entry.is_dir()))
+    return names_and_sizes
 
 
 def sync_folder(folder: str) -> None:

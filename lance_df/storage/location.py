@@ -98,9 +98,9 @@ class Location:
 
     @property
     def identity(self) -> Hashable:
-        """What two places share that are the same files, reached with the same options; in memory only.
+        """What locations of the same files, opened with the same options, have in common; in memory only.
 
-        Filesystem objects do not tell: fsspec makes one for each thread.
+        Filesystem objects cannot be compared: fsspec creates one for each thread.
         """
         return (
             *(self.uri, type(self.fs), self.allowed_schemes),
@@ -242,8 +242,8 @@ class Location:
             return RemoteSource(self.fs, self.path, name=self.uri, size=size)
         data = self.read_start(size + 1)
         if len(data) != size:
-            found = "more" if len(data) > size else len(data)
-            raise CorruptDataError(f"{self.uri}: has {found} bytes, {size} are expected")
+            actual = "more" if len(data) > size else len(data)
+            raise CorruptDataError(f"{self.uri}: has {actual} bytes, {size} are expected")
         return BytesSource(self.uri, data)
 
     def open_whole(self) -> ByteSource:
@@ -325,7 +325,7 @@ class Location:
                 if self.is_local:
                     yield from sorted((Entry(*each) for each in entries_of(self.path)), key=_name_of)
                     return
-                found = self.fs.ls(self.path, detail=True, refresh=True)
+                listed = self.fs.ls(self.path, detail=True, refresh=True)
         except NotFoundError:
             return
         prefix = self.path.rstrip("/")
@@ -336,7 +336,7 @@ class Location:
                 info["type"] == "directory",
                 str(info.get("ETag") or info.get("etag") or ""),
             )
-            for info in found
+            for info in listed
             if str(info["name"]).rstrip("/") != prefix
         )
         yield from sorted(entries, key=_name_of)
@@ -423,8 +423,8 @@ def open_location(uri: str | os.PathLike[str], storage_options: Mapping[str, Any
         raise InvalidInputError(f"storage_options are a mapping, not {type(storage_options).__name__}")
     options = dict(storage_options or {})
     allowed = allowed_schemes(options.pop(ALLOWED_BASE_SCHEMES, ()))
-    found = _opened(text, options)
-    return dataclasses.replace(found, allowed_schemes=allowed) if allowed else found
+    location = _opened(text, options)
+    return dataclasses.replace(location, allowed_schemes=allowed) if allowed else location
 
 
 def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:

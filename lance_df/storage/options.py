@@ -27,27 +27,27 @@ _NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request", "conditiona
 
 def filesystem_options(scheme: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what the fsspec filesystem of a scheme is made with."""
-    found = s3_options(options) if scheme in S3_SCHEMES else dict(options or {})
+    renamed = s3_options(options) if scheme in S3_SCHEMES else dict(options or {})
     if scheme in _CACHING_SCHEMES:
-        found["use_listings_cache"] = False
-    return found
+        renamed["use_listings_cache"] = False
+    return renamed
 
 
 def s3_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return options with the names of s3fs; those that it does not share with others stay as they are."""
-    found: dict[str, Any] = {}
+    renamed: dict[str, Any] = {}
     client: dict[str, Any] = {}
     for name, value in (options or {}).items():
         plain = name.lower().removeprefix(_PREFIX)
         if plain in _REGION_NAMES:
             client["region_name"] = value
         elif plain in _S3FS_NAMES:
-            found[_S3FS_NAMES[plain]] = _as_flag(value) if plain == "skip_signature" else value
+            renamed[_S3FS_NAMES[plain]] = _as_flag(value) if plain == "skip_signature" else value
         elif plain not in _NEEDLESS:
-            found[name] = value
+            renamed[name] = value
     if client:
-        found["client_kwargs"] = {**client, **(found.get("client_kwargs") or {})}
-    return found
+        renamed["client_kwargs"] = {**client, **(renamed.get("client_kwargs") or {})}
+    return renamed
 
 
 def _as_flag(value: object) -> bool:

@@ -31,8 +31,8 @@ def fetch_together(
 
     Returns
     -------
-    ``None`` for stores that make one request after the other, and where the call fails as a whole: what is
-    wrong with which file, reading them one by one tells.
+    ``None`` for stores that send one request after the other, and where the call fails as a whole. The caller
+    then reads the files one by one, which names the file that fails.
     """
     if files[0].is_local:  # to ask the filesystem would import what local files need not
         return None
@@ -51,8 +51,8 @@ def fetch_together(
 
 def _translated(file: Location, content: Any) -> bytes | LanceError:
     if not isinstance(content, BaseException):
-        found: bytes = content
-        return found
+        data: bytes = content
+        return data
     try:
         with translate_errors(file.uri):
             raise content

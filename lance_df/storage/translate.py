@@ -56,7 +56,7 @@ def was_refused(error: BaseException) -> bool:
     """
     if isinstance(error, FileNotFoundError | PermissionError):
         return True
-    if isinstance(error, OSError) and str(error).startswith("Forbidden"):  # gcsfs tells it in words only
+    if isinstance(error, OSError) and str(error).startswith("Forbidden"):  # gcsfs reports it in words only
         return True
     response = getattr(error, "response", None)
     if isinstance(response, dict) and response.get("ResponseMetadata", {}).get("RetryAttempts"):

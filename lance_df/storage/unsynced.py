@@ -27,7 +27,7 @@ _MANY: Final = 512
 class Unsynced:
     """Files and folders that have been written, but would not survive a crash of the machine.
 
-    Whoever tells others of such a file calls `sync` before. May be shared by threads.
+    Call `sync` before anyone else learns the name of such a file. May be shared by threads.
     """
 
     def __init__(self) -> None:

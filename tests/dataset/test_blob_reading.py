@@ -107,7 +107,7 @@ def test_missing_and_cut_files_are_named(folder: Path, tmp_path: Path) -> None:
     for kept, number in ((100, 1), (None, 2)):
         file = dataset.take_blobs("b", indices=[number])[0]
         assert file is not None
-        path = Path(file._place.location.path)
+        path = Path(file._location.location.path)
         data = path.read_bytes()
         path.unlink()
         if kept is not None:
