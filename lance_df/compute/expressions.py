@@ -203,20 +203,20 @@ def may_call(expr: Any, names: Collection[str]) -> bool:
 
 def columns_read(expr: Any, names: Collection[str]) -> frozenset[str]:
     """Return those of some names of columns that an expression may read, of whichever table."""
-    found: set[str] = set()
+    columns: set[str] = set()
     pending = [expr]
     while pending:
         node = pending.pop()
         if node.variant_name() == "Column":
-            found.add(node.to_variant().name())
+            columns.add(node.to_variant().name())
             continue
         parts = operands(node)
         if parts is None:  # a name is in the text of what reads it
             text = node.canonical_name()
-            found.update(name for name in names if name in text)
+            columns.update(name for name in names if name in text)
         else:
             pending += parts
-    return frozenset(found.intersection(names))
+    return frozenset(columns.intersection(names))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -225,7 +225,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def identity(expr: Any) -> tuple[Any, ...]:
-    """Return what tells an expression from others, to be compared and hashed.
+    """Return what identifies an expression, to be compared and hashed.
 
     That is its text, and the columns in it: texts of other columns may be the same, ``a.b`` of a table ``a``
     and a column ``a.b`` without one, say.
