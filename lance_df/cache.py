@@ -54,6 +54,8 @@ class CacheKind(StrEnum):
     """Scans that are planned, for one version of a table, and the rows of small ones."""
     TAKES = "takes"
     """The pages of columns of which single rows were read."""
+    OBSERVED = "observed statistics"
+    """Bounds, extremes and samples of values that scans have read."""
     ROW_IDS = "row ids"
     INDICES = "indices"
     """Open scalar indices, with the bounds and keys that they have in memory."""

@@ -192,7 +192,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         self._condition = condition
         self._sharing = _shares_plans(table) if condition is None else None
         # as they are now: a plan does not change while the scan that it is for learns more
-        self._num_learned = 0 if self._sharing is None else self._sharing.shared.bounds.num_learned
+        self._num_observed = 0 if self._sharing is None else self._sharing.shared.observed.bounds.num_observed
         # A single partition is how rows stay in order; its tasks run at once all the same.
         self._at_once = self.num_partitions == 1 and not in_turn
         place = getattr(table, "location", None) or getattr(table, "root", None)
@@ -309,7 +309,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def _kept_plans(self) -> tuple[Entries[PlannedScan], tuple[object, ...]]:
         """Return where plans are kept, and what tells them apart there beside what a scan is asked for."""
         if self._sharing is not None:
-            key = (self._template, self.hint, self._num_learned)
+            key = (self._template, self.hint, self._num_observed)
             try:
                 hash(key)
             except TypeError:  # it holds a list of values

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
-from lance_df.table.caches import LruCache
+from lance_df.table.observed import sampled_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,24 +22,19 @@ _LOOKED_AT: Final = 8 * 1024
 _CLUSTERED: Final = 0.9
 _MOST: Final = 100
 
-# by the names of data files, which never change
-_known: LruCache[tuple[float, float]] = LruCache(4096)
-
 
 def expected_distinct(table: Table, names: Sequence[str]) -> float:
     """Return about how many different values some top-level columns have together; 0 if none can be read."""
-    has_rows = table.fragments.physical_rows > 0
-    if not names or not has_rows.any():
+    reader = sampled_fragment(table)
+    if not names or reader is None:
         return 0.0
-    reader = table.fragment_reader(int(np.argmax(has_rows)))
 
     def look() -> tuple[float, float]:
         rows = RowRange(0, min(_LOOKED_AT, reader.num_rows))
         return _seen(reader.read([table.schema.field(name) for name in names], rows))
 
-    files = tuple(file.path for file in reader.fragment.files)
     try:
-        share, most = _known.get((files, tuple(names)), look)
+        share, most = table.shared.observed.sample("distinct values", reader, names, look)
     except (LanceError, pa.ArrowNotImplementedError):  # who scans them tells
         return 0.0
     return min(float(table.fragments.physical_rows.sum()) * share, most)

@@ -17,7 +17,6 @@ from lance_df.encodings import kernels
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
 from lance_df.records import dataclass
-from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -267,9 +266,6 @@ def are_compared(data_type: pa.DataType) -> bool:
 
 _COMPARED: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
-# by the names of data files, which never change
-_looks: LruCache[float] = LruCache(4096)
-
 
 def look_at_runs(table: Table, names: Sequence[str]) -> float:
     """Return how many rows a run of equal values of some top-level columns has, by a look at a few rows.
@@ -293,6 +289,6 @@ def look_at_runs(table: Table, names: Sequence[str]) -> float:
         return rows / max(1, runs)
 
     try:
-        return _looks.get((tuple(file.path for file in reader.fragment.files), tuple(names)), look)
+        return table.shared.observed.sample("runs", reader, names, look)
     except LanceError:
         return 1.0

@@ -12,8 +12,7 @@ from lance_df.file.open import open_file
 from lance_df.records import dataclass
 from lance_df.table.history import History
 from lance_df.table.kept_dictionaries import KeptDictionaries
-from lance_df.table.learned_bounds import LearnedBounds
-from lance_df.table.learned_extremes import LearnedExtremes
+from lance_df.table.observed import ObservedStatistics
 from lance_df.table.refs import branch_location
 from lance_df.table.small_columns import SmallColumns
 
@@ -37,13 +36,13 @@ class Shared:
     external_store: ExternalManifestStore | None = None
     commit_lock: CommitLock | None = None
     cache: TableCache = field(default_factory=TableCache, repr=False)
-    bounds: LearnedBounds = field(default_factory=LearnedBounds, repr=False)
-    extremes: LearnedExtremes = field(default_factory=LearnedExtremes, repr=False)
+    observed: ObservedStatistics = field(init=False, repr=False, compare=False)
     dictionaries: KeptDictionaries = field(init=False, repr=False, compare=False)
     small_columns: SmallColumns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make what looks into the cache."""
+        object.__setattr__(self, "observed", ObservedStatistics(self.cache))
         object.__setattr__(self, "dictionaries", KeptDictionaries(self.cache))
         object.__setattr__(self, "small_columns", SmallColumns(self.cache))
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
 from lance_df.records import dataclass
-from lance_df.table.caches import LruCache
+from lance_df.table.observed import sampled_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,17 +39,11 @@ class StringLook:
     coded: frozenset[str]
 
 
-# by the names of data files, which never change
-_known: LruCache[StringLook] = LruCache(4096)
-
-
 def look_at_strings(table: Table, names: Collection[str]) -> StringLook | None:
     """Look at some top-level columns of strings; None where nothing can be read, as who scans them tells."""
-    has_rows = table.fragments.physical_rows > 0
-    if not has_rows.any():
+    reader = sampled_fragment(table)
+    if reader is None:
         return None
-    reader = table.fragment_reader(int(np.argmax(has_rows)))
-    files = tuple(file.path for file in reader.fragment.files)
 
     def look() -> StringLook:
         rows = RowRange(0, min(_LOOKED_AT, reader.num_rows))
@@ -62,7 +55,7 @@ def look_at_strings(table: Table, names: Collection[str]) -> StringLook | None:
         )
 
     try:
-        return _known.get((files, tuple(names)), look)
+        return table.shared.observed.sample("strings", reader, tuple(names), look)
     except LanceError:
         return None
 

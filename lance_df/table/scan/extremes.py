@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.records import dataclass
-from lance_df.table.learned_bounds import file_of
+from lance_df.table.observed_bounds import file_of
 from lance_df.table.scan.columns import StoredColumn
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from lance_df.table.fragment_reader import FragmentReader
-    from lance_df.table.learned_extremes import LearnedExtremes
+    from lance_df.table.observed import ObservedStatistics
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.row_slice import Stretch
 
@@ -26,13 +26,13 @@ class ExtremesScan:
 
     Parameters
     ----------
-    learned
+    observed
         Of the table.
     columns
         What the scan returns.
     """
 
-    learned: LearnedExtremes
+    observed: ObservedStatistics
     columns: tuple[Column, ...]
 
     def read(
@@ -43,7 +43,7 @@ class ExtremesScan:
         if keys is None:
             yield from stretch.read(start, stop)
             return
-        known = self.learned.find(keys)
+        known = self.observed.extremes(keys)
         if known is None:
             found: list[list[pa.Array]] = []
             is_complete = True
@@ -58,7 +58,7 @@ class ExtremesScan:
                 return
             known = [_extremes_of(pa.concat_arrays(parts)) for parts in zip(*found, strict=True)]
             if is_complete:
-                self.learned.learn(keys, known)
+                self.observed.add_extremes(keys, known)
         yield stretch.batch(known)
 
     def _keys(self, reader: FragmentReader, start: int, stop: int) -> list[Hashable] | None:
@@ -72,10 +72,10 @@ class ExtremesScan:
         return keys
 
 
-def extremes_scan(learned: LearnedExtremes, columns: tuple[Column, ...]) -> ExtremesScan | None:
+def extremes_scan(observed: ObservedStatistics, columns: tuple[Column, ...]) -> ExtremesScan | None:
     """Return what finds the extremes of columns; None if Arrow and DataFusion may find different ones."""
     if columns and all(_is_ordered(column.output.type) for column in columns):
-        return ExtremesScan(learned, columns)
+        return ExtremesScan(observed, columns)
     return None
 
 

@@ -86,7 +86,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     elif request.extremes_only and _is_whole(scan):
         from lance_df.table.scan.extremes import extremes_scan
 
-        scan = dataclasses.replace(scan, extremes=extremes_scan(table.shared.extremes, scan.columns))
+        scan = dataclasses.replace(scan, extremes=extremes_scan(table.shared.observed, scan.columns))
     if request.hint is not None and request.use_statistics:
         scan = _with_words(scan, request.hint)
     tasks = _Tasks.cut(scan, kept)
@@ -121,7 +121,7 @@ def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
     table, wanted = scan.table, scan.filter_columns
     return dataclasses.replace(
         scan,
-        ruled_out=table.shared.bounds.rule_out(predicate, wanted) if scan.learns_bounds else None,
+        ruled_out=table.shared.observed.bounds.rule_out(predicate, wanted) if scan.learns_bounds else None,
         filter_steps=filter_steps(predicate, wanted, at_once=not table.location.is_local),
     )
 

@@ -236,7 +236,7 @@ class Stretch:
     def _learn(self, rows: RowRange, known: Mapping[tuple[str, ...], pa.Array]) -> None:
         read = (column for column in self._scan.filter_columns if column.path in known)
         values = {column: known[column.path] for column in read}
-        self._scan.table.shared.bounds.learn(self._reader, rows, values)
+        self._scan.table.shared.observed.bounds.learn(self._reader, rows, values)
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and leave out what does not match."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lance_df.encodings.plan import Rows
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
-    from lance_df.table.learned_bounds import RuledOut
+    from lance_df.table.observed_bounds import RuledOut
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.extremes import ExtremesScan
     from lance_df.table.scan.filter_steps import FilterStep

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 
 import lance_df
+from lance_df.cache import CacheKind, TableCache
 from lance_df.encodings.plan import RowRange
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import And, Column, Comparison, IsNull, Operator, Or
 from lance_df.scan.request import ScanRequest
 from lance_df.table.fragment_reader import FragmentReader
-from lance_df.table.learned_bounds import LearnedBounds
+from lance_df.table.observed_bounds import ObservedBounds
 from lance_df.table.open import open_table
 from lance_df.table.scan.columns import resolve_columns
 from lance_df.table.scan.plan import plan_scan
@@ -24,7 +25,7 @@ _ROWS = 60
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    root = tmp_path_factory.mktemp("learned") / "t.lance"
+    root = tmp_path_factory.mktemp("observed") / "t.lance"
     rng = np.random.default_rng(5)
     rows = pa.table(
         {
@@ -65,15 +66,15 @@ def test_only_rows_without_match_are_ruled_out(data, opened):
     table, rows = opened
     reader = FragmentReader(table, table.fragments[0])
     columns = resolve_columns(table.schema, ["a", "b", "s"])
-    learned = LearnedBounds()
+    observed = ObservedBounds(TableCache().entries(CacheKind.OBSERVED))
     for window in data.draw(st.lists(_windows, max_size=8)):
         values = {
             column: rows[column.output.name].combine_chunks()[window.start : window.stop]
             for column in columns
         }
-        learned.learn(reader, window, values)
+        observed.learn(reader, window, values)
     predicate = data.draw(_predicates)
-    ruled_out = learned.rule_out(predicate, columns)
+    ruled_out = observed.rule_out(predicate, columns)
     truth = evaluate(predicate, {(name,): rows[name].combine_chunks() for name in "ab"}, _ROWS)
     matches = truth.fill_null(False).to_numpy(zero_copy_only=False)
     for window in data.draw(st.lists(_windows, max_size=6)):
@@ -85,17 +86,17 @@ def test_neighbouring_windows_are_ruled_out_as_one(opened):
     table, rows = opened
     reader = FragmentReader(table, table.fragments[0])
     (column,) = resolve_columns(table.schema, ["b"])
-    learned = LearnedBounds()
+    observed = ObservedBounds(TableCache().entries(CacheKind.OBSERVED))
     for start in (20, 0, 10, 40):
         values = rows["b"].combine_chunks()[start : start + 10]
-        learned.learn(reader, RowRange(start, start + 10), {column: values})
+        observed.learn(reader, RowRange(start, start + 10), {column: values})
     predicate = Comparison(Column(("b",)), Operator.GT, pa.scalar(100, pa.int32()))
-    ruled_out = learned.rule_out(predicate, [column])
+    ruled_out = observed.rule_out(predicate, [column])
     assert ruled_out.covers(reader, RowRange(3, 28))
     assert ruled_out.covers(reader, RowRange(40, 50))
     assert not ruled_out.covers(reader, RowRange(25, 45))
     possible = Comparison(Column(("b",)), Operator.GE, pa.scalar(0, pa.int32()))
-    assert learned.rule_out(possible, [column]) is None
+    assert observed.rule_out(possible, [column]) is None
 
 
 def test_tasks_in_which_nothing_matches_are_not_planned(tmp_path):

@@ -1,19 +1,17 @@
-"""Bounds of filter columns that scans came across: windows in which nothing can match are read once only.
-
-2.x files hold no statistics. Data files never change, so what a scan has seen of one holds for ever; it is
-kept in memory, as long as the table is open.
-"""
+"""Bounds of filter columns that scans have seen: windows in which nothing can match are read once only."""
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.cache import Footprint
 from lance_df.expr.bounds import Match, ZoneBounds, classify
 from lance_df.expr.nodes import And
 from lance_df.expr.walk import by_column, columns
@@ -24,31 +22,38 @@ from lance_df.table.scan.columns import StoredColumn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lance_df.cache import Entries
     from lance_df.encodings.plan import RowRange
     from lance_df.expr.nodes import Predicate
     from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.scan.columns import Column
 
-    _ColumnKey: TypeAlias = tuple[int, pa.DataType]
+    _ColumnKey: TypeAlias = tuple[str, int, pa.DataType]
     _FileKey: TypeAlias = tuple[str, int]
     _Edges: TypeAlias = npt.NDArray[np.int64]
 
+# of a column: what is asked of them takes time for each
 _MAX_WINDOWS = 1 << 16
+_WINDOW_BYTES = 768
 
 
-class LearnedBounds:
+class ObservedBounds:
     """Smallest and largest values of columns over windows of rows. Safe to share between threads.
+
+    Parameters
+    ----------
+    entries
+        Of the cache of the table.
 
     Attributes
     ----------
-    num_learned
+    num_observed
         Grows whenever more is known.
     """
 
-    def __init__(self) -> None:
-        self.num_learned = 0
-        self._known: dict[_ColumnKey, _Windows] = {}
-        self._num_windows = 0
+    def __init__(self, entries: Entries[Any]) -> None:
+        self.num_observed = 0
+        self._entries: Entries[_Windows] = entries
         self._lock = new_lock()
 
     def learn(self, reader: FragmentReader, rows: RowRange, values: Mapping[Column, pa.Array]) -> None:
@@ -56,29 +61,33 @@ class LearnedBounds:
         for column, array in values.items():
             if not _is_bounded(column) or (file := file_of(reader, column)) is None:
                 continue
-            known = self._known.get(_key_of(column))
-            if known is not None and known.has(file, rows):
+            key = _key_of(column)
+            windows = self._entries.get(key, _Windows, attrgetter("footprint"))
+            if windows.has(file, rows):
                 continue
             # the values of a whole page bound those of a part of it
             kept = isinstance(array, pa.DictionaryArray)
             bounds = pc.min_max(array.dictionary if kept else array)
             with self._lock:
-                if self._num_windows >= _MAX_WINDOWS:
-                    self._known.clear()
-                    self._num_windows = 0
-                windows = self._known.setdefault(_key_of(column), _Windows())
                 is_new = windows.add(file, rows, bounds["min"], bounds["max"], array.null_count)
-                self._num_windows += is_new
-                self.num_learned += is_new
+                self.num_observed += is_new
+            if is_new:
+                windows.footprint.add(_WINDOW_BYTES)
+            if windows.is_full():
+                self._entries.drop(key)
 
     def rule_out(self, predicate: Predicate, wanted: Sequence[Column]) -> RuledOut | None:
         """Return where no row can match, as far as is known; None if that is nowhere."""
+        found_windows = {
+            column: windows
+            for column in wanted
+            if _is_bounded(column) and (windows := self._entries.find(_key_of(column))) is not None
+        }
         with self._lock:
             known = {
-                column: zones
-                for column in wanted
-                if _is_bounded(column) and (windows := self._known.get(_key_of(column))) is not None
-                for zones in [windows.zones(column.output.type)]
+                column: windows.zones(column.output.type)
+                for column, windows in found_windows.items()
+                if not windows.is_empty()
             }
         found = {}
         for part in by_column(And, predicate.operands) if isinstance(predicate, And) else (predicate,):
@@ -117,6 +126,15 @@ class _Windows:
     _maxs: list[pa.Scalar] = field(default_factory=list)
     _null_counts: list[int] = field(default_factory=list)
     _zones: _Zones | None = None
+    footprint: Footprint = field(default_factory=lambda: Footprint(_WINDOW_BYTES))
+
+    def is_empty(self) -> bool:
+        """Return whether nothing is known."""
+        return not self._seen
+
+    def is_full(self) -> bool:
+        """Return whether so much is known that it should be forgotten."""
+        return len(self._seen) >= _MAX_WINDOWS
 
     def has(self, file: _FileKey, rows: RowRange) -> bool:
         """Return whether it is known."""
@@ -189,7 +207,7 @@ def _is_bounded(column: Column) -> TypeGuard[StoredColumn]:
 
 
 def _key_of(column: StoredColumn) -> _ColumnKey:
-    return column.field.id, column.output.type
+    return "bounds", column.field.id, column.output.type
 
 
 def file_of(reader: FragmentReader, column: StoredColumn) -> tuple[str, int] | None:
