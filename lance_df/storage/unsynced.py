@@ -27,7 +27,8 @@ _MANY: Final = 512
 class Unsynced:
     """Files and folders that have been written, but would not survive a crash of the machine.
 
-    Call `sync` before anyone else learns the name of such a file. May be shared by threads.
+    Call `sync` before anyone else learns the name of such a file. May be shared by threads that remove none
+    of the files.
     """
 
     def __init__(self) -> None:
@@ -35,6 +36,7 @@ class Unsynced:
         self._folders: set[str] = set()
         self._systems: dict[int, str] = {}
         self._lock = new_lock()
+        self._syncing = new_lock()
 
     def make_folders(self, folder: str) -> None:
         """Make a folder, and those above it."""
@@ -89,13 +91,17 @@ class Unsynced:
             raise StorageError(f"{location.uri}: there is a file already")
 
     def sync(self) -> None:
-        """Make durable what was written so far.
+        """Make durable what was written so far, also what another thread is about to sync.
 
         Raises
         ------
         StorageError
             The disk failed.
         """
+        with self._syncing:
+            self._sync()
+
+    def _sync(self) -> None:
         with self._lock:
             paths, self._files, self._folders = [*self._files, *self._folders], set(), set()
             systems, self._systems = self._systems, {}
@@ -112,11 +118,12 @@ class Unsynced:
         if _sync_system() is None:
             self.sync()
             return
-        with self._lock:
-            paths, self._files, self._folders = [*self._files, *self._folders], set(), set()
-        systems = {os.stat(path).st_dev: path for path in paths}
-        with self._lock:
-            self._systems |= systems
+        with self._syncing:
+            with self._lock:
+                paths, self._files, self._folders = [*self._files, *self._folders], set(), set()
+            systems = {os.stat(path).st_dev: path for path in paths}
+            with self._lock:
+                self._systems |= systems
 
 
 def _made_folders(folder: str) -> list[str]:

@@ -17,6 +17,7 @@ from lance_df.errors import LanceError, RetryableConflictError
 from lance_df.format.operations import CreateIndex
 from lance_df.format.transaction import Transaction
 from lance_df.records import dataclass
+from lance_df.storage.unsynced import Unsynced
 from lance_df.table.base_paths import BasePaths
 from lance_df.table.commit.loop import commit
 from lance_df.table.commit.row_account import NO_ROWS
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata, Manifest
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import Location
-    from lance_df.storage.unsynced import Unsynced
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.manifest_io import ManifestFile
@@ -105,7 +105,6 @@ class ZoneMapBuilder:
         options: CommitOptions | None = None,
         *,
         attempts: int = _ATTEMPTS,
-        unsynced: Unsynced | None = None,
     ) -> ManifestFile:
         """Write an index segment for each column and publish them in one new version.
 
@@ -119,8 +118,6 @@ class ZoneMapBuilder:
             As they were written, without ids.
         attempts
             How often to begin anew on what others have committed.
-        unsynced
-            Makes the files durable together, before they are committed; by default each is by itself.
 
         Returns
         -------
@@ -134,7 +131,7 @@ class ZoneMapBuilder:
         latest = made
         for attempt in range(attempts):
             try:
-                return self._commit(table, latest, fragments, external_store, options, unsynced)
+                return self._commit(table, latest, fragments, external_store, options)
             except RetryableConflictError:
                 if attempt == attempts - 1:
                     raise
@@ -178,13 +175,14 @@ class ZoneMapBuilder:
         fragments: Sequence[Fragment],
         external_store: ExternalManifestStore | None,
         options: CommitOptions | None,
-        unsynced: Unsynced | None,
     ) -> ManifestFile:
         places = {file.path: each for each in latest.manifest.fragments for file in each.files}
         committed = [places.get(fragment.files[0].path) for fragment in fragments]
         indices = latest.read_indices()
         new: list[IndexMetadata] = []
         removed: list[IndexMetadata] = []
+        # its own: files that are removed where a commit is refused must not be left to others to sync
+        unsynced = Unsynced()
         with uncommitted_files() as files:
             for column in self._columns.values():
                 data = _data(column, fragments, committed)
@@ -207,8 +205,7 @@ class ZoneMapBuilder:
                 new.append(written)
             if not new:
                 return latest
-            if unsynced is not None:
-                unsynced.sync()
+            unsynced.sync()
             transaction = Transaction(
                 read_version=latest.manifest.version,
                 uuid=str(uuid.uuid4()),

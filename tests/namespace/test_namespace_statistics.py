@@ -125,3 +125,29 @@ def test_nothing_of_an_append_whose_zone_maps_fail(
     assert ns.to_table() == before
     ns.append(rows(5, 2 * N))
     assert ns.to_table() == pa.concat_tables([before, rows(5, 2 * N)])
+
+
+def test_an_append_begins_anew_where_the_commit_of_zone_maps_is_refused(tmp_path, monkeypatch):
+    from lance_df.errors import RetryableConflictError
+    from lance_df.table import zone_map_writer
+
+    rows = pa.table({"p": list(range(40)) * 2, "x": range(80)})
+    namespace = lance_df.PartitionedNamespace.create(
+        tmp_path / "ns", rows.schema, [lance_df.partition.identity("p")]
+    )
+    namespace.append(rows, statistics=True)
+    written, refused = zone_map_writer.write_zone_map, set()
+
+    def write(table, *arguments, **options):
+        index = written(table, *arguments, **options)
+        if table.path not in refused:
+            refused.add(table.path)
+            raise RetryableConflictError("another process was faster")
+        return index
+
+    monkeypatch.setattr(zone_map_writer, "write_zone_map", write)
+    namespace.append(rows, statistics=True)
+    assert len(refused) == 40
+    assert namespace.count_rows() == 160
+    report = lance_df.PartitionedNamespace.open(tmp_path / "ns").verify(deep=True)
+    assert report.ok, report

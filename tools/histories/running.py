@@ -271,7 +271,7 @@ class History:
                 if not outcome.error or allowed & set(outcome.error):
                     continue
                 if outcome.error[0] in _NO_ANSWER or all(self._after(order) for order in orders):
-                    text = f"{step.operation} in {lines}: {outcome.trace}"
+                    text = f"{outcome.trace}\n{step.operation} in {lines}"
                     raise _FailedError(f"{outcome.error[0]} in {step.operation} (pair)", text)
 
     def _after(self, order: Sequence[tuple[Step, Outcome]], model: Model | None = None) -> Model | None:

@@ -124,7 +124,6 @@ class NewRows:
                     zone_maps.fragments,
                     options=MEMBER_COMMIT,
                     attempts=1,
-                    unsynced=self._unsynced,
                 )
             )
 
