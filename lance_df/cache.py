@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from enum import StrEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
@@ -54,6 +54,11 @@ class CacheKind(StrEnum):
     """Scans that are planned, for one version of a table, and the rows of small ones."""
     TAKES = "takes"
     """The pages of columns of which single rows were read."""
+    MEMBERS = "members"
+    """Open tables of members of a namespace."""
+    MEMBER_FRAGMENTS = "fragments of members"
+    """Of small members, which are scanned together."""
+    ROW_COUNTS = "row counts"
     OBSERVED = "observed statistics"
     """Bounds, extremes and samples of values that scans have read."""
     ROW_IDS = "row ids"
@@ -93,21 +98,26 @@ class CacheCounters:
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """The caches of all open tables of this process.
+    """The cache of one open table, or those of all that are open in this process.
 
     Attributes
     ----------
     max_bytes
-        The budget; see `set_cache_bytes`.
+        The budget of the process; see `set_cache_bytes`.
     num_bytes
-        What all entries take together.
+        What the entries take together.
     kinds
-        The counters of each kind of entries, over the tables that are open.
+        The counters of each kind of entries.
     """
 
     max_bytes: int
     num_bytes: int
     kinds: dict[str, CacheCounters]
+
+    @property
+    def total(self) -> CacheCounters:
+        """The counters of all kinds together."""
+        return sum(self.kinds.values(), CacheCounters())
 
 
 class _Entry:
@@ -228,18 +238,48 @@ _budget: Final = _Budget(DEFAULT_CACHE_BYTES)
 after_fork_in_child(_budget.inherit)
 
 
+class _Family:
+    """What a cache and its parts have in common."""
+
+    __slots__ = ("_caches", "_num_pruned", "lock", "tallies")
+
+    def __init__(self) -> None:
+        self.tallies: dict[CacheKind, _Tally] = {}
+        self.lock: threading.Lock = new_lock()
+        self._caches: list[ref[TableCache]] = []
+        self._num_pruned = _MIN_PRUNED
+
+    def add(self, cache: TableCache) -> None:
+        with self.lock:
+            self._caches.append(ref(cache))
+            if len(self._caches) > self._num_pruned:
+                self._caches = [known for known in self._caches if known() is not None]
+                self._num_pruned = max(_MIN_PRUNED, 2 * len(self._caches))
+
+    def caches(self) -> list[TableCache]:
+        with self.lock:
+            return [cache for known in self._caches if (cache := known()) is not None]
+
+    def counters(self) -> dict[CacheKind, CacheCounters]:
+        """Return what has happened to each kind, without entries and bytes."""
+        with self.lock:
+            return {
+                kind: CacheCounters(0, 0, tally.hits, tally.misses, tally.evictions)
+                for kind, tally in self.tallies.items()
+            }
+
+
 class TableCache:
     """The entries of one open table. Safe to share between threads."""
 
-    def __init__(self, whole: TableCache | None = None, max_entries: int | None = None) -> None:
+    def __init__(self, family: _Family | None = None, max_entries: int | None = None) -> None:
         self._entries: OrderedDict[_Name, _Entry] = OrderedDict()
         self._max_entries = max_entries
-        self._parts: list[ref[TableCache]] = []
-        self._num_pruned = _MIN_PRUNED
         self._size = _Size()
         self._number: int | None = None
-        self._tallies: dict[CacheKind, _Tally] = {} if whole is None else whole._tallies
-        self._lock: threading.Lock = new_lock() if whole is None else whole._lock
+        self._family = _Family() if family is None else family
+        self._tallies, self._lock = self._family.tallies, self._family.lock
+        self._family.add(self)
 
     def part(self, max_entries: int | None = None) -> TableCache:
         """Return a cache for what goes with one version of the table, counted with this one's entries.
@@ -250,30 +290,16 @@ class TableCache:
             The most entries of the part, for those that literals of statements tell apart: there is no end of
             these, and few come again.
         """
-        made = TableCache(self, max_entries)
-        with self._lock:
-            self._parts.append(ref(made))
-            if len(self._parts) > self._num_pruned:
-                self._parts = [known for known in self._parts if known() is not None]
-                self._num_pruned = max(_MIN_PRUNED, 2 * len(self._parts))
-        return made
+        return TableCache(self._family, max_entries)
 
     def entries(self, kind: CacheKind) -> Entries[Any]:
         """Return the entries of one kind."""
         return Entries(self, kind)
 
-    def counters(self) -> dict[str, CacheCounters]:
-        """Return what there is of each kind, parts included."""
-        with self._lock:
-            caches = [self, *(part for known in self._parts if (part := known()) is not None)]
-            found = {
-                str(kind): CacheCounters(0, 0, tally.hits, tally.misses, tally.evictions)
-                for kind, tally in self._tallies.items()
-            }
-            for cache in caches:
-                for (kind, _), entry in cache._entries.items():
-                    found[str(kind)] += CacheCounters(1, entry.num_bytes)
-        return dict(sorted(found.items()))
+    def statistics(self) -> CacheStatistics:
+        """Return what this cache and its parts hold."""
+        kinds = _kinds([self._family], self._family.caches())
+        return CacheStatistics(_budget.max_bytes, sum(each.num_bytes for each in kinds.values()), kinds)
 
     def _find(self, kind: CacheKind, key: Hashable) -> _Entry | None:
         name = kind, key
@@ -335,6 +361,15 @@ class TableCache:
                 return
             self._size.num_bytes -= entry.num_bytes
         _budget.add(self, -entry.num_bytes)
+
+    def _sizes(self) -> dict[CacheKind, tuple[int, int]]:
+        """Return the number of entries of each kind, and their bytes."""
+        found: dict[CacheKind, tuple[int, int]] = {}
+        with self._lock:
+            for (kind, _), entry in self._entries.items():
+                entries, num_bytes = found.get(kind, (0, 0))
+                found[kind] = entries + 1, num_bytes + entry.num_bytes
+        return found
 
     # -- called by the budget, which holds its lock ---------------------------------------------------------
 
@@ -476,19 +511,17 @@ def set_cache_bytes(max_bytes: int) -> None:
 
 def cache_statistics() -> CacheStatistics:
     """Return what the caches of all open tables of this process hold."""
-    kinds: dict[str, CacheCounters] = {}
     caches = _budget.caches()
-    for tallies in {id(cache._tallies): cache._tallies for cache in caches}.values():
-        for kind, tally in list(tallies.items()):
-            own = CacheCounters(0, 0, tally.hits, tally.misses, tally.evictions)
-            kinds[str(kind)] = kinds.get(str(kind), CacheCounters()) + own
+    kinds = _kinds({id(cache._family): cache._family for cache in caches}.values(), caches)
+    return CacheStatistics(_budget.max_bytes, _budget.num_bytes, kinds)
+
+
+def _kinds(families: Iterable[_Family], caches: Iterable[TableCache]) -> dict[str, CacheCounters]:
+    kinds: dict[CacheKind, CacheCounters] = {}
+    for family in families:
+        for kind, counters in family.counters().items():
+            kinds[kind] = kinds.get(kind, CacheCounters()) + counters
     for cache in caches:
-        for kind, num_bytes in _sizes(cache):
-            kinds[str(kind)] = kinds.get(str(kind), CacheCounters()) + CacheCounters(1, num_bytes)
-    return CacheStatistics(_budget.max_bytes, _budget.num_bytes, dict(sorted(kinds.items())))
-
-
-def _sizes(cache: TableCache) -> Iterator[tuple[CacheKind, int]]:
-    with cache._lock:
-        found = [(kind, entry.num_bytes) for (kind, _), entry in cache._entries.items()]
-    return iter(found)
+        for kind, (entries, num_bytes) in cache._sizes().items():
+            kinds[kind] = kinds.get(kind, CacheCounters()) + CacheCounters(entries, num_bytes)
+    return {str(kind): kinds[kind] for kind in sorted(kinds)}

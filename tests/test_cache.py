@@ -52,7 +52,7 @@ def test_the_entries_of_all_tables_share_the_budget_and_the_oldest_goes_first(bu
     assert left == [0, *range(4, 32)]
     assert kept(caches[1], ["new"], OTHER)
     assert cache_statistics().num_bytes == 30 * (1000 + ENTRY_BYTES)
-    assert caches[1].counters() == {
+    assert caches[1].statistics().kinds == {
         "data files": CacheCounters(7, 7 * (1000 + ENTRY_BYTES), 0, 0, 1),
         "dictionaries": CacheCounters(1, 1000 + ENTRY_BYTES, 0, 0, 0),
     }
@@ -108,7 +108,7 @@ def test_entries_grow_with_their_footprints(budget):
     footprint.add(50)
     cache.entries(KIND).put("a", "value", footprint)
     footprint.add(1000)
-    assert cache.counters()["data files"].num_bytes == ENTRY_BYTES + 1150
+    assert cache.statistics().kinds["data files"].num_bytes == ENTRY_BYTES + 1150
     cache.entries(KIND).grow("a", -150)
     assert cache_statistics().num_bytes == ENTRY_BYTES + 1000
     footprint.add(100 * 1000)  # more than all: it goes by itself
@@ -126,9 +126,9 @@ def test_entries_are_forgotten_with_their_cache_and_parts_with_theirs(budget):
     cache.entries(KIND).put("a", 1, 1000)
     part.entries(KIND).put("a", 2, 2000)
     assert (cache.entries(KIND).find("a"), part.entries(KIND).find("a")) == (1, 2)
-    assert cache.counters() == {"data files": CacheCounters(2, 3000 + 2 * ENTRY_BYTES, 2, 0, 0)}
+    assert cache.statistics().kinds == {"data files": CacheCounters(2, 3000 + 2 * ENTRY_BYTES, 2, 0, 0)}
     del part
-    assert cache.counters() == {"data files": CacheCounters(1, 1000 + ENTRY_BYTES, 2, 0, 0)}
+    assert cache.statistics().kinds == {"data files": CacheCounters(1, 1000 + ENTRY_BYTES, 2, 0, 0)}
     cache.entries(KIND).drop("a")
     cache.entries(KIND).drop("b")
     assert cache_statistics().num_bytes == 0

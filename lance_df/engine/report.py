@@ -11,6 +11,7 @@ from lance_df.records import dataclass
 from lance_df.scan.report import Count, TableReport
 
 if TYPE_CHECKING:
+    from lance_df.cache import CacheStatistics
     from lance_df.engine.statement import Statement
 
 _TITLES = ("table", "version", "partitions", "fragments", "pages", "bytes", "why")
@@ -116,6 +117,16 @@ def _lines(table: TableReport) -> Iterable[str]:
     yield f"  fragments {_of(table.fragments)}, pages {_of(table.pages)}, bytes {_bytes_of(table.bytes)}"
     for reason in table.reasons:
         yield f"  {reason.conjunct}: {reason.effect}"
+    if table.cache is not None:
+        yield f"  cache: {_cache_text(table.cache)}"
+
+
+def _cache_text(cache: CacheStatistics) -> str:
+    total = cache.total
+    return (
+        f"{total.entries:,} entries, {_size(total.num_bytes)} of {_size(cache.max_bytes)}; "
+        f"{total.hits:,} hits, {total.misses:,} misses, {total.evictions:,} evictions"
+    )
 
 
 def _row(table: TableReport) -> str:
@@ -123,6 +134,7 @@ def _row(table: TableReport) -> str:
     for spec in table.specs:
         lines += [f"{spec.spec}: {_of(spec.partitions)}: {spec.predicate}"]
         lines += [f"no help in {spec.spec}: {reason.conjunct}: {reason.effect}" for reason in spec.reasons]
+    lines += [] if table.cache is None else [f"cache: {_cache_text(table.cache)}"]
     why = "<br>".join(map(html.escape, lines))
     cells = (
         html.escape(table.table),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
+from lance_df.cache import CacheKind
 from lance_df.format.alike_manifests import AlikeManifests
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
@@ -14,7 +15,6 @@ from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.published import manifest_sources
 from lance_df.records import dataclass
 from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.caches import LruCache
 from lance_df.table.manifest_io import ManifestFile, manifest_block, read_manifest
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
@@ -23,6 +23,7 @@ from lance_df.table.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lance_df.cache import Entries, TableCache
     from lance_df.format.moved_fragments import FragmentMessages
     from lance_df.format.schema import Schema
     from lance_df.namespace.published import Member
@@ -46,18 +47,18 @@ class JoinedMembers:
 
     Parameters
     ----------
-    root, schema
+    root, schema, cache
         Of the namespace.
     """
 
-    def __init__(self, root: Location, schema: Schema) -> None:
+    def __init__(self, root: Location, schema: Schema, cache: TableCache) -> None:
         self._root = root
         self._schema = schema
         # the manifest of a small one: what is not replaced in it, all have in common
         self._pattern: ManifestFile | None = None
         self._alike: AlikeManifests | None = None
-        self._shared = Shared(root)
-        self._fragments: LruCache[tuple[bytes, ...]] = LruCache(NAMESPACE_LIMITS.current.joined_members)
+        self._shared = Shared(root, cache=cache)
+        self._fragments: Entries[tuple[bytes, ...]] = cache.part().entries(CacheKind.MEMBER_FRAGMENTS)
 
     def runs(
         self,
@@ -125,7 +126,7 @@ class JoinedMembers:
                 tables = map_reads(opened, looked_at, where=self._root)
                 parts = map(self._of, looked_at, (table.manifest_file for table in tables))
             for number, own in zip(part, parts, strict=True):
-                found[number] = self._fragments.keep(keys[number], own)
+                found[number] = self._fragments.put(keys[number], own, sum(map(len, own)))
         return [own or () for own in found]
 
     def _of_source(self, member: Member, source: ByteSource) -> tuple[bytes, ...]:

@@ -30,20 +30,14 @@ class NamespaceLimits:
         So many small members in a row are scanned as fragments of one table.
     joined_member_fragments, joined_member_rows
         Of a small member.
-    joined_members
-        Small members whose fragments are cached.
     manifests_at_once
         Manifests of small members that are in memory together.
-    open_members
-        Tables of members that stay open.
     many_members
         Scans of fewer members keep the tables of these open.
     few_members
         Scans of no more members keep plans with the tables of these.
     cached_plans, cached_plan_rows
         Scans of namespaces whose plans are kept, and the rows of such a scan.
-    cached_row_counts
-        Members whose number of rows is kept.
     few_rows
         To check all members for duplicates takes less than to find out which are needed, up to so many.
     """
@@ -56,14 +50,11 @@ class NamespaceLimits:
     min_joined_members: int = 4
     joined_member_fragments: int = 4
     joined_member_rows: int = 64 * 1024
-    joined_members: int = 65_536
     manifests_at_once: int = 1024
-    open_members: int = 16_384
     many_members: int = 16
     few_members: int = 64
     cached_plans: int = 256
     cached_plan_rows: int = 8192
-    cached_row_counts: int = 65_536
     few_rows: int = 1024
 
 

@@ -40,13 +40,12 @@ class MemberSubset(NamespaceSnapshot):
         super().__init__(
             snapshot.root,
             snapshot.manifest,
-            snapshot._members,
+            snapshot.cache,
             snapshot._joined,
-            snapshot._counts,
             snapshot.arrow_schema,
         )
-        self._moving = snapshot._moving
-        self._runs = snapshot._runs
+        self._own = snapshot._own
+        self._resolved = snapshot._resolved
         self._live_rows = snapshot._live_rows
         self.subset = members
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_df.cache import TableCache
 from lance_df.errors import CorruptDataError
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.records import dataclass
@@ -83,15 +84,20 @@ class Member:
                     "a tag besides"
                 )
 
-    def open(self) -> Table:
+    def open(self, cache: TableCache | None = None) -> Table:
         """Open what is published.
+
+        Parameters
+        ----------
+        cache
+            What the table keeps for later statements; by default it has a cache of its own.
 
         Raises
         ------
         NotFoundError
             There is no such table, version or tag.
         """
-        return open_ref(Shared(self.folder), self.resolve())
+        return open_ref(Shared(self.folder, cache=cache or TableCache()), self.resolve())
 
     def manifest_file(self) -> ManifestFile:
         """Open the manifest alone of a member that names a version of main.

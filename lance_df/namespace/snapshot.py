@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
+from lance_df.cache import CacheKind, TableCache
 from lance_df.errors import InvalidInputError
 from lance_df.expr.walk import has_unknown
 from lance_df.namespace.distinct_members import check_distinct
@@ -24,9 +26,9 @@ from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.scan.plan import ScanPlan, ScanTask
 from lance_df.scan.report import Count, SpecReport, TableReport
 from lance_df.scan.request import Promise, ScanRequest
-from lance_df.table.caches import LruCache
 from lance_df.table.kept_task import plan_footprint
 from lance_df.table.parallel import map_reads
+from lance_df.table.refs import ResolvedRef
 from lance_df.table.scan.columns import resolve_columns
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import SYSTEM_COLUMNS
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_df.cache import Entries
     from lance_df.expr.nodes import Predicate
     from lance_df.namespace.joined_members import Run
     from lance_df.namespace.published import Member
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
+# of a fragment in a table of many small members
+_FRAGMENT_BYTES: Final = 256
 
 
 class NamespaceSnapshot:
@@ -52,27 +57,24 @@ class NamespaceSnapshot:
         self,
         root: Location,
         manifest: NamespaceManifest,
-        members: LruCache[Table] | None = None,
+        cache: TableCache | None = None,
         joined: JoinedMembers | None = None,
-        counts: LruCache[int | None] | None = None,
         arrow_schema: pa.Schema | None = None,
     ) -> None:
         self.root = root
         self.uri = root.uri
         self.manifest = manifest
         self.version = manifest.version
-        limits = NAMESPACE_LIMITS.current
         self.arrow_schema: pa.Schema = manifest.schema.arrow if arrow_schema is None else arrow_schema
-        self._members = LruCache(limits.open_members) if members is None else members
-        self._joined = JoinedMembers(root, manifest.schema.columns) if joined is None else joined
+        self.cache = TableCache() if cache is None else cache
+        self._joined = JoinedMembers(root, manifest.schema.columns, self.cache) if joined is None else joined
+        self._own = self.cache.part()
+        plans = self.cache.part(NAMESPACE_LIMITS.current.cached_plans)
+        self._plans: Entries[ScanPlan] = plans.entries(CacheKind.PLANS)
         # what tags and newest versions were when they were first asked for: a query sees one state
-        self._moving: LruCache[Table] = LruCache(limits.open_members)
-        self._runs: LruCache[list[Run]] = LruCache(4 * limits.open_members)
-        self._counts = LruCache[int | None](limits.cached_row_counts) if counts is None else counts
-        self._plans: LruCache[ScanPlan] = LruCache(limits.cached_plans)
-        # of members by their places, and of all members at some places
+        self._resolved: dict[Hashable, ResolvedRef] = {}
+        # of members, by their places
         self._live_rows: dict[int, int] = {}
-        self._known_rows: dict[bytes, int] = {}
 
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
@@ -89,9 +91,7 @@ class NamespaceSnapshot:
         """Return the newest version: this object, if nothing happened since."""
         manifest = self.manifest.latest()
         if manifest is self.manifest and not are_pinned(manifest):
-            return NamespaceSnapshot(
-                self.root, manifest, self._members, self._joined, self._counts, self.arrow_schema
-            )
+            return NamespaceSnapshot(self.root, manifest, self.cache, self._joined, self.arrow_schema)
         return self.of(manifest)
 
     def checkout(self, version: object) -> NamespaceSnapshot:
@@ -113,7 +113,7 @@ class NamespaceSnapshot:
         if manifest is self.manifest:
             return self
         joined = self._joined if manifest.schema == self.manifest.schema else None
-        return NamespaceSnapshot(self.root, manifest, self._members, joined, self._counts)
+        return NamespaceSnapshot(self.root, manifest, self.cache, joined)
 
     def latest_version(self) -> int:
         """Return the number of the newest version."""
@@ -137,7 +137,7 @@ class NamespaceSnapshot:
             len(plan.tasks) <= limits.many_members
             and sum(task.num_rows for task in plan.tasks) <= limits.cached_plan_rows
         ):
-            self._plans.keep(request, plan)
+            self._plans.put(request, plan, plan_footprint(plan))
         return plan
 
     def _planned(self, request: ScanRequest) -> ScanPlan:
@@ -182,10 +182,9 @@ class NamespaceSnapshot:
             looks_only = len(members) >= limits.many_members
             return list(self._joined.runs(members, choices, self._opened, looks_only=looks_only))
 
-        if len(kept.places) > limits.open_members:
-            return made()
+        runs: Entries[list[Run]] = self._own.entries(CacheKind.MEMBERS)
         key = kept.places.tobytes(), kept.choices.tobytes()
-        return self._runs.get(key, made, weight=max(limits.many_members, len(kept.places)))
+        return runs.get(key, made, _runs_bytes)
 
     def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
         """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""
@@ -205,7 +204,8 @@ class NamespaceSnapshot:
         if member.is_main_version:
             columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
             key = member.folder.path, member.version, columns
-            known = self._counts.get(key, lambda: self._told_rows(member))
+            counts: Entries[int | None] = self.cache.entries(CacheKind.ROW_COUNTS)
+            known = counts.get(key, lambda: self._told_rows(member), 0)
             if known is not None:
                 return known
         return self._opened(member).count_rows()
@@ -226,17 +226,16 @@ class NamespaceSnapshot:
         if len(places) > NAMESPACE_LIMITS.current.many_members:
             return None
         key = places.tobytes()
-        if key in self._known_rows:
-            return self._known_rows[key]
+        counts: Entries[int] = self._own.entries(CacheKind.ROW_COUNTS)
+        if (total := counts.find(key)) is not None:
+            return total
         members = members_at(self.root, self.manifest, places)
         opened = [self._members.find(self._key(member)) for member in members]
         rows = [None if table is None else table.told_rows() for table in opened]
         known = [count for count in rows if count is not None]
         if len(known) < len(rows):
             return None
-        if len(self._known_rows) < NAMESPACE_LIMITS.current.cached_row_counts:
-            self._known_rows[key] = sum(known)
-        return sum(known)
+        return counts.put(key, sum(known), len(key))
 
     def first_member(self, hint: Predicate | None) -> Table | None:
         """Return the table of the first member that may have a row that fulfils a hint; None if none may."""
@@ -251,16 +250,32 @@ class NamespaceSnapshot:
         """Return the tables of some rows of ``manifest.members``, by the places of these."""
         return map_reads(self._opened, members_at(self.root, self.manifest, places), where=self.root)
 
+    @property
+    def _members(self) -> Entries[Table]:
+        return self.cache.entries(CacheKind.MEMBERS)
+
     def _opened(self, member: Member) -> Table:
-        members = self._members if member.is_pinned else self._moving
-        return members.get(self._key(member), lambda: self._open(member))
+        key = self._key(member)
+        if member.is_pinned:
+            return self._members.get(key, lambda: self._open(member), attrgetter("num_bytes"))
+        members: Entries[Table] = self._own.entries(CacheKind.MEMBERS)
+        ref = self._resolved.get(key)
+        if ref is None:
+            table = self._open(member)
+            here = ResolvedRef(table.branch, table.version)
+            # of threads that come at once the first is right
+            ref = self._resolved.setdefault(key, here)
+            if ref == here:
+                return members.put((key, ref), table, table.num_bytes)
+        pinned = dataclasses.replace(member, version=ref.version, branch=ref.branch, tag=None)
+        return members.get((key, ref), lambda: self._open(pinned), attrgetter("num_bytes"))
 
     def _key(self, member: Member) -> Hashable:
         columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
         return member.folder.path, member.version, member.branch, member.tag, columns
 
     def _open(self, member: Member) -> Table:
-        return in_columns_of(self.manifest.schema, member.open())
+        return in_columns_of(self.manifest.schema, member.open(self.cache.part()))
 
     def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
         return spec_reports(self.manifest, request.predicate, request.hint, kept.places)
@@ -284,6 +299,7 @@ class NamespaceSnapshot:
             pages=total(report.pages for report in reports),
             bytes=total(report.bytes for report in reports),
             reasons=tuple(dict.fromkeys(reason for report in reports for reason in report.reasons)),
+            cache=self.cache.statistics(),
         )
 
 
@@ -292,6 +308,11 @@ def _is_of_members(request: ScanRequest) -> bool:
     wants_addresses = request.with_row_id or request.with_row_address
     per_fragment = request.fragment_ids is not None or Promise.PER_FRAGMENT in request.requires
     return wants_addresses or per_fragment or not SYSTEM_NAMES.isdisjoint(request.columns or ())
+
+
+def _runs_bytes(runs: Sequence[Run]) -> int:
+    tables = (table for run in runs for table in run.tables)
+    return sum(table.num_bytes + _FRAGMENT_BYTES * len(table.fragments) for table in tables)
 
 
 def _is_plain(request: ScanRequest) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
+from lance_df.cache import CacheStatistics
 from lance_df.records import dataclass
 
 
@@ -46,7 +49,8 @@ class TableReport:
     """What a scan of one table version reads. ``pages`` and ``bytes`` count the projected columns.
 
     ``partitions`` are those of a namespace, ``specs`` the same by spec version, ``manifest_query`` the query
-    that finds them in ``__manifest``; its other counts are those of the partitions that are kept.
+    that finds them in ``__manifest``; its other counts are those of the partitions that are kept. ``cache``
+    is what the table keeps in memory when the report is made.
     """
 
     table: str
@@ -58,3 +62,4 @@ class TableReport:
     partitions: Count | None = None
     specs: tuple[SpecReport, ...] = ()
     manifest_query: str | None = None
+    cache: CacheStatistics | None = field(default=None, compare=False)

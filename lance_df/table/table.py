@@ -63,6 +63,9 @@ TRANSACTIONS_DIR = "_transactions"
 # Bitmaps take less where many rows are deleted.
 _BYTES_PER_DELETED_ROW = 2
 _MAX_SCAN_PLANS = 64
+# What a table takes, and how much more than the file what is made of a manifest.
+_TABLE_BYTES = 8 * 1024
+_PARSED_COPIES = 3
 
 
 class Table:
@@ -102,6 +105,11 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self.uri} version {self.version}>"
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory that the object takes beside its cache, estimated from the size of its manifest."""
+        return _TABLE_BYTES + _PARSED_COPIES * self._file.source.size
 
     @property
     def manifest_file(self) -> ManifestFile:

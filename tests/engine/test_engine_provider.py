@@ -226,7 +226,7 @@ def test_cached_plans_of_a_version_are_bounded(tmp_path):
     provider = LanceTableProvider(dataset._table)
     for number in range(100):
         provider.get_fragments(pc.field("i") == number)
-    assert dataset._table.shared.cache.counters()["plans"].entries == 64
+    assert dataset._table.shared.cache.statistics().kinds["plans"].entries == 64
 
 
 def test_statements_share_plans_of_a_version(tmp_path, monkeypatch):

@@ -6,11 +6,13 @@ Spec: partitioning, "Read Behavior".
 from pathlib import Path
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_df
 from lance_df import PartitionedNamespace
+from lance_df.cache import DEFAULT_CACHE_BYTES
 from lance_df.errors import ConflictError, CorruptDataError
 from lance_df.namespace.changes import append, pins
 from lance_df.namespace.health.findings import ProblemKind, Severity
@@ -76,6 +78,19 @@ def test_the_newest_version_is_read(namespace):
     described = PartitionedNamespace.open(namespace.uri).describe_table(places["a"])
     assert described.version == 2
     assert lance_df.verify(namespace.uri, deep=True).ok
+
+
+def test_an_open_namespace_stays_what_it_was_when_nothing_is_cached(namespace):
+    snapshot = namespace._table
+    lance_df.set_cache_bytes(0)
+    try:
+        places = np.arange(3)
+        former = [table.version for table in snapshot.open_members(places)]
+        append_directly(namespace, "a", 4)
+        assert [table.version for table in snapshot.open_members(places)] == former
+        assert sorted(table.version for table in snapshot.latest().open_members(places))[-1] == 2
+    finally:
+        lance_df.set_cache_bytes(DEFAULT_CACHE_BYTES)
 
 
 def test_a_query_sees_one_version_of_each_member(namespace, monkeypatch):
