@@ -9,13 +9,13 @@ what its rows give, and one process merges that and does what is left.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, SQLOptions, variant
+from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext, SessionConfig, SQLOptions
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.join_sides import with_small_sides_built
 from lance_df.engine.partial_aggregates import PartialAggregate
@@ -23,6 +23,8 @@ from lance_df.engine.partitioned_join_analysis import divisible_parts, needed_gr
 from lance_df.engine.partitioned_join_units import first_scans
 from lance_df.engine.plan_rebuild import NotRebuiltError, rebuilt
 from lance_df.engine.plan_walk import logical_scans, visible_scans
+from lance_df.engine.plans.nodes import EmptyRelation, node_of
+from lance_df.engine.plans.walks import Path, chain, holds_in_subquery, node_at, plan_at
 from lance_df.engine.session import SessionContext, register
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import Statement, planning
@@ -90,21 +92,18 @@ class DividedStatement:
         with planning_errors(statement), planning(statement):
             frame = PlainSessionContext.sql(ctx, text, _ONLY_QUERIES)
             plan = frame.optimized_logical_plan()
-            not_in = " IN (<subquery>)" in frame.logical_plan().display_indent()
+            not_in = holds_in_subquery(frame.logical_plan())
         self.schema: pa.Schema = frame.schema()
         if len(set(self.schema.names)) < len(self.schema.names):
             raise InvalidInputError(f"the result has a name twice: {', '.join(self.schema.names)}")
         self.merged_depth: int | None = None
         self._part: Part | None = None
-        if type(variant(plan)).__name__ == "EmptyRelation" and not variant(plan).produce_one_row():
+        root = node_of(plan)
+        if isinstance(root, EmptyRelation) and not root.has_row:
             return
         analysis = divisible_parts(ctx, statement, plan, visible_scans(plan), not_in=not_in)
         [part] = analysis.parts if len(analysis.parts) == 1 else [None]
-        if (
-            part is not None
-            and part.path
-            and _is_merged(ctx, statement, plan, len(part.path) - 1, self.schema)
-        ):
+        if part is not None and part.path and _is_merged(ctx, statement, plan, part.path[:-1], self.schema):
             self.merged_depth = len(part.path) - 1
         elif part is None or part.path:
             reasons = [f"{join}: {why}" for join, why in analysis.refused]
@@ -199,32 +198,30 @@ def run_merged(
     yield from streamed_batches(frame.execute_stream, [statement])
 
 
-def _optimized(ctx: SessionContext, statement: Statement) -> Any:
+def _optimized(ctx: SessionContext, statement: Statement) -> LogicalPlan:
     with planning(statement):
         return PlainSessionContext.sql(ctx, statement.text, _ONLY_QUERIES).optimized_logical_plan()
 
 
-def _is_merged(ctx: SessionContext, statement: Statement, plan: Any, depth: int, schema: pa.Schema) -> bool:
-    """Whether a plan is an aggregate below so many steps that can be computed of what its parts give."""
-    node = plan
-    for _ in range(depth + 1):
-        if len(node.inputs()) != 1 or "<subquery>" in node.display():
-            return False
-        [node] = node.inputs()
+def _is_merged(
+    ctx: SessionContext, statement: Statement, plan: LogicalPlan, path: Path, schema: pa.Schema
+) -> bool:
+    """Whether a path leads to an aggregate that can be computed of what its parts give."""
+    if any(len(node.inputs) != 1 or node.has_subquery for node in chain(plan, path)):
+        return False
     if any(scan.is_blocked for scan in logical_scans(plan)):
         return False
     try:
-        return bool(_merged(ctx, statement, plan, depth, ()).schema() == schema)
+        return bool(_merged(ctx, statement, plan, len(path), ()).schema() == schema)
     except NotRebuiltError:
         return False
 
 
-def _aggregate(ctx: SessionContext, plan: Any, depth: int) -> PartialAggregate:
-    for _ in range(depth):
-        [plan] = plan.inputs()
-    found = PartialAggregate.of(ctx, plan)
+def _aggregate(ctx: SessionContext, plan: LogicalPlan, depth: int) -> PartialAggregate:
+    part = plan_at(plan, (0,) * depth)
+    found = PartialAggregate.of(ctx, part)
     if found is None:
-        raise NotRebuiltError(f"{plan.display()} is no aggregate of what its parts give")
+        raise NotRebuiltError(f"{node_of(part).shown} is no aggregate of what its parts give")
     return found
 
 
@@ -236,7 +233,7 @@ def _partly(ctx: SessionContext, statement: Statement, aggregate: PartialAggrega
 
 
 def _merged(
-    ctx: SessionContext, statement: Statement, plan: Any, depth: int, parts: Sequence[pa.RecordBatch]
+    ctx: SessionContext, statement: Statement, plan: LogicalPlan, depth: int, parts: Sequence[pa.RecordBatch]
 ) -> DataFrame:
     aggregate = _aggregate(ctx, plan, depth)
     schema = _partly(ctx, statement, aggregate).schema()
@@ -248,11 +245,9 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def _above(plan: Any, path: Sequence[int]) -> str:
-    """Return the step of a plan that takes the rows of another one."""
-    for number in path[:-1]:
-        plan = plan.inputs()[number]
-    return str(plan.display())
+def _above(plan: LogicalPlan, path: Path) -> str:
+    """Return the step of a plan that takes the rows of another one, for people."""
+    return node_at(plan, path[:-1]).shown
 
 
 class _Pinned(TableSource):

@@ -7,10 +7,11 @@ small, which it gets none of through Python.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from lance_df.compute.compat import DataFrame, PlainSessionContext, variant
+from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext
 from lance_df.engine.join_sizes import Size, may_be_large, scanned_size, size_above
+from lance_df.engine.plans.nodes import Join, Scan, node_of
 from lance_df.records import dataclass
 from lance_df.scan.run import num_cores
 
@@ -36,7 +37,9 @@ class JoinMode:
         if _DIVIDES in statement or _PARTITIONS in statement:
             self._settings = None
 
-    def apply(self, ctx: PlainSessionContext, statement: Statement, frame: DataFrame, plan: Any) -> DataFrame:
+    def apply(
+        self, ctx: PlainSessionContext, statement: Statement, frame: DataFrame, plan: LogicalPlan
+    ) -> DataFrame:
         """Return a frame with the same rows.
 
         Parameters
@@ -84,22 +87,21 @@ class _Joins:
     tables: Sequence[ResolvedTable]
     num_partitions: int
 
-    def are_better_collected(self, plan: Any) -> bool:
+    def are_better_collected(self, plan: LogicalPlan) -> bool:
         """Return whether there are joins by keys in a plan, and all of them build on few enough rows."""
         verdicts: list[bool] = []
         self._look(plan, verdicts)
         return bool(verdicts) and all(verdicts)
 
-    def _look(self, plan: Any, verdicts: list[bool]) -> Size | None:
-        detail = variant(plan)
-        kind = type(detail).__name__
-        if kind == "TableScan":
-            return scanned_size(detail, self.tables)
-        sizes = [self._look(child, verdicts) for child in plan.inputs()]
-        if kind == "Join" and detail.on():
+    def _look(self, plan: LogicalPlan, verdicts: list[bool]) -> Size | None:
+        node = node_of(plan)
+        if isinstance(node, Scan):
+            return scanned_size(node, self.tables)
+        sizes = [self._look(child, verdicts) for child in node.inputs]
+        if isinstance(node, Join) and node.on:
             verdicts.append(self._is_better_collected(*sizes))
         known = [size for size in sizes if size is not None]
-        return size_above(kind, detail, plan, known) if sizes and len(known) == len(sizes) else None
+        return size_above(node, known) if sizes and len(known) == len(sizes) else None
 
     def _is_better_collected(self, built: Size | None, other: Size | None) -> bool:
         if built is None or other is None or built.rows > _MOST_BUILT_ROWS:

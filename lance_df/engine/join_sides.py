@@ -12,10 +12,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, plan_schema, variant
+from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
+from lance_df.compute.expressions import qualified_name
 from lance_df.engine.join_order import Edge, Order, Pair, better_order, inputs_of
 from lance_df.engine.join_sizes import WORTH_ROWS, Size, may_be_large, scanned_size, semi_joined, size_above
-from lance_df.engine.plan_rebuild import checked, columns_of, rebuilt_node
+from lance_df.engine.plan_rebuild import checked, columns_of, conditions_of, rebuilt_node
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    PlanNode,
+    Projection,
+    Scan,
+    SubqueryAlias,
+    node_of,
+)
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -27,8 +38,8 @@ _CLEARLY_SMALLER: Final = 0.7
 
 
 def with_small_sides_built(
-    ctx: PlainSessionContext, statement: Statement, frame: DataFrame, plan: Any
-) -> tuple[DataFrame, Any] | None:
+    ctx: PlainSessionContext, statement: Statement, frame: DataFrame, plan: LogicalPlan
+) -> tuple[DataFrame, LogicalPlan] | None:
     """Return a frame with the same rows, in which joins build on what is smaller, and its optimized plan.
 
     None if nothing changes.
@@ -69,7 +80,7 @@ class _Tree:
     With an ``order``, inner joins of all ``inputs`` by keys, ``joined_on``, do.
     """
 
-    plan: Any
+    node: PlanNode
     inputs: tuple[_Tree, ...]
     size: Size | None
     is_swapped: bool = False
@@ -79,8 +90,12 @@ class _Tree:
     joined_on: tuple[_Key, ...] = ()
 
     @property
-    def kind(self) -> str:
-        return type(variant(self.plan)).__name__
+    def plan(self) -> LogicalPlan:
+        return self.node.plan
+
+    @property
+    def columns(self) -> list[str]:
+        return self.node.columns
 
     def over(self, inputs: tuple[_Tree, ...]) -> _Tree:
         """Return the node over other inputs of the same columns."""
@@ -89,53 +104,50 @@ class _Tree:
         is_changed = self.is_changed or any(each.is_changed for each in inputs)
         if self.order is not None:
             return replace(self, inputs=inputs)
-        return replace(self, inputs=inputs, size=_size(self.plan, inputs), is_changed=is_changed)
+        return replace(self, inputs=inputs, size=_size(self.node, inputs), is_changed=is_changed)
 
 
-def _tree(plan: Any, tables: Sequence[ResolvedTable]) -> _Tree:
-    inputs = tuple(_tree(child, tables) for child in plan.inputs())
-    detail = variant(plan)
-    if type(detail).__name__ == "TableScan":
-        return _Tree(plan, (), scanned_size(detail, tables))
-    return _Tree(plan, inputs, _size(plan, inputs))
+def _tree(plan: LogicalPlan, tables: Sequence[ResolvedTable]) -> _Tree:
+    node = node_of(plan)
+    if isinstance(node, Scan):
+        return _Tree(node, (), scanned_size(node, tables))
+    inputs = tuple(_tree(child, tables) for child in node.inputs)
+    return _Tree(node, inputs, _size(node, inputs))
 
 
-def _size(plan: Any, inputs: Sequence[_Tree]) -> Size | None:
+def _size(node: PlanNode, inputs: Sequence[_Tree]) -> Size | None:
     sizes = [each.size for each in inputs if each.size is not None]
-    if not inputs or len(sizes) < len(inputs):
-        return None
-    detail = variant(plan)
-    return size_above(type(detail).__name__, detail, plan, sizes)
+    return size_above(node, sizes) if inputs and len(sizes) == len(inputs) else None
 
 
 def _semi_joins_below(tree: _Tree) -> _Tree:
     """Apply semi joins as far below as their keys come from, where that is not larger."""
     tree = tree.over(tuple(map(_semi_joins_below, tree.inputs)))
-    if tree.kind != "Join":
-        return tree
-    detail = variant(tree.plan)
-    if str(detail.join_type()) != "LeftSemi" or detail.filter() is not None or detail.null_equals_null():
+    join = tree.node
+    if not isinstance(join, Join) or join.how != "LeftSemi" or join.filter is not None:
         return tree
     left, right = tree.inputs
-    on = tuple(detail.on())
-    if not _are_columns(on) or left.size is None or right.size is None or left.size.rows < WORTH_ROWS:
+    if join.null_equals_null or not join.is_by_columns or left.size is None or right.size is None:
         return tree
-    found = _semi_joined(left, right, on, {key.canonical_name() for key, _ in on})
+    if left.size.rows < WORTH_ROWS:
+        return tree
+    on = tuple(join.on)
+    found = _semi_joined(left, right, on, {qualified_name(key) for key, _ in on})
     # the semi join stays where it is if no other is better
     return found if found.inputs != tree.inputs or _builds_right(left, right) else tree
 
 
-def _semi_joined(left: _Tree, right: _Tree, on: tuple[tuple[Any, Any], ...], keys: set[str]) -> _Tree:
+def _semi_joined(left: _Tree, right: _Tree, on: tuple[tuple[Any, Any], ...], keys: set[str | None]) -> _Tree:
     assert left.size is not None
     assert right.size is not None
     for number, child in enumerate(left.inputs if _lets_through(left) else ()):
-        if child.size is None or child.size.rows > left.size.rows or not keys.issubset(_columns(child)):
+        if child.size is None or child.size.rows > left.size.rows or not keys.issubset(child.columns):
             continue
         inputs = list(left.inputs)
         inputs[number] = _semi_joined(child, right, on, keys)
         return left.over(tuple(inputs))
     return _Tree(
-        left.plan,
+        left.node,
         (left, right),
         semi_joined(on, left.size, right.size),
         is_changed=True,
@@ -147,16 +159,13 @@ def _lets_through(tree: _Tree) -> bool:
     """Whether rows that a semi join leaves out above the node can be left out below it."""
     if tree.semi_on:
         return False
-    detail = variant(tree.plan)
-    if tree.kind == "Join":
-        return str(detail.join_type()) == "Inner"
-    if tree.kind == "Projection":
-        return all(each.variant_name() == "Column" for each in detail.projections())
-    return tree.kind == "Filter"
-
-
-def _columns(tree: _Tree) -> list[str]:
-    return plan_schema(variant(tree.plan))
+    match tree.node:
+        case Join() as join:
+            return join.how == "Inner"
+        case Projection() as projection:
+            return projection.chooses_only
+        case _:
+            return isinstance(tree.node, Filter)
 
 
 def _ordered(tree: _Tree) -> _Tree:
@@ -184,26 +193,13 @@ def _better(tree: _Tree, inputs: Sequence[_Tree], written: Order) -> tuple[Order
 
 def _is_inner(tree: _Tree) -> bool:
     """Whether a node joins rows of which columns are equal, and does nothing else."""
-    if tree.kind != "Join" or tree.semi_on:
-        return False
-    detail = variant(tree.plan)
-    return (
-        str(detail.join_type()) == "Inner"
-        and detail.filter() is None
-        and not detail.null_equals_null()
-        and _are_columns(detail.on())
-    )
-
-
-def _are_columns(on: Sequence[tuple[Any, Any]]) -> bool:
-    """Whether there are keys, and these are columns as they are."""
-    return bool(on) and all(key.variant_name() == "Column" for pair in on for key in pair)
+    return not tree.semi_on and isinstance(tree.node, Join) and tree.node.is_inner_by_columns
 
 
 def _is_passed(tree: _Tree) -> bool:
     """Whether a node is one of those between inner joins: a choice of columns."""
     return (
-        tree.kind == "Projection"
+        isinstance(tree.node, Projection)
         and _lets_through(tree)
         and (_is_inner(*tree.inputs) or _is_passed(*tree.inputs))
     )
@@ -231,16 +227,16 @@ def _keys(tree: _Tree, inputs: Sequence[_Tree]) -> tuple[_Key, ...]:
     """Return all keys of inner joins; nothing if columns cannot be told apart by their names."""
     owners: dict[str, int] = {}
     for number, each in enumerate(inputs):
-        for name in _columns(each):
+        for name in each.columns:
             if owners.setdefault(name, number) != number:
                 return ()
     keys: list[_Key] = []
     pending = [tree]
     while pending:
         node = pending.pop()
-        if _is_inner(node):
-            for one, other in variant(node.plan).on():
-                first, second = owners.get(one.canonical_name()), owners.get(other.canonical_name())
+        if isinstance(node.node, Join) and _is_inner(node):
+            for one, other in node.node.on:
+                first, second = (owners.get(qualified_name(key) or "") for key in (one, other))
                 if first is None or second is None:
                     return ()
                 keys.append(_Key((first, second), (one, other)))
@@ -254,7 +250,7 @@ def _edge(key: _Key, sizes: Sequence[Size]) -> Edge:
     (first, second), (one, other) = key.inputs, key.columns
     return Edge(
         key.inputs,
-        (one.canonical_name(), other.canonical_name()),
+        (qualified_name(one) or "", qualified_name(other) or ""),
         (sizes[first].among(one), sizes[second].among(other)),
     )
 
@@ -262,10 +258,10 @@ def _edge(key: _Key, sizes: Sequence[Size]) -> Edge:
 def _chosen(tree: _Tree) -> _Tree:
     """Swap the sides of joins of which the right one is clearly smaller."""
     tree = tree.over(tuple(map(_chosen, tree.inputs)))
-    if tree.kind != "Join" or tree.semi_on or tree.order is not None:
+    join = tree.node
+    if not isinstance(join, Join) or tree.semi_on or tree.order is not None:
         return tree
-    detail = variant(tree.plan)
-    if str(detail.join_type()) not in _SWAPPED or not detail.on() or detail.null_equals_null():
+    if join.how not in _SWAPPED or not join.on or join.null_equals_null:
         return tree
     return replace(tree, is_swapped=True, is_changed=True) if _builds_right(*tree.inputs) else tree
 
@@ -284,10 +280,9 @@ def _frame(ctx: PlainSessionContext, tree: _Tree) -> DataFrame:
         return _semi_frame(tree, *inputs)
     if tree.order is not None:
         return _with_columns(ctx, _joined_frame(tree, tree.order, inputs), tree.plan)
-    if tree.is_swapped:
-        detail = variant(tree.plan)
+    if tree.is_swapped and isinstance(tree.node, Join):
         left, right = inputs
-        joined = right.join_on(left, *_conditions(detail), how=_SWAPPED[str(detail.join_type())])
+        joined = right.join_on(left, *conditions_of(tree.node), how=_SWAPPED[tree.node.how])
         return _with_columns(ctx, joined, tree.plan)
     return rebuilt_node(ctx, tree.plan, inputs)
 
@@ -323,24 +318,25 @@ def _joined_frame(tree: _Tree, order: Order, inputs: Sequence[DataFrame]) -> Dat
 
 def _is_unique(tree: _Tree, num_keys: int) -> bool:
     """Whether no two rows of the right side of a semi join, whose columns are all keys, are equal."""
-    if len(_columns(tree)) != num_keys:
+    columns = tree.columns
+    if len(columns) != num_keys:
         return False
-    names = [name.rpartition(".")[2] for name in _columns(tree)]
-    while tree.kind in ("SubqueryAlias", "Projection", "Filter"):
-        if tree.kind == "Projection" and not _lets_through(tree):
-            return False
+    while not isinstance(tree.node, Aggregate):
+        below = tree.inputs[0].columns if len(tree.inputs) == 1 else []
+        match tree.node:
+            case SubqueryAlias():
+                columns = [below[tree.columns.index(name)] for name in columns]
+            case Projection() as projection if projection.chooses_only:
+                pass
+            case Filter():
+                pass
+            case _:
+                return False
         (tree,) = tree.inputs
-    if tree.kind != "Aggregate":
-        return False
-    groups = [str(expr.canonical_name()).rpartition(".")[2] for expr in variant(tree.plan).group_by_exprs()]
-    return sorted(names) == sorted(groups)
+    # columns of groups come first
+    return sorted(columns) == sorted(tree.columns[: len(tree.node.groups)])
 
 
-def _with_columns(ctx: PlainSessionContext, frame: DataFrame, plan: Any) -> DataFrame:
+def _with_columns(ctx: PlainSessionContext, frame: DataFrame, plan: LogicalPlan) -> DataFrame:
     columns = columns_of(ctx.create_dataframe_from_logical_plan(plan), plan)
     return checked(frame.select(*(Expr.column(str(column)) for column in columns)), plan)
-
-
-def _conditions(detail: Any) -> list[Expr]:
-    conditions = [Expr(one) == Expr(other) for one, other in detail.on()]
-    return conditions if detail.filter() is None else [*conditions, Expr(detail.filter())]

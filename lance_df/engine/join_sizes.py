@@ -10,7 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.compute.compat import limit_of
+from lance_df.compute.expressions import kind_of, operator_of, relation_of
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    PlanNode,
+    Projection,
+    Scan,
+    Sort,
+    SubqueryAlias,
+    Window,
+)
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
 from lance_df.table.table import Table
@@ -35,10 +48,9 @@ class Size:
 
     def among(self, column: Any) -> float:
         """Return how many rows the table of a join's key has, filters left out."""
-        if column.variant_name() == "Column":
-            relation = str(column.canonical_name()).rpartition(".")[0].replace('"', "")
-            if relation in self.tables:
-                return self.tables[relation]
+        relation = relation_of(column)
+        if relation is not None and relation in self.tables:
+            return self.tables[relation]
         return max(self.tables.values(), default=self.rows)
 
 
@@ -48,16 +60,14 @@ def may_be_large(tables: Sequence[ResolvedTable]) -> bool:
     return any(rows is None or rows >= WORTH_ROWS for rows in told)
 
 
-def scanned_size(detail: Any, tables: Sequence[ResolvedTable]) -> Size | None:
+def scanned_size(scan: Scan, tables: Sequence[ResolvedTable]) -> Size | None:
     """Return the size of a scan; None if the rows of its table are not known."""
-    _, schema, name = detail.fqn()
-    found = [table for table in tables if table.is_called((schema, name))]
+    name = scan.table
+    found = [table for table in tables if table.is_called(name)]
     rows = told_rows(found[0].provider) if len(found) == 1 else None
     if rows is None:
         return None
-    kept = _kept_of_all(detail.filters())
-    qualified = ".".join(part for part in detail.fqn() if part)
-    return Size(max(1.0, rows * kept), {qualified: float(rows)})
+    return Size(max(1.0, rows * _kept_of_all(scan.filters)), {scan.qualifier: float(rows)})
 
 
 def told_rows(provider: LanceTableProvider) -> int | None:
@@ -68,25 +78,25 @@ def told_rows(provider: LanceTableProvider) -> int | None:
     return table.told_rows(provider.hint) if is_namespace(table) else None
 
 
-def size_above(kind: str, detail: Any, plan: Any, inputs: Sequence[Size]) -> Size | None:
+def size_above(node: PlanNode, inputs: Sequence[Size]) -> Size | None:
     """Return the size of a node over inputs of known sizes; None for a node that may have any."""
-    match kind, inputs:
-        case (("Projection" | "Sort" | "Window" | "WindowExpr"), [one]):
+    match node, inputs:
+        case ((Projection() | Sort() | Window()), [one]):
             return one
-        case "SubqueryAlias", [one]:
-            return Size(one.rows, {str(detail.alias()): max(one.tables.values(), default=one.rows)})
-        case "Filter", [one]:
-            return replace(one, rows=max(1.0, one.rows * _kept(detail.predicate())))
-        case "Aggregate", [one]:
-            rows = max(1.0, one.rows * _IN_GROUPS) if detail.group_by_exprs() else 1.0
+        case SubqueryAlias(), [one]:
+            return Size(one.rows, {node.name: max(one.tables.values(), default=one.rows)})
+        case Filter(), [one]:
+            return replace(one, rows=max(1.0, one.rows * _kept(node.predicate)))
+        case Aggregate(), [one]:
+            rows = max(1.0, one.rows * _IN_GROUPS) if node.groups else 1.0
             return replace(one, rows=rows)
-        case "Distinct", [one]:
+        case Distinct(), [one]:
             return replace(one, rows=max(1.0, one.rows * _IN_GROUPS))
-        case "Limit", [one]:
-            count = limit_of(plan)[0]
+        case Limit(), [one]:
+            count = node.rows[0]
             return one if count is None else replace(one, rows=min(one.rows, float(count)))
-        case "Join", [left, right]:
-            return _joined(str(detail.join_type()), detail.on(), left, right)
+        case Join(), [left, right]:
+            return _joined(node.how, node.on, left, right)
         case _:
             return None
 
@@ -120,12 +130,9 @@ def _kept_of_all(conditions: Sequence[Any]) -> float:
 
 def _kept(condition: Any) -> float:
     """Return which part of rows a condition may keep."""
-    kind = condition.variant_name()
-    if kind == "IsNotNull":
+    if kind_of(condition) == "IsNotNull":
         return 1.0
-    if kind != "BinaryExpr":
-        return _KEPT_BY_OTHERS
-    operator = condition.rex_call_operator()
+    operator = operator_of(condition)
     if operator not in ("AND", "OR"):
         return _KEPT.get(operator, _KEPT_BY_OTHERS)
     one, other = (_kept(operand) for operand in condition.rex_call_operands())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Final
 
-from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, col, functions, variant
-from lance_df.engine.plan_rebuild import Path, rebuilt
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, col, functions
+from lance_df.engine.plan_rebuild import rebuilt
+from lance_df.engine.plans.nodes import Scan
+from lance_df.engine.plans.walks import nodes_with_paths
 
-_LISTS: Final = ("routines", "parameters")
+_LISTS: Final = (("information_schema", "routines"), ("information_schema", "parameters"))
 
 
 def without_functions(ctx: PlainSessionContext, frame: DataFrame, names: Collection[str]) -> DataFrame:
@@ -21,20 +23,10 @@ def without_functions(ctx: PlainSessionContext, frame: DataFrame, names: Collect
     is_shown = functions.in_list(col("specific_name"), hidden, negated=True)
     try:
         lists = {
-            path: ctx.create_dataframe_from_logical_plan(node).filter(is_shown) for path, node in _lists(plan)
+            path: ctx.create_dataframe_from_logical_plan(node.plan).filter(is_shown)
+            for path, node in nodes_with_paths(plan)
+            if isinstance(node, Scan) and node.table in _LISTS
         }
         return rebuilt(ctx, plan, (), lists) if lists else frame
     except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
         return frame
-
-
-def _lists(plan: Any) -> Iterator[tuple[Path, Any]]:
-    pending: list[tuple[Any, Path]] = [(plan, ())]
-    while pending:
-        node, path = pending.pop()
-        detail = variant(node)
-        if type(detail).__name__ == "TableScan":
-            _, schema, name = detail.fqn()
-            if schema == "information_schema" and name in _LISTS:
-                yield path, node
-        pending += [(child, (*path, number)) for number, child in enumerate(node.inputs())]

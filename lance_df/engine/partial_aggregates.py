@@ -6,12 +6,14 @@ So only a row for each group of a frame passes from it to what is above, and not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, functions, variant
-from lance_df.engine.plan_rebuild import checked, columns_of
+from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext, functions
+from lance_df.compute.expressions import AggregateCall
+from lance_df.engine.plan_rebuild import NotRebuiltError, checked, columns_of
+from lance_df.engine.plans.nodes import Aggregate, node_of
 from lance_df.engine.qualified_columns import renaming
 from lance_df.records import dataclass
 
@@ -31,7 +33,7 @@ MERGED_FUNCTIONS: Final = frozenset({*_MERGED_BY, _AVERAGE})
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """An aggregate: the name of the function, and the type of what it gives."""
+    """A call of an aggregate function, and the type of its result."""
 
     function: str
     data_type: pa.DataType
@@ -40,12 +42,11 @@ class _Call:
     def num_parts(self) -> int:
         return 2 if self.function == _AVERAGE else 1
 
-    def partial(self, expr: Any) -> list[Expr]:
+    def partial(self, call: AggregateCall) -> list[Expr]:
         """Return what is computed of each frame."""
-        inner = _unaliased(expr)
         if self.function != _AVERAGE:
-            return [Expr(inner)]
-        (operand,) = inner.rex_call_operands()
+            return [Expr(call.expr)]
+        (operand,) = call.arguments
         return [functions.sum(Expr(operand).cast(pa.float64())), functions.count(Expr(operand))]
 
     def merged(self, values: Sequence[Expr]) -> list[Expr]:
@@ -67,27 +68,23 @@ class _Call:
 class PartialAggregate:
     """An Aggregate node of a plan, whose rows can be merged from those of frames."""
 
-    node: Any
+    node: LogicalPlan
     num_groups: int
     calls: tuple[_Call, ...]
 
     @classmethod
-    def of(cls, ctx: PlainSessionContext, node: Any) -> PartialAggregate | None:
+    def of(cls, ctx: PlainSessionContext, node: LogicalPlan) -> PartialAggregate | None:
         """Return how to merge the rows of a plan node, None if it is none that can be merged."""
-        detail = variant(node)
-        if type(detail).__name__ != "Aggregate":
+        aggregate = node_of(node)
+        if not isinstance(aggregate, Aggregate) or aggregate.has_grouping_sets:
             return None
-        groups = detail.group_by_exprs()
-        if any(each.variant_name() == "GroupingSet" for each in groups):
-            return None
-        fields = list(ctx.create_dataframe_from_logical_plan(node).schema())[len(groups) :]
-        calls = [
-            _call(expr, field.type) for expr, field in zip(detail.aggregate_exprs(), fields, strict=True)
-        ]
+        num_groups = len(aggregate.groups)
+        fields = list(ctx.create_dataframe_from_logical_plan(node).schema())[num_groups:]
+        calls = [_call(call, field.type) for call, field in zip(aggregate.calls, fields, strict=True)]
         known = tuple(call for call in calls if call is not None)
         if len(known) < len(calls):
             return None
-        found = cls(node, len(groups), known)
+        found = cls(node, num_groups, known)
         try:
             # what it cannot plan, an optimized plan that is optimized again, it says when asked to
             found.over(
@@ -97,25 +94,32 @@ class PartialAggregate:
             return None
         return found
 
-    def over(self, node: Any, below: DataFrame) -> DataFrame:
+    def over(self, node: LogicalPlan, below: DataFrame) -> DataFrame:
         """Return what is computed of one frame.
 
         Parameters
         ----------
         node, below
             This node of a plan that is about some of the rows, and a frame of its input.
+
+        Raises
+        ------
+        NotRebuiltError
+            It is no aggregate there.
         """
-        detail = variant(node)
-        groups = [Expr(each) for each in detail.group_by_exprs()]
+        aggregate = node_of(node)
+        if not isinstance(aggregate, Aggregate):
+            raise NotRebuiltError(f"{aggregate.shown} is no aggregate")
         parts = [
             part
-            for call, expr in zip(self.calls, detail.aggregate_exprs(), strict=True)
-            for part in call.partial(expr)
+            for call, found in zip(self.calls, aggregate.calls, strict=True)
+            if found is not None
+            for part in call.partial(found)
         ]
         named = [part.alias(f"part{number}") for number, part in enumerate(parts)]
-        found = below.aggregate(groups, named)
-        columns = columns_of(found, found.logical_plan())
-        return found.select(
+        rows = below.aggregate(list(map(Expr, aggregate.groups)), named)
+        columns = columns_of(rows, rows.logical_plan())
+        return rows.select(
             *(Expr.column(str(column)).alias(f"c{number}") for number, column in enumerate(columns))
         )
 
@@ -149,19 +153,10 @@ class PartialAggregate:
         )
 
 
-def _call(expr: Any, data_type: pa.DataType) -> _Call | None:
-    inner = _unaliased(expr)
-    if inner.variant_name() != "AggregateFunction":
+def _call(call: AggregateCall | None, data_type: pa.DataType) -> _Call | None:
+    if call is None or call.is_distinct:
         return None
-    function, _, arguments = inner.schema_name().partition("(")
-    if arguments.startswith("DISTINCT "):
-        return None
-    if function == _AVERAGE:
+    if call.function == _AVERAGE:
         # of decimals DataFusion keeps digits in ways of its own; a modifier belongs to both parts
-        is_plain = not any(word in arguments for word in (") FILTER (", " ORDER BY ["))
-        return _Call(function, data_type) if is_plain and pa.types.is_float64(data_type) else None
-    return _Call(function, data_type) if function in _MERGED_BY else None
-
-
-def _unaliased(expr: Any) -> Any:
-    return expr.to_variant().expr() if expr.variant_name() == "Alias" else expr
+        return _Call(call.function, data_type) if call.is_plain and pa.types.is_float64(data_type) else None
+    return _Call(call.function, data_type) if call.function in _MERGED_BY else None

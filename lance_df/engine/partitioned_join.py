@@ -10,20 +10,29 @@ Spec: partitioning, "Storage Partitioned Join" and appendix F.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, key_array_settings
+from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext, key_array_settings
 from lance_df.engine.join_sides import with_small_sides_built
 from lance_df.engine.partial_aggregates import PartialAggregate
 from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
 from lance_df.engine.partitioned_join_units import Units, units_of
-from lance_df.engine.plan_rebuild import NotRebuiltError, Path, columns_of, has_joins_above, rebuilt
+from lance_df.engine.plan_rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
 from lance_df.engine.plan_walk import visible_scans
+from lance_df.engine.plans.nodes import Aggregate, Join, PlanNode, Window
+from lance_df.engine.plans.walks import (
+    Path,
+    groups_rows,
+    has_node,
+    have_same_shape,
+    holds_in_subquery,
+    nodes,
+    plan_at,
+)
 from lance_df.engine.qualified_columns import renaming
 from lance_df.engine.report import JoinReport
 from lance_df.engine.unit_stream import Width, streamed
@@ -37,9 +46,6 @@ if TYPE_CHECKING:
     from lance_df.engine.provider import LanceTableProvider
     from lance_df.engine.statement import Statement
 
-# joins, aggregations by some columns, and windows
-_STEPS: Final = re.compile(r"Join:|groupBy=\[\[[^\]]|WindowAggr:")
-_MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
 _ONE_BY_ONE: Final = (
     "datafusion.optimizer.repartition_joins",
     "datafusion.optimizer.enable_round_robin_repartition",
@@ -67,7 +73,7 @@ _REPARTITIONED: Final = (
 def join_by_partition(
     ctx: PlainSessionContext,
     statement: Statement,
-    planned: tuple[DataFrame, Any],
+    planned: tuple[DataFrame, LogicalPlan],
     plan_again: Callable[[], DataFrame],
     options: JoinOptions,
 ) -> DataFrame | None:
@@ -83,14 +89,14 @@ def join_by_partition(
     if not any(isinstance(table.provider.table, NamespaceSnapshot) for table in statement.tables.values()):
         return None
     frame, plan = planned
-    if _STEPS.search(plan.display_indent()) is None:
+    if not any(map(_may_be_divided, nodes(plan))):
         return None
     if options.partitioned_joins == "never":
         statement.joins.append(JoinReport("joins and groups", "not by partition: switched off"))
         return None
     chosen: list[tuple[Part, Units]] = []
     try:
-        not_in = " IN (<subquery>)" in frame.logical_plan().display_indent()
+        not_in = holds_in_subquery(frame.logical_plan())
         analysis = divisible_parts(ctx, statement, plan, visible_scans(plan), not_in=not_in)
         statement.joins += [JoinReport(join, f"not by partition: {why}") for join, why in analysis.refused]
         chosen += _chosen(statement, analysis.parts, options)
@@ -108,6 +114,11 @@ def join_by_partition(
     for part, units in chosen:
         statement.joins += [JoinReport(step, _effect(part, units)) for step in part.steps]
     return found
+
+
+def _may_be_divided(node: PlanNode) -> bool:
+    """Return whether a node is a join, an aggregation by some columns or a window."""
+    return isinstance(node, Join | Window) or (isinstance(node, Aggregate) and bool(node.groups))
 
 
 def _chosen(
@@ -132,7 +143,7 @@ class _Rewriting:
         self,
         ctx: PlainSessionContext,
         statement: Statement,
-        plan: Any,
+        plan: LogicalPlan,
         plan_again: Callable[[], DataFrame],
     ) -> None:
         self._ctx = ctx
@@ -143,14 +154,14 @@ class _Rewriting:
     def frame(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema, limit: int | None) -> DataFrame:
         paths = [part.path for part, _ in chosen]
         settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
-        groups_rows = any("Aggr" in part.plan.display_indent() for part, _ in chosen)
-        if groups_rows:
+        has_groups = any(groups_rows(part.plan) for part, _ in chosen)
+        if has_groups:
             settings = (*settings, *_REPARTITIONED)
         if all(units.at_once is None for _, units in chosen):
             limit = None
         kept_rows = sum(units.kept_rows for part, units in chosen if part.joins)
-        changes = dict.fromkeys(settings, "false") | _execution(kept_rows, limit, groups_rows)
-        if any("WindowAggr" in part.plan.display_indent() for part, _ in chosen):
+        changes = dict.fromkeys(settings, "false") | _execution(kept_rows, limit, has_groups)
+        if any(has_node(part.plan, Window) for part, _ in chosen):
             # what is sorted is merged from batches, of which larger ones are sorted for longer
             changes.pop(_BATCH_SIZE, None)
         own = _with_settings(self._ctx, changes)
@@ -164,7 +175,7 @@ class _Rewriting:
         """Return where something else stands in, and what: for a part, or for the aggregate above it."""
         aggregate = None
         if units.at_once is not None and part.path:
-            aggregate = PartialAggregate.of(ctx, _node_at(self._plan, part.path[:-1]))
+            aggregate = PartialAggregate.of(ctx, plan_at(self._plan, part.path[:-1]))
         path = part.path if aggregate is None else part.path[:-1]
         whole = ctx.create_dataframe_from_logical_plan(part.plan)
         builds_other_sides = with_small_sides_built(ctx, self._statement, whole, part.plan) is not None
@@ -229,14 +240,14 @@ class _Rewriting:
             self._statement.units += found
             yield {keys[id(table)]: provider for table, provider in found}
 
-    def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> Any:
+    def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> LogicalPlan:
         """Return the node at ``path`` of the statement, planned over other tables."""
         self._statement.stand_ins.update(stand_ins)
         try:
-            plan = _node_at(self._plan_again().optimized_logical_plan(), path)
+            plan = plan_at(self._plan_again().optimized_logical_plan(), path)
         finally:
             self._statement.stand_ins.clear()
-        if _shape(plan) != _shape(_node_at(self._plan, path)):
+        if not have_same_shape(plan, plan_at(self._plan, path)):
             raise NotRebuiltError("the statement is planned otherwise for some partitions")
         return plan
 
@@ -256,20 +267,14 @@ def _width(ctx: PlainSessionContext, at_once: int) -> Width | None:
     return Width(_with_settings(ctx, {_PARTITIONS: str(partitions)}), partitions)
 
 
-def _node_at(plan: Any, path: Path) -> Any:
-    for number in path:
-        plan = plan.inputs()[number]
-    return plan
-
-
-def _numbered(frame: DataFrame, plan: Any) -> DataFrame:
+def _numbered(frame: DataFrame, plan: LogicalPlan) -> DataFrame:
     """Return the rows of a plan with other names; those without any column get one of no meaning."""
     columns = enumerate(columns_of(frame, plan))
     selected = [Expr.column(str(column)).alias(f"c{number}") for number, column in columns]
     return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
 
 
-def _execution(kept_rows: int, limit: int | None, groups_rows: bool) -> dict[str, str]:
+def _execution(kept_rows: int, limit: int | None, has_groups: bool) -> dict[str, str]:
     """Return settings for joins that keep so many rows in memory at a time, and may group what they join."""
     if limit is None:
         changes = {_BATCH_SIZE: str(_BATCH_ROWS)}
@@ -281,7 +286,7 @@ def _execution(kept_rows: int, limit: int | None, groups_rows: bool) -> dict[str
             _PARTITIONS: "1",
         }
         arrays = min(_KEY_ARRAY_BYTES, max(_MIN_KEY_ARRAY_BYTES, limit // 2))
-        if groups_rows:  # groups are in memory, too
+        if has_groups:  # groups are in memory, too
             arrays //= 2
     density = max(_MIN_KEY_DENSITY, kept_rows * _KEY_PLACE_BYTES / arrays)
     if density < _DEFAULT_KEY_DENSITY:
@@ -296,11 +301,3 @@ def _with_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> Plai
     for setting, value in changes.items():
         found.sql(f"SET {setting} = {value}")
     return found
-
-
-def _shape(plan: Any) -> str:
-    """Return what a plan does, with the names that DataFusion makes up numbered from 0."""
-    numbers: dict[str, int] = {}
-    return _MADE_UP.sub(
-        lambda found: f"__{numbers.setdefault(found.group(), len(numbers))}", plan.display_indent_schema()
-    )

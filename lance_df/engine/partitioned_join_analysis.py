@@ -20,9 +20,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.compute.compat import Expr, PlainSessionContext, plan_schema, shows_null_aware_joins, variant
+from lance_df.compute.compat import Expr, LogicalPlan, PlainSessionContext
+from lance_df.compute.expressions import qualified_name, uncast
 from lance_df.engine.hints import scan_condition
 from lance_df.engine.plan_walk import LogicalScan
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    PlanNode,
+    Projection,
+    Scan,
+    SubqueryAlias,
+    Window,
+    columns_of_plan,
+    node_of,
+)
+from lance_df.engine.plans.walks import Path
 from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_grouping
 from lance_df.namespace.joins.key_types import keeps_apart, key_class
 from lance_df.namespace.pruning.kept_members import kept_members
@@ -33,7 +47,6 @@ if TYPE_CHECKING:
     from lance_df.engine.statement import ResolvedTable, Statement
 
     Flags = npt.NDArray[np.bool_]
-    Path = tuple[int, ...]
     IsEmpty = Callable[[Sequence[Flags]], Flags]
 
 
@@ -95,7 +108,7 @@ class Part:
     """
 
     path: Path
-    plan: Any
+    plan: LogicalPlan
     scans: tuple[JoinedScan, ...]
     keys: tuple[_Key, ...]
     is_empty: IsEmpty
@@ -120,7 +133,12 @@ class Analysis:
 
 
 def divisible_parts(
-    ctx: PlainSessionContext, statement: Statement, plan: Any, scans: Sequence[LogicalScan], *, not_in: bool
+    ctx: PlainSessionContext,
+    statement: Statement,
+    plan: LogicalPlan,
+    scans: Sequence[LogicalScan],
+    *,
+    not_in: bool,
 ) -> Analysis:
     """Return the largest divisible parts of an optimized plan that hold a join, an aggregation or a window.
 
@@ -156,35 +174,32 @@ class _Walk:
         if part is not None and part.steps:
             self.parts.append(part)
 
-    def visit(self, plan: Any, path: Path) -> Part | None:
-        detail = variant(plan)
-        kind = type(detail).__name__
-        inputs = [self.visit(child, (*path, number)) for number, child in enumerate(plan.inputs())]
+    def visit(self, plan: LogicalPlan, path: Path) -> Part | None:
+        node = node_of(plan)
+        inputs = [self.visit(child, (*path, number)) for number, child in enumerate(node.inputs)]
         found = None
-        if "<subquery>" not in plan.display():  # it may read tables that are not to be divided
-            if kind == "TableScan":
-                found = self._scan(plan, detail, path)
-            elif kind == "Join" and len(inputs) == 2:
-                found = self._join(plan, detail, inputs[0], inputs[1])
+        if not node.has_subquery:  # it may read tables that are not to be divided
+            if isinstance(node, Scan):
+                found = self._scan(node, path)
+            elif isinstance(node, Join) and len(inputs) == 2:
+                found = self._join(node, inputs[0], inputs[1])
             elif len(inputs) == 1 and inputs[0] is not None:
-                found = self._above(kind, plan, inputs[0])
+                found = self._above(node, inputs[0])
         if found is not None:
             return replace(found, path=path, plan=plan)
         for each in inputs:
             self.close(each)
         return None
 
-    def _scan(self, plan: Any, detail: Any, path: Path) -> Part | None:
-        _, schema, name = detail.fqn()
-        tables = [table for table in self._statement.tables.values() if table.is_called((schema, name))]
-        if len(tables) != 1 or detail.fetch() is not None or path not in self._scans:
+    def _scan(self, node: Scan, path: Path) -> Part | None:
+        tables = [table for table in self._statement.tables.values() if table.is_called(node.table)]
+        if len(tables) != 1 or node.fetch is not None or path not in self._scans:
             return None
         snapshot = tables[0].provider.table
         if not isinstance(snapshot, NamespaceSnapshot):
             return None
         columns = snapshot.manifest.schema.columns
-        own = tuple(name for _, name in detail.projection() or ())
-        shown = plan_schema(detail)
+        own, shown = tuple(node.projection), node.columns
         runs = tables[0].provider.runs
         made = () if runs is None else runs.names
         if len(own) != len(shown) or any(name not in columns.names for name in own if name not in made):
@@ -201,34 +216,34 @@ class _Walk:
             needed[:] = False
             needed[kept_members(snapshot.manifest, condition).places] = True
         scan = JoinedScan(tables[0], snapshot, needed, own if runs is None else runs.stored(own))
-        return Part(path, plan, (scan,), keys, lambda empty: empty[0])
+        return Part(path, node.plan, (scan,), keys, lambda empty: empty[0])
 
-    def _above(self, kind: str, plan: Any, part: Part) -> Part | None:
-        detail = variant(plan)
-        if kind == "Filter":
-            return part
-        if kind == "SubqueryAlias":
-            below = plan_schema(variant(part.plan))
-            return _renamed(part, list(zip(below, plan_schema(detail), strict=True)))
-        if kind == "Projection":
-            pairs = zip(map(_column, detail.projections()), plan_schema(detail), strict=True)
-            return _renamed(part, [(name, new) for name, new in pairs if name is not None])
-        if kind == "Aggregate":
-            return self._aggregate(plan, detail, part)
-        if kind == "WindowExpr":
-            return self._window(plan, detail, part)
-        return None
+    def _above(self, node: PlanNode, part: Part) -> Part | None:
+        match node:
+            case Filter():
+                return part
+            case SubqueryAlias():
+                return _renamed(part, list(zip(columns_of_plan(part.plan), node.columns, strict=True)))
+            case Projection():
+                pairs = zip(map(qualified_name, node.expressions), node.columns, strict=True)
+                return _renamed(part, [(name, new) for name, new in pairs if name is not None])
+            case Aggregate():
+                return self._aggregate(node, part)
+            case Window():
+                return self._window(node, part)
+            case _:
+                return None
 
-    def _aggregate(self, plan: Any, detail: Any, part: Part) -> Part | None:
-        groups = detail.group_by_exprs()
+    def _aggregate(self, node: Aggregate, part: Part) -> Part | None:
+        groups = node.groups
         if not groups:
             return None
-        if any(expr.variant_name() == "GroupingSet" for expr in groups):
-            self._refuse(plan, part, "grouping sets need the rows of all partitions")
+        if node.has_grouping_sets:
+            self._refuse(node, part, "grouping sets need the rows of all partitions")
             return None
-        names = plan_schema(detail)[: len(groups)]
-        pairs = [(name, new) for name, new in zip(map(_column, groups), names, strict=True) if name]
-        found = self._limited(plan, _renamed(part, pairs))
+        names = node.columns[: len(groups)]
+        pairs = [(name, new) for name, new in zip(map(qualified_name, groups), names, strict=True) if name]
+        found = self._limited(node, _renamed(part, pairs))
         if found is None or part.groupings:
             return found
         columns = part.scans[0].snapshot.manifest.schema.columns.by_id()
@@ -236,31 +251,28 @@ class _Walk:
         plain = (field.name for field in fields if key_class(field.arrow_type()) is not None)
         return replace(found, grouped_by=tuple(plain))
 
-    def _window(self, plan: Any, detail: Any, part: Part) -> Part | None:
-        columns = [
-            {_column(expr) for expr in detail.get_partition_exprs(window)}
-            for window in detail.get_window_expr()
-        ]
+    def _window(self, node: Window, part: Part) -> Part | None:
+        columns = [set(map(qualified_name, keys)) for keys in node.partitions]
         common = set.intersection(*columns) if columns else set()
-        return self._limited(plan, _renamed(part, [(name, name) for name in common if name is not None]))
+        return self._limited(node, _renamed(part, [(name, name) for name in common if name is not None]))
 
-    def _limited(self, plan: Any, part: Part) -> Part | None:
+    def _limited(self, node: PlanNode, part: Part) -> Part | None:
         """Return the part, if it is divisible by functions of the keys that it shows."""
         shown = replace(part, keys=tuple(key for key in part.keys if key.names))
         found = self._grouped(shown)
         if isinstance(found, str):
-            self._refuse(plan, part, found)
+            self._refuse(node, part, found)
             return None
-        return replace(found, groupings=(*part.groupings, plan.display()))
+        return replace(found, groupings=(*part.groupings, node.shown))
 
-    def _refuse(self, plan: Any, part: Part, why: str) -> None:
+    def _refuse(self, node: PlanNode, part: Part, why: str) -> None:
         """Tell why the rows of a namespace are not grouped by partition; joins tell of themselves."""
         if not part.steps:
-            self.refused.append((plan.display(), why))
+            self.refused.append((node.shown, why))
 
-    def _join(self, plan: Any, detail: Any, left: Part | None, right: Part | None) -> Part | None:
-        shown = plan.display()
-        rule = _RULES.get(str(detail.join_type()))
+    def _join(self, node: Join, left: Part | None, right: Part | None) -> Part | None:
+        shown = node.shown
+        rule = _RULES.get(node.how)
         if left is None or right is None:
             if left is not None or right is not None:
                 self.refused.append((shown, "one side is not partitioned, or not to be divided by its keys"))
@@ -268,20 +280,22 @@ class _Walk:
         if rule is None:
             self.refused.append((shown, "a kind of join that is not known"))
             return None
-        found = self._matched(plan, detail, rule, left, right)
+        found = self._matched(node, rule, left, right)
         if isinstance(found, str):
             self.refused.append((shown, found))
             return None
-        if (rule.null_free or self._is_null_aware(shown, detail)) and self._may_meet_null(found, detail):
+        # a NULL in any partition then decides on all rows
+        is_null_aware = rule.null_free or node.may_be_null_aware(self._not_in)
+        if is_null_aware and self._may_meet_null(found, node):
             self.refused.append(
                 (shown, "NOT IN depends on NULL keys of all partitions, and there may be some")
             )
             return None
         return found
 
-    def _matched(self, plan: Any, detail: Any, rule: _Rule, left: Part, right: Part) -> Part | str:
+    def _matched(self, node: Join, rule: _Rule, left: Part, right: Part) -> Part | str:
         keys = []
-        for pair in detail.on():
+        for pair in node.on:
             sides = [self._key(expr, part) for expr, part in zip(pair, (left, right), strict=True)]
             if sides[0] is None or sides[1] is None:
                 continue
@@ -304,18 +318,14 @@ class _Walk:
                 return sides[0] & sides[1]
             return sides[rule.empty == "right"]
 
-        part = Part((), plan, (*left.scans, *right.scans), tuple(keys), is_empty)
-        joins = (*left.joins, *right.joins, plan.display())
+        part = Part((), node.plan, (*left.scans, *right.scans), tuple(keys), is_empty)
+        joins = (*left.joins, *right.joins, node.shown)
         return self._grouped(replace(part, joins=joins, groupings=(*left.groupings, *right.groupings)))
 
     def _key(self, expr: Any, part: Part) -> tuple[_Key, list[pa.DataType]] | None:
         """Return the key that an expression is, and the types from its column to the expression."""
-        casts = []
-        while expr.variant_name() in ("Cast", "Alias"):
-            if expr.variant_name() == "Cast":
-                casts.append(expr)
-            expr = expr.to_variant().expr()
-        name = _column(expr)
+        column, casts = uncast(expr)
+        name = qualified_name(column)
         key = next((key for key in part.keys if name in key.names), None)
         if key is None or name is None:
             return None
@@ -325,14 +335,8 @@ class _Walk:
             types += [frame.select(Expr(cast)).schema().field(0).type for cast in reversed(casts)]
         return key, types
 
-    def _is_null_aware(self, shown: str, detail: Any) -> bool:
-        """Whether it may be the anti join of a NOT IN: a NULL in any partition then decides on all rows."""
-        if "Anti" not in str(detail.join_type()):
-            return False
-        return "null_aware" in shown if shows_null_aware_joins() else self._not_in
-
-    def _may_meet_null(self, part: Part, detail: Any) -> bool:
-        if len(detail.on()) != len(part.keys) or detail.filter() is not None:
+    def _may_meet_null(self, part: Part, node: Join) -> bool:
+        if len(node.on) != len(part.keys) or node.filter is not None:
             return True
         sides = _sides(part.scans, part.keys)
         if isinstance(sides, str):
@@ -367,12 +371,6 @@ def _sides(scans: Sequence[JoinedScan], keys: Sequence[_Key]) -> tuple[list[Join
             return "a table is joined with itself on different columns"
         found[number] = JoinSide(known.manifest, known.needed | scan.needed, columns)
     return found, tuple(numbers[id(scan.table)] for scan in scans)
-
-
-def _column(expr: Any) -> str | None:
-    while expr.variant_name() == "Alias":
-        expr = expr.to_variant().expr()
-    return expr.to_variant().qualified_name() if expr.variant_name() == "Column" else None
 
 
 def _renamed(part: Part, names: Sequence[tuple[str, str]]) -> Part:

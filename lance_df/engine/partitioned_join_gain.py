@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lance_df.engine.plans.nodes import Window
+from lance_df.engine.plans.walks import groups_rows, has_node
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.table.distinct_looks import expected_distinct
 
@@ -25,11 +27,10 @@ _COUNTED_MEMBERS: Final = 16
 
 def sooner_as_a_whole(part: Part, num_rows: int) -> str | None:
     """Return that so many rows take less time as a whole; None if they do not."""
-    # an aggregation or a window
-    groups_rows = "Aggr" in part.plan.display_indent()
-    if num_rows >= (_WORTH_GROUPED_ROWS if groups_rows else _WORTH_JOINED_ROWS):
+    has_groups = groups_rows(part.plan)
+    if num_rows >= (_WORTH_GROUPED_ROWS if has_groups else _WORTH_JOINED_ROWS):
         return None
-    return f"{num_rows:,} rows are {'grouped' if groups_rows else 'joined'} sooner as a whole"
+    return f"{num_rows:,} rows are {'grouped' if has_groups else 'joined'} sooner as a whole"
 
 
 def grouped_sooner_as_a_whole(part: Part) -> str | None:
@@ -38,7 +39,7 @@ def grouped_sooner_as_a_whole(part: Part) -> str | None:
     rows = _counted_rows(scan)
     counted = int(np.count_nonzero(rows)) or 1
     why = sooner_as_a_whole(part, int(rows.sum()) * int(np.count_nonzero(scan.needed)) // counted)
-    if why is not None or "WindowAggr" in part.plan.display_indent():
+    if why is not None or has_node(part.plan, Window):
         return why
     if not scan.snapshot.root.is_local:
         return "to look how many groups there are takes as long as it may save"

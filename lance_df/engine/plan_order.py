@@ -8,56 +8,45 @@ goes below the sort.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from lance_df.compute.compat import variant
+from lance_df.engine.plans.nodes import Limit, Projection, Sort, SubqueryAlias, node_of
+from lance_df.engine.plans.walks import plan_at as node_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_df.compute.compat import DataFrame
-    from lance_df.engine.plan_rebuild import Path
+    from lance_df.compute.compat import DataFrame, LogicalPlan
+    from lance_df.engine.plans.nodes import SortKey
+    from lance_df.engine.plans.walks import Path
 
-# They take rows as they come: DataFusion repartitions the input of none.
-_KEEPS_ORDER: Final = ("Limit", "SubqueryAlias")
+__all__ = ["RewriteWarning", "lost_by_rewriting", "node_at", "sort_keys", "sort_path"]
 
 
 class RewriteWarning(RuntimeWarning):
     """A rewritten plan differed from the statement, so the statement runs as it was written."""
 
 
-def sort_path(plan: Any) -> Path | None:
+def sort_path(plan: LogicalPlan) -> Path | None:
     """Return the path to the sort that orders the result; None where the plan promises no order."""
-    node = plan
+    part = plan
     path: Path = ()
     while True:
-        detail = variant(node)
-        kind = type(detail).__name__
-        if kind == "Sort":
-            return path
-        if kind not in _KEEPS_ORDER and not (kind == "Projection" and computes_nothing(detail)):
-            return None
-        (node,) = node.inputs()
+        match node_of(part):
+            case Sort():
+                return path
+            # They take rows as they come: DataFusion repartitions the input of none.
+            case Limit() | SubqueryAlias():
+                pass
+            case Projection() as node if node.computes_nothing:
+                pass
+            case _:
+                return None
+        (part,) = part.inputs()
         path = (*path, 0)
 
 
-def node_at(plan: Any, path: Path) -> Any:
-    """Return the node that a path leads to."""
-    for number in path:
-        plan = plan.inputs()[number]
-    return plan
-
-
-def computes_nothing(projection: Any) -> bool:
-    """Return whether a projection only chooses and renames columns."""
-    for expr in projection.projections():
-        inner = expr.to_variant().expr() if expr.variant_name() == "Alias" else expr
-        if inner.variant_name() != "Column":
-            return False
-    return True
-
-
-def lost_by_rewriting(frame: DataFrame, optimized: Any, anew: DataFrame) -> str | None:
+def lost_by_rewriting(frame: DataFrame, optimized: LogicalPlan, anew: DataFrame) -> str | None:
     """Return what a rewritten statement does not keep; None if it keeps all.
 
     Parameters
@@ -70,20 +59,31 @@ def lost_by_rewriting(frame: DataFrame, optimized: Any, anew: DataFrame) -> str 
     schema, found = frame.schema(), anew.schema()
     if found != schema:
         return f"the columns are {_shown(found)}, expected {_shown(schema)}"
+    wanted = sort_keys(optimized)
+    if wanted is None:
+        return None
     # the optimizer leaves out keys that others determine
-    wanted = [sort_keys(optimized), sort_keys(frame.logical_plan())]
-    if wanted[0] is not None and (keys := sort_keys(anew.logical_plan())) not in wanted:
-        return f"the rows are ordered by {keys}, expected {wanted[0]}"
+    orders = [_identities(keys) for keys in (wanted, sort_keys(frame.logical_plan()))]
+    if _identities(keys := sort_keys(anew.logical_plan())) not in orders:
+        return f"the rows are ordered by {_order(keys)}, expected {_order(wanted)}"
     return None
 
 
-def sort_keys(plan: Any) -> tuple[tuple[str, bool, bool], ...] | None:
-    """Return what orders the result: expressions, whether ascending, and whether NULL comes first."""
+def sort_keys(plan: LogicalPlan) -> list[SortKey] | None:
+    """Return what orders the result; None where the plan promises no order."""
     path = sort_path(plan)
     if path is None:
         return None
-    keys = variant(node_at(plan, path)).sort_exprs()
-    return tuple((each.expr().canonical_name(), each.ascending(), each.nulls_first()) for each in keys)
+    sort = node_of(node_at(plan, path))
+    return sort.keys if isinstance(sort, Sort) else None
+
+
+def _identities(keys: list[SortKey] | None) -> list[object] | None:
+    return None if keys is None else [key.identity for key in keys]
+
+
+def _order(keys: list[SortKey] | None) -> str:
+    return str(None if keys is None else ", ".join(map(str, keys)))
 
 
 def _shown(schema: pa.Schema) -> str:

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
-from lance_df.compute.compat import (
-    DataFrame,
-    Expr,
-    PlainSessionContext,
-    limit_of,
-    plan_schema,
-    variant,
+from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    Union,
+    Window,
+    columns_of_plan,
+    node_of,
 )
+from lance_df.engine.plans.walks import Path as Path
 from lance_df.engine.qualified_columns import QualifiedColumn, renaming
-
-Path = tuple[int, ...]
 
 _NO_LIMIT: Final = 2**62
 _HOW: Final = {"Inner": "inner", "Left": "left", "Right": "right", "Full": "full", "LeftSemi": "semi"}
@@ -30,14 +36,14 @@ class NotRebuiltError(Exception):
     """A plan has a node that a frame has no method for."""
 
 
-def columns_of(frame: DataFrame, plan: Any) -> list[QualifiedColumn]:
+def columns_of(frame: DataFrame, plan: LogicalPlan) -> list[QualifiedColumn]:
     """Return the columns of a plan, of which ``frame`` is made."""
-    shown = plan_schema(variant(plan))
+    shown = columns_of_plan(plan)
     return [QualifiedColumn.of(each, name) for each, name in zip(shown, frame.schema().names, strict=True)]
 
 
 def rebuilt(
-    ctx: PlainSessionContext, plan: Any, path: Path, replacements: Mapping[Path, DataFrame]
+    ctx: PlainSessionContext, plan: LogicalPlan, path: Path, replacements: Mapping[Path, DataFrame]
 ) -> DataFrame:
     """Return a frame of ``plan`` in which the nodes at some paths are other frames, with the same columns.
 
@@ -56,7 +62,7 @@ def rebuilt(
     return rebuilt_node(ctx, plan, inputs)
 
 
-def rebuilt_node(ctx: PlainSessionContext, plan: Any, inputs: Sequence[DataFrame]) -> DataFrame:
+def rebuilt_node(ctx: PlainSessionContext, plan: LogicalPlan, inputs: Sequence[DataFrame]) -> DataFrame:
     """Return a frame of the topmost node of ``plan`` over other inputs, with the same columns.
 
     Raises
@@ -64,12 +70,13 @@ def rebuilt_node(ctx: PlainSessionContext, plan: Any, inputs: Sequence[DataFrame
     NotRebuiltError
         It cannot be built.
     """
-    if plan.display() == "Distinct:":  # it shows no columns: they are those of its input
+    node = node_of(plan)
+    if isinstance(node, Distinct) and node.is_of_all_columns:  # its columns are those of its input
         return inputs[0].distinct()
     return checked(_node(ctx, plan, inputs), plan)
 
 
-def carried(ctx: PlainSessionContext, plan: Any, path: Path, names: Collection[str]) -> DataFrame:
+def carried(ctx: PlainSessionContext, plan: LogicalPlan, path: Path, names: Collection[str]) -> DataFrame:
     """Return a frame of ``plan`` that has some more columns, which those at the end of a path have.
 
     Raises
@@ -90,7 +97,7 @@ def carried(ctx: PlainSessionContext, plan: Any, path: Path, names: Collection[s
     return _node(ctx, plan, inputs, missing)
 
 
-def checked(frame: DataFrame, plan: Any) -> DataFrame:
+def checked(frame: DataFrame, plan: LogicalPlan) -> DataFrame:
     """Return ``frame`` if its columns are those of ``plan``.
 
     Raises
@@ -98,15 +105,15 @@ def checked(frame: DataFrame, plan: Any) -> DataFrame:
     NotRebuiltError
         They are not.
     """
-    found = plan_schema(variant(frame.logical_plan()))
-    if found != plan_schema(variant(plan)):
+    found = columns_of_plan(frame.logical_plan())
+    if found != columns_of_plan(plan):
         raise NotRebuiltError(f"its columns would be {found}")
     return frame
 
 
-def has_joins_above(plan: Any, paths: Sequence[Path]) -> bool:
+def has_joins_above(plan: LogicalPlan, paths: Sequence[Path]) -> bool:
     """Whether a node above one of the paths has several inputs."""
-    pending: list[tuple[Any, Path]] = [(plan, ())]
+    pending: list[tuple[LogicalPlan, Path]] = [(plan, ())]
     while pending:
         node, path = pending.pop()
         if path in paths or not any(other[: len(path)] == path for other in paths):
@@ -119,58 +126,56 @@ def has_joins_above(plan: Any, paths: Sequence[Path]) -> bool:
 
 
 def _node(
-    ctx: PlainSessionContext, plan: Any, inputs: Sequence[DataFrame], more: Collection[str] = ()
+    ctx: PlainSessionContext, plan: LogicalPlan, inputs: Sequence[DataFrame], more: Collection[str] = ()
 ) -> DataFrame:
-    detail = variant(plan)
-    match type(detail).__name__, inputs:
-        case "Projection", [frame]:
+    match node_of(plan), inputs:
+        case Projection() as node, [frame]:
             below = columns_of(frame, frame.logical_plan()) if more else []
             others = [Expr.column(str(column)) for column in below if column.name in more]
-            return frame.select(*map(Expr, detail.projections()), *others)
-        case "Filter", [frame]:
-            return frame.filter(Expr(detail.predicate()))
-        case "Aggregate", [frame]:
-            return frame.aggregate(
-                [Expr(each) for each in detail.group_by_exprs()],
-                [Expr(each) for each in detail.aggregate_exprs()],
-            )
-        case "Sort", [frame]:
-            ordered = DataFrame(frame.df.sort(*detail.sort_exprs()))
-            count = detail.get_fetch_val()
-            return ordered if count is None else ordered.limit(count)
-        case "Limit", [frame]:
-            count, skip = limit_of(plan)
+            return frame.select(*map(Expr, node.expressions), *others)
+        case Filter() as node, [frame]:
+            return frame.filter(Expr(node.predicate))
+        case Aggregate() as node, [frame]:
+            return frame.aggregate(list(map(Expr, node.groups)), list(map(Expr, node.aggregates)))
+        case Sort() as node, [frame]:
+            ordered = DataFrame(frame.df.sort(*node.sort_exprs))
+            return ordered if node.fetch is None else ordered.limit(node.fetch)
+        case Limit() as node, [frame]:
+            count, skip = node.rows
             return frame.limit(_NO_LIMIT if count is None else count, skip)
-        case "SubqueryAlias", [frame]:
-            return _with_alias(ctx, frame, detail)
-        case "WindowExpr", [frame]:
+        case SubqueryAlias() as node, [frame]:
+            return _with_alias(ctx, frame, node)
+        case Window() as node, [frame]:
             below = [Expr.column(str(column)) for column in columns_of(frame, frame.logical_plan())]
-            return frame.select(*below, *map(Expr, detail.get_window_expr()))
-        case "Union", [first, *others]:
+            return frame.select(*below, *map(Expr, node.expressions))
+        case Union(), [first, *others]:
             return reduce(DataFrame.union, others, first)
-        case "Join", [left, right]:
-            return _joined(left, right, detail)
-    raise NotRebuiltError(f"above it is {plan.display()!r:.80}, which cannot be built anew")
+        case Join() as node, [left, right]:
+            return _joined(left, right, node)
+    raise NotRebuiltError(f"above it is {node_of(plan).shown!r:.80}, which cannot be built anew")
 
 
-def _with_alias(ctx: PlainSessionContext, frame: DataFrame, detail: Any) -> DataFrame:
+def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias) -> DataFrame:
     below = columns_of(frame, frame.logical_plan())
     names = [f"c{number}" for number in range(len(below))]
     plain = frame.select(
         *(Expr.column(str(column)).alias(name) for column, name in zip(below, names, strict=True))
     )
-    shown = list(zip(plan_schema(detail), frame.schema().names, strict=False))
+    shown = list(zip(alias.columns, frame.schema().names, strict=False))
     renamed = [QualifiedColumn.of(each, name) for each, name in shown]
     # what is carried along
-    renamed += [QualifiedColumn((str(detail.alias()),), each.name) for each in below[len(shown) :]]
+    renamed += [QualifiedColumn((alias.name,), each.name) for each in below[len(shown) :]]
     return plain.select(*renaming(ctx, list(zip(names, renamed, strict=True))))
 
 
-def _joined(left: DataFrame, right: DataFrame, detail: Any) -> DataFrame:
-    how = _HOW.get(str(detail.join_type()))
-    if how is None or detail.null_equals_null():
-        raise NotRebuiltError(f"above it is a join, {detail.join_type()}, which cannot be built anew")
-    conditions = [Expr(one) == Expr(other) for one, other in detail.on()]
-    if detail.filter() is not None:
-        conditions.append(Expr(detail.filter()))
-    return left.join_on(right, *(conditions or [Expr.literal(True)]), how=how)
+def _joined(left: DataFrame, right: DataFrame, join: Join) -> DataFrame:
+    how = _HOW.get(join.how)
+    if how is None or join.null_equals_null:
+        raise NotRebuiltError(f"above it is a join, {join.how}, which cannot be built anew")
+    return left.join_on(right, *(conditions_of(join) or [Expr.literal(True)]), how=how)
+
+
+def conditions_of(join: Join) -> list[Expr]:
+    """Return what is true for rows that match."""
+    conditions = [Expr(one) == Expr(other) for one, other in join.on]
+    return conditions if join.filter is None else [*conditions, Expr(join.filter)]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.compute.compat import DataFrame, PlainSessionContext, SessionConfig, Table, col, variant
+from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext, SessionConfig, Table, col
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.plan_walk import logical_scans
+from lance_df.engine.plans.walks import nodes
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.statement import ResolvedTable, Statement
 from lance_df.errors import InvalidInputError
@@ -246,17 +247,13 @@ def _cast(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:
     return frame.select(*columns)
 
 
-def _check_rowwise(plan: Any) -> None:
+def _check_rowwise(plan: LogicalPlan) -> None:
     """Refuse what does not give one row for each row: aggregates, windows, subqueries."""
-    nodes = [plan]
-    while nodes:
-        node = nodes.pop()
-        kind = type(variant(node)).__name__
-        if kind in _CHANGES_ROWS:
+    for node in nodes(plan):
+        if node.kind in _CHANGES_ROWS:
             raise InvalidInputError(
-                f"expressions are computed row by row; {kind.lower()}s are not possible here"
+                f"expressions are computed row by row; {node.kind.lower()}s are not possible here"
             )
-        nodes += node.inputs()
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:

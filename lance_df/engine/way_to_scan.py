@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from lance_df.compute.compat import plan_schema, variant
-from lance_df.engine.plan_rebuild import Path
+from lance_df.compute.compat import LogicalPlan
+from lance_df.compute.expressions import qualified_name, unaliased
+from lance_df.engine.plans.nodes import Aggregate, Filter, Join, Projection, Scan, SubqueryAlias
+from lance_df.engine.plans.walks import Path, chain, nodes_with_paths
 from lance_df.records import dataclass
+
+__all__ = ["WayToScan", "column_name", "unaliased"]
 
 # the inputs of a join that have each row as often as the other side matches it
 _SIDES: Final[Mapping[str, tuple[int, ...]]] = {
@@ -41,33 +45,32 @@ class WayToScan:
     columns: Mapping[str, int]
 
     @classmethod
-    def of(cls, plan: Any, table: tuple[str | None, str]) -> WayToScan | None:
+    def of(cls, plan: LogicalPlan, table: tuple[str | None, str]) -> WayToScan | None:
         """Return the way from the lowest aggregate; None if there is more on it than what treats rows alike.
 
         That is filters, projections, and joins that have a row as often as the other side matches it.
         """
-        paths = list(_paths(plan, table))
-        if len(paths) != 1:
+        scans = [
+            path for path, node in nodes_with_paths(plan) if isinstance(node, Scan) and node.table == table
+        ]
+        if len(scans) != 1:
             return None
-        (path,) = paths
-        nodes = [plan]
-        for number in path:
-            nodes.append(nodes[-1].inputs()[number])
-        columns = {name: place for place, name in enumerate(plan_schema(variant(nodes[-1])))}
+        (path,) = scans
+        nodes = chain(plan, path)
+        columns = {name: place for place, name in enumerate(nodes[-1].columns)}
         for depth in range(len(path) - 1, -1, -1):
-            detail = variant(nodes[depth])
-            match type(detail).__name__:
-                case "Aggregate":
-                    return cls(path[:depth], nodes[depth], path[depth + 1 :], columns)
-                case "SubqueryAlias":
-                    below = plan_schema(variant(nodes[depth + 1]))
-                    columns = _renamed(columns, zip(below, plan_schema(detail), strict=True))
-                case "Projection":
-                    names = map(column_name, detail.projections())
-                    columns = _renamed(columns, zip(names, plan_schema(detail), strict=True))
-                case "Filter":
+            match nodes[depth]:
+                case Aggregate():
+                    return cls(path[:depth], nodes[depth].plan, path[depth + 1 :], columns)
+                case SubqueryAlias():
+                    names = zip(nodes[depth + 1].columns, nodes[depth].columns, strict=True)
+                    columns = _renamed(columns, names)
+                case Projection() as node:
+                    names = zip(map(column_name, node.expressions), node.columns, strict=True)
+                    columns = _renamed(columns, names)
+                case Filter():
                     pass
-                case "Join" if path[depth] in _SIDES.get(str(detail.join_type()), ()):
+                case Join() as node if path[depth] in _SIDES.get(node.how, ()):
                     pass
                 case _:
                     return None
@@ -80,21 +83,4 @@ def _renamed(columns: Mapping[str, int], names: Iterable[tuple[str, str]]) -> di
 
 def column_name(expr: Any) -> str:
     """Return the name of the column that an expression is, with its table; nothing for other expressions."""
-    inner = unaliased(expr)
-    return str(inner.to_variant().qualified_name()) if inner.variant_name() == "Column" else ""
-
-
-def _paths(plan: Any, table: tuple[str | None, str]) -> Iterator[Path]:
-    """Yield the paths to scans of a table."""
-    pending: list[tuple[Any, Path]] = [(plan, ())]
-    while pending:
-        node, path = pending.pop()
-        inputs = node.inputs()
-        if not inputs and "TableScan: " in node.display() and variant(node).fqn()[1:] == table:
-            yield path
-        pending += [(child, (*path, number)) for number, child in enumerate(inputs)]
-
-
-def unaliased(expr: Any) -> Any:
-    """Return what an expression computes, whatever it calls that."""
-    return expr.to_variant().expr() if expr.variant_name() == "Alias" else expr
+    return qualified_name(expr) or ""

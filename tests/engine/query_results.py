@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 from datafusion import DataFrame
 
-from lance_df.compute.compat import variant
-from lance_df.engine.plan_order import computes_nothing, node_at, sort_path
+from lance_df.compute import expressions
+from lance_df.engine.plan_order import sort_path
+from lance_df.engine.plans.nodes import Projection, Sort, SubqueryAlias, columns_of_plan
+from lance_df.engine.plans.walks import node_at
 
 _DIGITS = 9
 
@@ -68,24 +70,23 @@ def order_columns(frame: DataFrame) -> list[int] | None:
     path = sort_path(plan)
     if path is None:
         return None
-    names = [each.expr().canonical_name() for each in variant(node_at(plan, path)).sort_exprs()]
+    sort = node_at(plan, path)
+    assert isinstance(sort, Sort)
+    names = [expressions.shown(key.expr) for key in sort.keys]
     for depth in range(len(path) - 1, -1, -1):
-        detail = variant(node_at(plan, path[:depth]))
-        if type(detail).__name__ == "SubqueryAlias":
+        node = node_at(plan, path[:depth])
+        if isinstance(node, SubqueryAlias):
             return []
-        if type(detail).__name__ == "Projection":
-            assert computes_nothing(detail)
-            renamed = dict(
-                zip(map(_column, detail.projections()), detail.schema().field_names(), strict=True)
-            )
+        if isinstance(node, Projection):
+            assert node.computes_nothing
+            renamed = dict(zip(map(_column, node.expressions), node.columns, strict=True))
             names = [renamed.get(name, "") for name in names]
-    columns = list(variant(plan).schema().field_names())
+    columns = columns_of_plan(plan)
     return [columns.index(name) for name in names] if set(names) <= set(columns) else []
 
 
 def _column(expr: Any) -> str:
-    inner = expr.to_variant().expr() if expr.variant_name() == "Alias" else expr
-    return str(inner.canonical_name())
+    return expressions.shown(expressions.unaliased(expr))
 
 
 def _rounded(value: Any) -> Any:

@@ -178,3 +178,17 @@ def test_tables_of_unknown_size_stay_where_they_are(ours, tables):
 )
 def test_empty_tables_join(ours, memory, query):
     assert_same_result(ours.sql(query), memory.sql(query))
+
+
+def test_a_semi_join_with_results_of_groups_is_not_taken_for_one_with_their_keys(tmp_path):
+    tables = {
+        "big": pa.table({"k": np.arange(MANY) % 50, "v": np.arange(MANY)}),
+        "few": pa.table({"b": np.arange(40) % 5, "b)": np.arange(40) // 4}),
+    }
+    memory = datafusion.SessionContext()
+    for name, rows in tables.items():
+        lance_df.write_dataset(rows, tmp_path / f"{name}.lance")
+        memory.from_arrow(rows, name)
+    # several groups have the same result
+    query = 'SELECT k, v FROM big WHERE k IN (SELECT max(b) FROM few GROUP BY "b)") ORDER BY v'
+    assert_same_result(lance_df.connect(tmp_path).sql(query), memory.sql(query))

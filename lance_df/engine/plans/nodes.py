@@ -414,6 +414,11 @@ def node_of(plan: LogicalPlan) -> PlanNode:
     return _CLASSES.get(type(detail).__name__, PlanNode)(plan, detail)
 
 
+def columns_of_plan(plan: LogicalPlan) -> list[str]:
+    """Return the names of a plan's columns, with their tables."""
+    return node_of(plan).columns
+
+
 def outputs_of(projections: Collection[Any]) -> dict[str, Any]:
     """Return what a projection computes, see `Projection.outputs`."""
     outputs: dict[str, Any] = {}

@@ -29,11 +29,6 @@ Path = tuple[int, ...]
 _MADE_UP: Final = re.compile(r"\b__[a-z]\w*?_\d+\b")
 
 
-def columns_of_plan(plan: LogicalPlan) -> list[str]:
-    """Return the names of a plan's columns, with their tables."""
-    return node_of(plan).columns
-
-
 def node_at(plan: LogicalPlan, path: Path) -> PlanNode:
     """Return the node that a path leads to."""
     return node_of(plan_at(plan, path))
