@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lance_df.compute.expressions import cast_type, literal
 from lance_df.compute.typed_functions import plain_name
 from lance_df.expr.literals import plain_scalar
 from lance_df.expr.nodes import Column
@@ -137,10 +138,10 @@ class _Reader:
 
     def _cast(self, expr: Any, depth: int) -> Term:
         (inner,) = expr.rex_call_operands()
-        before, text = f"CAST({inner.canonical_name()} AS ", expr.canonical_name()
-        if not text.startswith(before):
+        type_name = cast_type(expr)
+        if type_name is None:
             raise _UnreadableError
-        return Call(CAST, (self.read(inner, depth),), text[len(before) : -1])
+        return Call(CAST, (self.read(inner, depth),), type_name)
 
     def _like(self, expr: Any, depth: int) -> Term:
         like, name = expr.to_variant(), expr.rex_call_operator().upper()
@@ -159,9 +160,8 @@ class _Reader:
 
 
 def _literal(expr: Any) -> pa.Scalar:
-    try:
-        value = expr.python_value()
-    except Exception as err:
-        raise _UnreadableError from err
-    value = plain_scalar(value if isinstance(value, pa.Scalar) else pa.scalar(value))
+    found = literal(expr)
+    if found is None:
+        raise _UnreadableError
+    value = plain_scalar(found)
     return value.cast(pa.string()) if value.type in _TEXTS else value

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_df.compute.expressions import function_of, kind_of, literal, operator_of, shown
 from lance_df.compute.terms import resolved, to_term
 from lance_df.compute.typed_functions import plain_name
 from lance_df.engine.hint_ranges import (
@@ -132,7 +133,7 @@ class _Translator:
         self._projections = projections
 
     def translate(self, expr: Any, depth: int) -> Predicate:
-        kind = expr.variant_name()
+        kind = kind_of(expr)
         if kind == "BinaryExpr":
             return self._binary(expr, depth)
         if kind == "Like":
@@ -144,34 +145,34 @@ class _Translator:
         if kind in ("IsTrue", "Alias"):
             return self.translate(_operands(expr)[0], depth)
         if kind == "Literal":
-            value = _literal(expr)
+            value = literal(expr)
             return Literal(value.as_py()) if isinstance(value, pa.BooleanScalar) else _unknown(expr)
         if kind == "Not":
             # of the operand itself: what it implies says nothing about its opposite
             inner = self._truth(_operands(expr)[0], depth)
             return Not(inner) if isinstance(inner, Truth) else _unknown(expr)
-        if kind == "ScalarFunction" and expr.rex_call_operator() == "starts_with":
+        if function_of(expr) == "starts_with":
             return self._starts_with(expr, depth)
         if kind == "Column":
             return self._truth(expr, depth)
         return _unknown(expr)
 
     def _binary(self, expr: Any, depth: int) -> Predicate:
-        operator, (left, right) = expr.rex_call_operator(), _operands(expr)
+        operator, (left, right) = operator_of(expr), _operands(expr)
         if operator == "AND":
             return And((self.translate(left, depth), self.translate(right, depth)))
         if operator == "OR":
             return Or((self.translate(left, depth), self.translate(right, depth)))
         if operator == "IS NOT DISTINCT FROM":
             operator = "="
-            truth = _literal(right)
+            truth = literal(right)
             if isinstance(truth, pa.BooleanScalar) and truth.as_py() is True:
                 return self.translate(left, depth)
         if operator not in _OPERATORS:
             return _unknown(expr)
-        if (value := _literal(right)) is not None:
+        if (value := literal(right)) is not None:
             return self._comparison(expr, left, _OPERATORS[operator], value, depth)
-        if (value := _literal(left)) is not None:
+        if (value := literal(left)) is not None:
             return self._comparison(expr, right, _FLIPPED[operator], value, depth)
         return _unknown(expr)
 
@@ -194,7 +195,7 @@ class _Translator:
 
     def _like(self, expr: Any, depth: int) -> Predicate:
         like = expr.to_variant()
-        pattern = _literal(like.pattern())
+        pattern = literal(like.pattern())
         reference = self._reference(like.expr(), depth)
         negated = like.negated() or expr.rex_call_operator() != "like"
         if negated or reference is None or pattern is None or not pattern.is_valid:
@@ -207,18 +208,18 @@ class _Translator:
             return found or _unknown(expr)
         # its words can be looked for
         term = Call("LIKE", (reference.column, Value(pa.scalar(text))), like.escape_char() or "")
-        return Unknown(plain_name(expr.canonical_name()), term)
+        return Unknown(plain_name(shown(expr)), term)
 
     def _starts_with(self, expr: Any, depth: int) -> Predicate:
         subject, start = _operands(expr)
-        reference, value = self._reference(subject, depth), _literal(start)
+        reference, value = self._reference(subject, depth), literal(start)
         if reference is None or value is None or not value.is_valid:
             return _unknown(expr)
         return prefix_range(reference.column, reference.data_type, value.as_py()) or _unknown(expr)
 
     def _in_list(self, expr: Any, depth: int) -> Predicate:
         detail = expr.to_variant()
-        values = [_literal(item) for item in detail.list()]
+        values = [literal(item) for item in detail.list()]
         reference = self._reference(detail.expr(), depth)
         if (
             detail.negated()
@@ -249,21 +250,22 @@ class _Translator:
 
     def _call(self, expr: Any, depth: int) -> _Call | None:
         expr, depth = resolved(expr, self._projections, depth)
-        if expr is None or expr.variant_name() != "ScalarFunction":
+        function = None if expr is None else function_of(expr)
+        if function is None:
             return None
         operands = _operands(expr)
-        literals = tuple(value for value in map(_literal, operands) if value is not None)
-        others = [operand for operand in operands if _literal(operand) is None]
+        literals = tuple(value for value in map(literal, operands) if value is not None)
+        others = [operand for operand in operands if literal(operand) is None]
         reference = self._reference(others[0], depth) if len(others) == 1 else None
         if reference is None or reference.is_cast:
             return None
-        return _Call(expr.rex_call_operator(), reference, literals)
+        return _Call(function, reference, literals)
 
     def _reference(self, expr: Any, depth: int) -> _Reference | None:
         expr, depth = resolved(expr, self._projections, depth)
         if expr is None:
             return None
-        kind = expr.variant_name()
+        kind = kind_of(expr)
         if kind == "Column":
             name = expr.to_variant().name()
             index = self._schema.get_field_index(name)
@@ -279,7 +281,7 @@ class _Translator:
                 if inner is None or inner.is_cast
                 else _Reference(inner.column, inner.data_type, is_cast=True)
             )
-        if kind == "ScalarFunction" and expr.rex_call_operator() == "get_field":
+        if function_of(expr) == "get_field":
             return self._struct_field(expr, depth)
         return None
 
@@ -289,7 +291,7 @@ class _Translator:
         if reference is None or reference.is_cast:
             return None
         path, data_type = reference.column.path, reference.data_type
-        for name in map(_literal, names):
+        for name in map(literal, names):
             if not pa.types.is_struct(data_type) or name is None or not isinstance(name.as_py(), str):
                 return None
             index = data_type.get_field_index(name.as_py())
@@ -306,12 +308,12 @@ class _TermTranslator(_Translator):
         found = super().translate(expr, depth)
         if isinstance(found, Literal | Not | IsNull | Truth | Or):
             return found
-        if expr.variant_name() in ("IsTrue", "Alias") or _is_junction(expr):
+        if kind_of(expr) in ("IsTrue", "Alias") or _is_junction(expr):
             return found
         term = to_term(expr, self._schema.names.__contains__, self._projections, depth)
         if term is None:
             return found
-        condition = Unknown(plain_name(expr.canonical_name()), term)
+        condition = Unknown(plain_name(shown(expr)), term)
         if isinstance(found, Unknown):
             return condition
         # without a text: what has been found says it to people
@@ -319,7 +321,7 @@ class _TermTranslator(_Translator):
 
 
 def _is_junction(expr: Any) -> bool:
-    return expr.variant_name() == "BinaryExpr" and expr.rex_call_operator() in ("AND", "OR")
+    return operator_of(expr) in ("AND", "OR")
 
 
 def _is_plain(term: Term) -> bool:
@@ -348,12 +350,5 @@ def _operands(expr: Any) -> list[Any]:
     return list(expr.rex_call_operands())
 
 
-def _literal(expr: Any) -> pa.Scalar | None:
-    if expr.variant_name() != "Literal":
-        return None
-    value = expr.python_value()
-    return value if isinstance(value, pa.Scalar) else pa.scalar(value)
-
-
 def _unknown(expr: Any) -> Unknown:
-    return Unknown(plain_name(expr.canonical_name()))
+    return Unknown(plain_name(shown(expr)))

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_df.compute.compat import PlainSessionContext, udtf
+from lance_df.compute.expressions import kind_of, shown
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
@@ -57,7 +58,7 @@ def _place_of(arguments: tuple[Any, ...]) -> tuple[str, VersionRef | None]:
 
 
 def _constant(argument: Any) -> object:
-    if argument.variant_name() != "Literal":
-        raise InvalidInputError(f"{SCAN_FUNCTION} takes constants, got {argument.canonical_name()}")
+    if kind_of(argument) != "Literal":
+        raise InvalidInputError(f"{SCAN_FUNCTION} takes constants, got {shown(argument)}")
     value = argument.python_value()
     return value.as_py() if isinstance(value, pa.Scalar) else value
