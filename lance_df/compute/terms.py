@@ -160,8 +160,8 @@ class _Reader:
 
 
 def _literal(expr: Any) -> pa.Scalar:
-    found = literal(expr)
-    if found is None:
+    scalar = literal(expr)
+    if scalar is None:
         raise _UnreadableError
-    value = plain_scalar(found)
+    value = plain_scalar(scalar)
     return value.cast(pa.string()) if value.type in _TEXTS else value

@@ -59,15 +59,15 @@ class PlanNode:
         # a node shows what its expressions hold
         if not expressions.shows_subquery(self.plan.display()):
             return False
-        found = self.expressions
-        return found is None or any(map(expressions.holds_subquery, found))
+        parts = self.expressions
+        return parts is None or any(map(expressions.holds_subquery, parts))
 
     def may_call(self, names: Collection[str]) -> bool:
         """Return whether an expression may call one of some functions, outside of subqueries."""
         if not expressions.shows_call(self.plan.display(), names):
             return False
-        found = self.expressions
-        return found is None or any(expressions.may_call(expr, names) for expr in found)
+        parts = self.expressions
+        return parts is None or any(expressions.may_call(expr, names) for expr in parts)
 
     @property
     def shown(self) -> str:
@@ -104,8 +104,8 @@ class Scan(PlanNode):
     @property
     def fetch(self) -> int | None:
         """How many rows are enough; None for all."""
-        found: int | None = self.detail.fetch()
-        return found
+        count: int | None = self.detail.fetch()
+        return count
 
     @property
     def expressions(self) -> list[Any]:
@@ -205,7 +205,7 @@ class SortKey:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What tells it from others, to be compared."""
+        """What sets it apart from others, to be compared."""
         return (*expressions.identity(self.expr), self.is_ascending, self.has_nulls_first)
 
     def __str__(self) -> str:
@@ -230,8 +230,8 @@ class Sort(PlanNode):
     @property
     def fetch(self) -> int | None:
         """How many rows are returned; None for all."""
-        found: int | None = self.detail.get_fetch_val()
-        return found
+        count: int | None = self.detail.get_fetch_val()
+        return count
 
     @property
     def expressions(self) -> list[Any]:
@@ -253,10 +253,10 @@ class Limit(PlanNode):
             The numbers are no constants.
         """
         # before DataFusion 55 only the text has them; expressions that are no numbers do not match
-        found = _LIMIT.fullmatch(self.plan.display())
-        if found is None:
+        limit = _LIMIT.fullmatch(self.plan.display())
+        if limit is None:
             raise ValueError(f"not a limit by numbers: {self.plan.display()}")
-        skip, fetch = found.groups()
+        skip, fetch = limit.groups()
         return None if fetch == "None" else int(fetch), int(skip)
 
 

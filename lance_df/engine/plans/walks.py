@@ -58,10 +58,10 @@ def nodes_with_paths(plan: LogicalPlan) -> Iterator[tuple[Path, PlanNode]]:
 
 def chain(plan: LogicalPlan, path: Path) -> list[PlanNode]:
     """Return the nodes on a path, the root first and the one that it leads to last."""
-    found = [node_of(plan)]
+    on_path = [node_of(plan)]
     for number in path:
-        found.append(node_of(found[-1].inputs[number]))
-    return found
+        on_path.append(node_of(on_path[-1].inputs[number]))
+    return on_path
 
 
 def has_node(plan: LogicalPlan, *kinds: type[PlanNode]) -> bool:
@@ -94,7 +94,7 @@ def may_call(plan: LogicalPlan, names: Collection[str]) -> bool:
             return True
     if not has_subqueries:
         return False
-    # nothing else tells what subqueries call
+    # nothing else shows what subqueries call
     return expressions.shows_call(plan.display_indent(), names)
 
 
@@ -117,7 +117,7 @@ def _shape(plan: LogicalPlan) -> str:
     # compared as a whole: the text has each node with its expressions, columns and types
     numbers: dict[str, int] = {}
 
-    def numbered(found: re.Match[str]) -> str:
-        return f"__{numbers.setdefault(found.group(), len(numbers))}"
+    def numbered(name: re.Match[str]) -> str:
+        return f"__{numbers.setdefault(name.group(), len(numbers))}"
 
     return _MADE_UP.sub(numbered, plan.display_indent_schema())
