@@ -85,7 +85,7 @@ def additions(newest: Table | NamespaceSnapshot, begin: int, end: int) -> Iterat
     VersionNotFoundError
         A version was removed.
     UnsupportedFeatureError
-        The versions of a namespace do not tell what of its members they show.
+        The versions of a namespace do not name the versions of its members.
     """
     former: NamespaceSnapshot | None = None
     for version in range(begin + 1, end + 1):
@@ -113,19 +113,19 @@ class _Added:
     takes_back: str | None = None
 
     @classmethod
-    def of(cls, table: Table, places: npt.NDArray[np.intp]) -> _Added:
+    def of(cls, table: Table, positions: npt.NDArray[np.intp]) -> _Added:
         fragments = table.fragments
-        rows = fragments.physical_rows[places] - fragments.num_deleted[places]
-        return cls(tuple(fragments.ids[places].tolist()), int(rows.sum()))
+        rows = fragments.physical_rows[positions] - fragments.num_deleted[positions]
+        return cls(tuple(fragments.ids[positions].tolist()), int(rows.sum()))
 
 
-def _addition(version: int, found: Mapping[str | None, _Added]) -> Addition:
-    taken = [each.takes_back for each in found.values() if each.takes_back is not None]
+def _addition(version: int, by_table: Mapping[str | None, _Added]) -> Addition:
+    taken = [each.takes_back for each in by_table.values() if each.takes_back is not None]
     return Addition(
         version,
-        {name: each.ids for name, each in found.items() if each.ids},
-        sum(each.num_rows for each in found.values()),
-        any(each.moves_rows for each in found.values()),
+        {name: each.ids for name, each in by_table.items() if each.ids},
+        sum(each.num_rows for each in by_table.values()),
+        any(each.moves_rows for each in by_table.values()),
         taken[0] if taken else None,
     )
 
@@ -149,9 +149,9 @@ def _of_table(table: Table, operation: Operation | None) -> _Added:
     """Return what a version adds, by what its writer says that it does."""
     match operation:
         case Append(fragments=fragments):
-            return _Added.of(table, _places(table, fragments))
+            return _Added.of(table, _new_positions(table, fragments))
         case Update(removed_fragment_ids=(), updated_fragments=(), new_fragments=fragments):
-            return _Added.of(table, _places(table, fragments))  # a merge that only inserts
+            return _Added.of(table, _new_positions(table, fragments))  # a merge that only inserts
         case Overwrite() if table.version == 1:
             return _Added.of(table, np.arange(len(table.fragments)))
         case Delete(updated_fragments=(), deleted_fragment_ids=()):
@@ -168,7 +168,7 @@ def _described(table: Table, operation: Operation | None) -> str:
     return f"{table.uri}: version {table.version} changes rows that were there before ({name})"
 
 
-def _places(table: Table, fragments: tuple[Fragment, ...]) -> npt.NDArray[np.intp]:
+def _new_positions(table: Table, fragments: tuple[Fragment, ...]) -> npt.NDArray[np.intp]:
     """Return where a version has new fragments, which got their ids when it was committed."""
     wanted = {file.path for fragment in fragments for file in fragment.files}
     first = len(table.fragments) - len(fragments)
@@ -193,14 +193,14 @@ def _of_members(former: NamespaceSnapshot | None, snapshot: NamespaceSnapshot) -
     operation = _operation(manifest.table) if snapshot.version > 1 and (old or new) else None
     if isinstance(operation, Overwrite) or (isinstance(operation, Restore) and not _is_stage(operation)):
         return {None: _Added(takes_back=_described(manifest.table, operation))}
-    found: dict[str | None, _Added] = {
+    additions_: dict[str | None, _Added] = {
         name: _of_member(old.pop(name, None), member) for name, member in new.items()
     }
     for name, member in old.items():
         if member.open().count_rows():
             what = f"{snapshot.uri}: version {snapshot.version} removes {name} at {member.folder.uri}"
-            found[name] = _Added(takes_back=what)
-    return found
+            additions_[name] = _Added(takes_back=what)
+    return additions_
 
 
 def _is_stage(operation: Restore) -> bool:
@@ -211,20 +211,20 @@ def _is_stage(operation: Restore) -> bool:
 def _different(snapshot: NamespaceSnapshot, other: NamespaceSnapshot | None) -> dict[str, Member]:
     """Return the members that another version has not, or not the same of."""
     rows = snapshot.manifest.members
-    places = np.arange(len(rows))
+    positions = np.arange(len(rows))
     if other is not None:
         theirs = other.manifest.members
-        found = pc.index_in(rows["object_id"], value_set=theirs["object_id"].combine_chunks())
-        known = pc.fill_null(found, 0)
-        is_same = pc.is_valid(found).combine_chunks().to_numpy(zero_copy_only=False)
+        former_rows = pc.index_in(rows["object_id"], value_set=theirs["object_id"].combine_chunks())
+        known = pc.fill_null(former_rows, 0)
+        is_same = pc.is_valid(former_rows).combine_chunks().to_numpy(zero_copy_only=False)
         for name in ("location", "read_version", "read_branch") if len(theirs) else ():
             same = pc.equal(
                 pc.fill_null(rows[name].cast("string"), ""),
                 pc.fill_null(theirs[name].cast("string").take(known), ""),
             )
             is_same &= same.combine_chunks().to_numpy(zero_copy_only=False)
-        places = np.flatnonzero(~is_same)
-    return {member.object_id: member for member in members_at(snapshot.root, snapshot.manifest, places)}
+        positions = np.flatnonzero(~is_same)
+    return {member.object_id: member for member in members_at(snapshot.root, snapshot.manifest, positions)}
 
 
 def _of_member(former: Member | None, member: Member) -> _Added:
@@ -238,9 +238,9 @@ def _of_member(former: Member | None, member: Member) -> _Added:
     before = former.open()
     if table.version == before.version + 1 and isinstance(operation, Append | Update):
         return _of_table(table, operation)
-    own, known = _states(table), _states(before)
-    if known.items() <= own.items() and not isinstance(operation, Restore | Overwrite):
-        ids = np.array([number for number in own if number not in known], np.int64)
+    states, known = _states(table), _states(before)
+    if known.items() <= states.items() and not isinstance(operation, Restore | Overwrite):
+        ids = np.array([number for number in states if number not in known], np.int64)
         return _Added.of(table, table.fragments.positions(ids))
     if isinstance(operation, _OF_THE_SAME_ROWS) and table.count_rows() == before.count_rows():
         return _Added(moves_rows=True)

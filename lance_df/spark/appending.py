@@ -135,11 +135,11 @@ def _rebalances_to_few_bytes(spark: SparkSession) -> bool:
     """Whether a writer can keep what a task has, and bring partitions together in less time than Spark."""
     if str(spark.conf.get(_ADAPTIVE)).lower() != "true":
         return False
-    found = _SIZE.fullmatch(str(spark.conf.get(_TASK_BYTES)).strip().lower())
-    return found is not None and int(found[1]) * _UNITS[found[2] or "b"] <= _FEW_BYTES
+    size = _SIZE.fullmatch(str(spark.conf.get(_TASK_BYTES)).strip().lower())
+    return size is not None and int(size[1]) * _UNITS[size[2] or "b"] <= _FEW_BYTES
 
 
 def write_options(storage_options: Mapping[str, Any] | None, **options: object) -> dict[str, str]:
     """Return the options of a write as Spark takes them; None is left out."""
-    found = {name: str(value) for name, value in options.items() if value is not None}
-    return found | {f"storage.{name}": json.dumps(value) for name, value in (storage_options or {}).items()}
+    given = {name: str(value) for name, value in options.items() if value is not None}
+    return given | {f"storage.{name}": json.dumps(value) for name, value in (storage_options or {}).items()}

@@ -2,7 +2,7 @@
 
 Spark takes columns of Arrow value by value, no more than their batch has, and asks whether a value is null
 before it takes it. To check both once more is a third of the time in which Spark reads rows from Python. A
-JVM looks at these settings when it first uses Arrow.
+JVM reads these settings when it first uses Arrow.
 
 Facts: ``BoundsChecking`` and ``NullCheckingForGet`` of Arrow Java, "Java Properties" in its documentation.
 """
@@ -26,7 +26,7 @@ EXECUTORS: Final = {
 
 
 def leave_out_on_driver(spark: SparkSession) -> None:
-    """Let the JVM of a session that was just started do without them, unless it was told what to do."""
+    """Switch them off in the JVM of a session that was just started, unless it has settings of its own."""
     system: Any = spark._sc._jvm.java.lang.System  # type: ignore[union-attr]
     for name, value in _PROPERTIES.items():
         if system.getProperty(name) is None and system.getenv(name.upper().replace(".", "_")) is None:

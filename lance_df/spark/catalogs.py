@@ -1,8 +1,8 @@
 """Tables in a catalog of Spark: ``CREATE TABLE … USING lance_df LOCATION …``.
 
-Spark tells a Python source where such a table is once, when it asks for the columns to keep in the catalog.
-Later it hands over these alone: so they say themselves, in their metadata, what is read. What is written
-has the metadata of the rows' own columns, which may be those of another table, so that it says nothing.
+Spark passes a Python source the location of such a table once, when it asks for the columns of the catalog.
+Later it passes these columns alone, so their metadata hold the options of a read. A write has the metadata of
+the columns of its rows, which may be those of another table, so that nothing can be concluded from them.
 """
 
 from __future__ import annotations
@@ -34,42 +34,44 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
     given = {name.lower(): value for name, value in options.items()}
     if "owner" not in given:  # only tables have one
         return None
-    found = {name.removeprefix(_OPTION): value for name, value in given.items() if name.startswith(_OPTION)}
+    reader_options = {
+        name.removeprefix(_OPTION): value for name, value in given.items() if name.startswith(_OPTION)
+    }
     if "path" not in given:
         raise UnsupportedFeatureError("CREATE TABLE … USING lance_df needs LOCATION '…', of what is there")
-    if any(name.startswith(_STORAGE) for name in found):
+    if any(name.startswith(_STORAGE) for name in reader_options):
         raise UnsupportedFeatureError(
             "CREATE TABLE … USING lance_df: the catalog would show storage options to everybody; give them "
             "where the table is read, SELECT … FROM name WITH (`storage.…` = '…')"
         )
     # not a URL as others write them, with three slashes and escapes
-    return {**found, "path": re.sub("^file:(?=/[^/])", "", given["path"])}
+    return {**reader_options, "path": re.sub("^file:(?=/[^/])", "", given["path"])}
 
 
-def with_place(schema: StructType, options: Mapping[str, str]) -> StructType:
+def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
     """Return columns that say what is read."""
-    place = {_KEY: json.dumps(dict(options))}
+    metadata = {_KEY: json.dumps(dict(options))}
     return StructType(
         [
-            StructField(each.name, each.dataType, each.nullable, _others(each) | place)
+            StructField(each.name, each.dataType, each.nullable, _others(each) | metadata)
             for each in schema.fields
         ]
     )
 
 
-def without_place(schema: StructType) -> StructType:
+def without_table_options(schema: StructType) -> StructType:
     """Return columns that say nothing of where they were read."""
     return StructType(
         [StructField(each.name, each.dataType, each.nullable, _others(each)) for each in schema.fields]
     )
 
 
-def place_of(schema: StructType) -> dict[str, str]:
+def table_options_of(schema: StructType) -> dict[str, str]:
     """Return the options that columns of a catalog say, none for others."""
     for each in schema.fields:
         if _KEY in each.metadata:
-            found: dict[str, str] = json.loads(each.metadata[_KEY])
-            return found
+            options: dict[str, str] = json.loads(each.metadata[_KEY])
+            return options
     return {}
 
 

@@ -2,7 +2,7 @@
 
 Spark makes a `BigDecimal` of each decimal that it takes from an Arrow batch or puts into one, which takes
 longer than all else it does with the row. Those of up to 18 digits it keeps as a long anyway: so the digits
-cross as one, in a column whose metadata tells what they stand for, and an expression of the JVM makes
+cross as one, in a column whose metadata say what they stand for, and an expression of the JVM makes
 decimals of them, or the digits of decimals.
 """
 

@@ -35,7 +35,7 @@ else:
 # The last line of a Python traceback, as it stands in the messages of Spark.
 _RAISED: Final = re.compile(r"^\s*lance_df\.errors\.(\w+): (.*)$", re.MULTILINE)
 # "[CONDITION] message SQLSTATE: 12345"
-_TOLD: Final = re.compile(r"\[([A-Z][A-Z_]+(?:\.[A-Z0-9_]+)*)\] (.+?) SQLSTATE: (\w{5})", re.DOTALL)
+_CONDITION: Final = re.compile(r"\[([A-Z][A-Z_]+(?:\.[A-Z0-9_]+)*)\] (.+?) SQLSTATE: (\w{5})", re.DOTALL)
 _KINDS: Final[tuple[tuple[str, type[LanceError]], ...]] = (
     ("PATH_NOT_FOUND", NotFoundError),
     ("TABLE_OR_VIEW_NOT_FOUND", NotFoundError),
@@ -93,7 +93,7 @@ def errors_of_spark() -> Iterator[None]:
     Raises
     ------
     LanceError
-        Of the class that says what to do, where Spark's report tells.
+        Of the class that says what to do, as far as Spark reports it.
     """
     try:
         yield
@@ -102,17 +102,17 @@ def errors_of_spark() -> Iterator[None]:
 
 
 def cause_of(error: BaseException) -> LanceError | None:
-    """Return the error of this package that an error of Spark tells of, None if it tells of none."""
+    """Return the error of this package that an error of Spark contains, or None."""
     text = str(error)
     if _UNKNOWN_SOURCE in text:
         return InvalidInputError(
             "Spark does not know the data source lance_df in this thread: "
             "call lance_df.spark.register(spark) here"
         )
-    found = _RAISED.findall(text)
-    if not found or _is_of_query(error, text):
+    raised = _RAISED.findall(text)
+    if not raised or _is_of_query(error, text):
         return None
-    name, message = found[-1]
+    name, message = raised[-1]
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, LanceError)):
         return None
@@ -121,17 +121,17 @@ def cause_of(error: BaseException) -> LanceError | None:
 
 def _is_of_query(error: BaseException, text: str) -> bool:
     """Whether Spark finds fault with a query: it shows the plan, in which errors stand that nobody raised."""
-    told = _TOLD.match(text) if isinstance(error, AnalysisException) else None
-    return told is not None and told[3][:2] == _OF_QUERIES
+    condition = _CONDITION.match(text) if isinstance(error, AnalysisException) else None
+    return condition is not None and condition[3][:2] == _OF_QUERIES
 
 
 def translated(error: Exception) -> LanceError:
     """Return an error of Spark as one of this package."""
     text = str(error)
     is_wrong_use = isinstance(error, AnalysisException | IllegalArgumentException)
-    found = _TOLD.search(text)
-    if found is not None:
-        condition, message, state = found.groups()
+    reported = _CONDITION.search(text)
+    if reported is not None:
+        condition, message, state = reported.groups()
         kind = _kind(condition, state) or (InvalidInputError if is_wrong_use else JobFailedError)
         return kind(f"Spark: {message.splitlines()[0].rstrip('.')} [{condition}]")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -147,8 +147,8 @@ def translated(error: Exception) -> LanceError:
 
 def _first(lines: list[str]) -> str:
     """Return the first line that says more than which call of the JVM failed."""
-    told = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return next(iter(told or lines), "").removeprefix(": ")
+    saying = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return next(iter(saying or lines), "").removeprefix(": ")
 
 
 def _kind(condition: str, state: str) -> type[LanceError] | None:

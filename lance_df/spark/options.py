@@ -57,7 +57,7 @@ class SourceOptions:
     version
         A number or a tag; None for the newest.
     columns
-        Those to read, when Spark does not tell.
+        Those to read, since Spark does not pass them.
     filter
         An SQL expression that is true for the rows to read.
     split_bytes
@@ -180,9 +180,9 @@ def refuse(wrong: Mapping[str, object], why: str) -> None:
     InvalidInputError
         One is.
     """
-    found = [name for name, value in wrong.items() if value is not None and value is not False]
-    if found:
-        raise InvalidInputError(f"option {found[0]} {why}")
+    names = [name for name, value in wrong.items() if value is not None and value is not False]
+    if names:
+        raise InvalidInputError(f"option {names[0]} {why}")
 
 
 def _number(name: str, text: str) -> int:
@@ -220,10 +220,10 @@ def _partition_overwrite(mode: str) -> str:
 
 def _names(text: str) -> tuple[str, ...]:
     """Read names with commas between, or a JSON list for names that have commas."""
-    found = _value(text) if text.lstrip().startswith("[") else text.split(",")
-    if not isinstance(found, list) or not all(isinstance(name, str) and name.strip() for name in found):
+    names = _value(text) if text.lstrip().startswith("[") else text.split(",")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
         raise InvalidInputError(f"option columns is 'a, b' or a JSON list of names, not {text!r}")
-    return tuple(name.strip() for name in found)
+    return tuple(name.strip() for name in names)
 
 
 def _value(text: str) -> object:

@@ -72,12 +72,12 @@ def read_pieces(pieces: Sequence[Piece], schema: StructType) -> Iterator[pa.Reco
     decimals = arrow_schema(without_integers(schema))
     for piece in pieces:
         stored = set(piece.source.open().arrow_schema.names)
-        own = pa.schema([field for field in target if field.name in stored])
+        columns = pa.schema([field for field in target if field.name in stored])
         plain = pa.schema([field for field in decimals if field.name in stored])
-        for batch in piece.read(own.names):
+        for batch in piece.read(columns.names):
             if batch.num_rows:
-                rows = to_integers(to_spark(batch, plain), schema, own)
-                yield rows if len(own) == len(target) else _with_nulls(rows, target)
+                rows = to_integers(to_spark(batch, plain), schema, columns)
+                yield rows if len(columns) == len(target) else _with_nulls(rows, target)
 
 
 def _with_nulls(rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:

@@ -47,8 +47,8 @@ def route(df: DataFrame, ref: SourceRef, snapshot: NamespaceSnapshot) -> Column:
     if not names:
         return F.lit(0)
     values = [_spark_value(df, field, snapshot) for field in fields]
-    found = [value for value in values if value is not None]
-    return F.xxhash64(*found) if len(found) == len(values) else _by_writers(names, ref, snapshot)
+    native = [value for value in values if value is not None]
+    return F.xxhash64(*native) if len(native) == len(values) else _by_writers(names, ref, snapshot)
 
 
 def quoted(path: Sequence[str]) -> str:
@@ -75,7 +75,7 @@ def _by_writers(names: Sequence[str], ref: SourceRef, snapshot: NamespaceSnapsho
 
 
 def _spark_value(df: DataFrame, field: PartitionField, snapshot: NamespaceSnapshot) -> Column | None:
-    """Return what tells the values of a partition field apart, None if Spark has no function for it."""
+    """Return an expression that separates the values of a partition field; None where Spark has none."""
     path = snapshot.manifest.schema.path(field.source_ids[0])
     if field.transform is None or len(field.source_ids) != 1 or path is None:
         return None

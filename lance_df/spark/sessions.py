@@ -80,8 +80,8 @@ def register(spark: SparkSession) -> None:
     by ``createDataFrame``. Each other thread that reads or writes has to call this, too; the functions of
     `lance_df.spark` do.
 
-    Spark does not tell which rows of a DataFrame a query wants, in a way that is right for every query: see
-    `read` and the option ``filter``.
+    Spark does not pass the conditions of a query in a way that is right for every query: see `read` and the
+    option ``filter``.
 
     Parameters
     ----------

@@ -219,21 +219,21 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _runs(self, newest: Source, begin: int, end: int) -> Iterator[tuple[int, Fragments]]:
         """Yield versions, and fragments that have the rows of these versions and of some before them."""
-        found: dict[str | None, tuple[int, ...]] = {}
+        fragments: dict[str | None, tuple[int, ...]] = {}
         last = begin
         for addition in additions(newest, begin, end):
             if addition.moves_rows or addition.takes_back is not None:
-                if found:
-                    yield last, found
-                found = {}
+                if fragments:
+                    yield last, fragments
+                fragments = {}
             if addition.takes_back is None:
                 for name, ids in addition.fragments.items():
-                    found[name] = found.get(name, ()) + ids
+                    fragments[name] = fragments.get(name, ()) + ids
             else:
                 self._check_skipped(addition)
             last = addition.version
-        if found:
-            yield last, found
+        if fragments:
+            yield last, fragments
 
     def _check_skipped(self, addition: Addition) -> None:
         if not self._options.skip_change_commits:

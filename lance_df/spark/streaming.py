@@ -60,12 +60,14 @@ def query_id(options: SourceOptions) -> str:
     advice = "give the stream an id of its own: option sinkId"
     if options.checkpoint is None:
         raise InvalidInputError(f"the option checkpointLocation is missing; set it, or {advice}")
-    place = options.checkpoint
-    if place.startswith(_FILE_SCHEME):
-        place = "/" + place.removeprefix(_FILE_SCHEME).lstrip("/")
+    checkpoint = options.checkpoint
+    if checkpoint.startswith(_FILE_SCHEME):
+        checkpoint = "/" + checkpoint.removeprefix(_FILE_SCHEME).lstrip("/")
     try:
-        found = json.loads((open_location(place, options.storage or None) / "metadata").read().decode())
-        return str(found["id"])
+        metadata = json.loads(
+            (open_location(checkpoint, options.storage or None) / "metadata").read().decode()
+        )
+        return str(metadata["id"])
     except (LanceError, ValueError, LookupError, TypeError) as err:
         raise InvalidInputError(
             f"{options.checkpoint}: the id of the query cannot be read ({err}); {advice}"

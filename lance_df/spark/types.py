@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.spark.catalogs import without_place
+from lance_df.spark.catalogs import without_table_options
 from lance_df.spark.nested import recast
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     UnsupportedFeatureError
         A column has a type that Arrow has no place for.
     """
-    schema = without_place(schema)
+    schema = without_table_options(schema)
     try:
         return to_arrow_schema(schema, timezone="UTC")
     except (PySparkException, ValueError):

@@ -8,7 +8,7 @@ import sys
 from typing import Final
 
 _IS_REUSED: Final = "SPARK_REUSE_WORKER"
-_num_kept = 0
+_num_frozen = 0
 
 
 def keep_imports() -> None:
@@ -17,7 +17,7 @@ def keep_imports() -> None:
     Spark collects garbage in a worker after each task, before the next one. To look through the modules that
     a read takes, PyArrow and NumPy among them, lasts longer than a small task, and they never become garbage.
     """
-    global _num_kept  # noqa: PLW0603 - there is one garbage collector, too
-    if _IS_REUSED in os.environ and len(sys.modules) > _num_kept:
-        _num_kept = len(sys.modules)
+    global _num_frozen  # noqa: PLW0603 - there is one garbage collector, too
+    if _IS_REUSED in os.environ and len(sys.modules) > _num_frozen:
+        _num_frozen = len(sys.modules)
         gc.freeze()

@@ -62,8 +62,8 @@ class Written(WriterCommitMessage):
     @property
     def staged(self) -> StagedRows | StagedPartitions:
         """What was written, made anew each time."""
-        found: StagedRows | StagedPartitions = pickle.loads(self.packed)
-        return found
+        staged: StagedRows | StagedPartitions = pickle.loads(self.packed)
+        return staged
 
 
 class _Parts(Iterable[StagedRows | StagedPartitions]):
@@ -186,14 +186,14 @@ class TableWriter(LanceWriter):
 
     def add_statistics(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Add zone maps, which take a version of their own: a transaction adds rows, or it adds indices."""
-        found = [
+        zone_maps = [
             each.zone_maps for each in _Parts(messages) if isinstance(each, StagedRows) and each.zone_maps
         ]
-        if self._made is None or not found:
+        if self._made is None or not zone_maps:
             return
-        for each in found[1:]:
-            found[0].extend(each)
-        with_zone_maps(self._location, self._made, found[0])
+        for each in zone_maps[1:]:
+            zone_maps[0].extend(each)
+        with_zone_maps(self._location, self._made, zone_maps[0])
 
     def _write_options(self, mark: Mark | None = None) -> WriteOptions:
         return WriteOptions(

@@ -218,7 +218,7 @@ MINIMAL = '[sources.s]\npath = "x.csv"\n[target]\npath = "t"\n'
         ('sources = 1\n[target]\npath = "t"', "is a table of options, not 1"),
         ('[sources]\npath = "x.csv"\n[target]\npath = "t"', r"\[sources.path\] is a table of options"),
         ('[sources.s]\n[target]\npath = "t"', "source 's' needs a path, a table, or a format"),
-        ('[sources.s]\npath = "x"\n[target]\npath = "t"', "x: its name does not tell the format"),
+        ('[sources.s]\npath = "x"\n[target]\npath = "t"', "x: its name does not say the format"),
         ('[sources.s]\npath = "x.csv"\ntable = "t"\n[target]\npath = "t"', "not both"),
         ('[sources.s]\npath = ["a.lance", "b.lance"]\n[target]\npath = "t"', "one table or namespace"),
         (
@@ -256,7 +256,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         (["x.csv", "t", "--conf", "a"], "--conf KEY=VALUE is expected"),
         (["t", "--source", "a=x.csv", "--table", "a=t"], "source 'a' is given twice"),
         (["t", "--table", "a=b", "--source-format", "csv"], "--source-format is for paths in flags"),
-        (["x", "t"], "its name does not tell the format"),
+        (["x", "t"], "its name does not say the format"),
         (["x.csv", "t", "--max-rows-per-file", "-1"], "max_rows_per_file is 1 or more"),
     ],
 )

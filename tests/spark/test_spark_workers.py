@@ -23,7 +23,7 @@ def table(tmp_path):
 def new_workers(monkeypatch):
     from lance_df.spark import workers
 
-    monkeypatch.setattr(workers, "_num_kept", 0)
+    monkeypatch.setattr(workers, "_num_frozen", 0)
     gc.unfreeze()
     yield
     gc.unfreeze()

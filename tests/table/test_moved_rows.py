@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_df.format.row_ids import RunSequence, constant_versions, row_id_range, row_ids_of, versions_of
-from lance_df.table.maintenance.moved_rows import joined, stretch, without
+from lance_df.table.maintenance.moved_rows import joined, slice_of, without
 
 numbers = st.lists(st.integers(0, 12) | st.sampled_from([2**64 - 1, 2**40]), max_size=20)
 builders = st.sampled_from([row_ids_of, versions_of])
@@ -30,10 +30,10 @@ def test_without(values, data, build) -> None:
 
 @settings(max_examples=50)
 @given(values=numbers, data=st.data(), build=builders)
-def test_stretch(values, data, build) -> None:
+def test_slice_of(values, data, build) -> None:
     start = data.draw(st.integers(0, len(values)))
     stop = data.draw(st.integers(start, len(values)))
-    found = stretch(build(values), slice(start, stop))
+    found = slice_of(build(values), slice(start, stop))
     assert found.to_numpy().tolist() == values[start:stop]
     assert len(found) == stop - start
 
@@ -65,5 +65,5 @@ def test_runs_that_meet_join(parts, num_runs) -> None:
 def test_a_billion_rows_take_no_room() -> None:
     sequence = without(row_id_range(0, 10**9), np.array([5, 10**8], np.int64))
     assert len(sequence) == 10**9 - 2
-    assert stretch(sequence, slice(4, 7)).to_numpy().tolist() == [4, 6, 7]
+    assert slice_of(sequence, slice(4, 7)).to_numpy().tolist() == [4, 6, 7]
     assert len(joined([sequence, row_id_range(10**9, 2 * 10**9)]).firsts) == 3

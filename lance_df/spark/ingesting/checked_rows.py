@@ -88,9 +88,9 @@ def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) ->
     if CORRUPT in rows.columns:
         reasons.append(F.when(named(CORRUPT).isNotNull(), _why(None, F.lit(_UNREADABLE))))
     for each in wanted:
-        value, found = _column(each, types[each.field.name])
+        value, column_reasons = _column(each, types[each.field.name])
         values.append(value.alias(each.field.name))
-        reasons += found
+        reasons += column_reasons
     if not reasons:
         return rows.select(*values)
     row = _text_of(rows)
@@ -141,30 +141,30 @@ def _column(wanted: TargetColumn, data_type: DataType) -> tuple[Column, list[Col
     """Return the values of a column, and what is wrong with a value, if anything may be."""
     field = wanted.field
     value = named(field.name)
-    found = converted(value, data_type, field.dataType)
-    if found is None:
+    conversion = converted(value, data_type, field.dataType)
+    if conversion is None:
         raise InvalidInputError(
             f"column {field.name!r} is {data_type.simpleString()}, and {field.dataType.simpleString()} in "
             "the target: cast it in the query"
         )
     target = field.dataType.simpleString()
     if wanted.stored is not None:
-        narrowed = stored(found, wanted.stored)
-        target = target if narrowed is found else str(wanted.stored)
-        found = narrowed
+        narrowed = stored(conversion, wanted.stored)
+        target = target if narrowed is conversion else str(wanted.stored)
+        conversion = narrowed
     wrong = []
-    if found.fits is not None:
+    if conversion.fits is not None:
         reason = F.concat(
             F.lit(f"{data_type.simpleString()[:_SHOWN]} '"),
             _shown(value, data_type),
             F.lit(f"' does not fit {target}"),
         )
-        misfit = value.isNotNull() & ~F.coalesce(found.fits, F.lit(False))
+        misfit = value.isNotNull() & ~F.coalesce(conversion.fits, F.lit(False))
         wrong.append(F.when(misfit, _why(field.name, reason)))
     null = lacks(value, field.dataType, nullable=field.nullable)
     if null is not None:
         wrong.append(F.when(null, _why(field.name, F.lit(f"{target} must not be null"))))
-    return found.value, wrong
+    return conversion.value, wrong
 
 
 def _why(column: str | None, reason: Column) -> Column:

@@ -87,13 +87,13 @@ def converted(value: Column, source: DataType, target: DataType) -> Conversion |
     return None
 
 
-def stored(found: Conversion, data_type: pa.DataType) -> Conversion:
+def stored(conversion: Conversion, data_type: pa.DataType) -> Conversion:
     """Narrow a conversion to what a stored type holds, where that is less than Spark's."""
-    held = _held(found.value, data_type)
+    held = _held(conversion.value, data_type)
     if held is None:
-        return found
-    fits = held if found.fits is None else found.fits & held
-    return Conversion(F.when(held, found.value), fits)
+        return conversion
+    fits = held if conversion.fits is None else conversion.fits & held
+    return Conversion(F.when(held, conversion.value), fits)
 
 
 def bare(data_type: DataType) -> DataType:
@@ -114,9 +114,9 @@ def lacks(value: Column, data_type: DataType, *, nullable: bool) -> Column | Non
     match data_type:
         case StructType():
             for each in data_type:
-                found = lacks(value.getField(each.name), each.dataType, nullable=each.nullable)
-                if found is not None:
-                    inner = found if inner is None else inner | found
+                nulls = lacks(value.getField(each.name), each.dataType, nullable=each.nullable)
+                if nulls is not None:
+                    inner = nulls if inner is None else inner | nulls
         case ArrayType():
             inner = _some(value, data_type.elementType, nullable=data_type.containsNull)
         case MapType():
@@ -133,8 +133,8 @@ def _some(items: Column, data_type: DataType, *, nullable: bool) -> Column | Non
         return None
 
     def is_wrong(item: Column) -> Column:
-        found = lacks(item, data_type, nullable=nullable)
-        return F.lit(False) if found is None else found
+        nulls = lacks(item, data_type, nullable=nullable)
+        return F.lit(False) if nulls is None else nulls
 
     return F.exists(items, is_wrong)
 

@@ -34,13 +34,13 @@ class IngestSource:
     Attributes
     ----------
     format
-        Any that Spark knows, or ``"lance"`` for a table or a namespace; by default what names of files tell.
+        Any that Spark knows, or ``"lance"`` for a table or a namespace; by default from the names of files.
     paths
         Files, folders or patterns as Spark takes them; of ``lance`` one.
     table
         A table of a catalog of Spark instead.
     schema
-        The columns as in Spark's DDL, ``"id BIGINT, at TIMESTAMP"``, for formats that do not tell.
+        The columns as in Spark's DDL, ``"id BIGINT, at TIMESTAMP"``, for formats without a schema.
     options
         Of the format.
     storage_options
@@ -184,18 +184,18 @@ class IngestJob:
 
 
 def format_of(path: str) -> str:
-    """Return the format that the name of a file tells.
+    """Return the format of a file by its name.
 
     Raises
     ------
     InvalidInputError
-        It tells none.
+        The name has no known suffix.
     """
     suffixes = [suffix.lower() for suffix in PurePosixPath(path.rstrip("/")).suffixes]
     while suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
-    found = _FORMATS.get(suffixes[-1]) if suffixes else None
-    if found is None:
+    name = _FORMATS.get(suffixes[-1]) if suffixes else None
+    if name is None:
         known = ", ".join(sorted(set(_FORMATS.values())))
-        raise InvalidInputError(f"{path}: its name does not tell the format; say which, such as {known}")
-    return found
+        raise InvalidInputError(f"{path}: its name does not say the format; name one, such as {known}")
+    return name

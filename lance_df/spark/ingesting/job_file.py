@@ -55,12 +55,12 @@ def _mapping(value: object, where: str) -> dict[str, Any]:
 
 def _options(value: object, where: str) -> dict[str, str]:
     """Return options as Spark takes them: texts."""
-    found = {}
+    options = {}
     for name, item in _mapping(value, where).items():
         if not isinstance(item, (str, int, float)):
             raise _mismatch("a text, a number, or true or false", item, f"{where}.{name}")
-        found[name] = str(item).lower() if isinstance(item, bool) else str(item)
-    return found
+        options[name] = str(item).lower() if isinstance(item, bool) else str(item)
+    return options
 
 
 def _of_type(kind: type, words: str, value: Any, where: str) -> Any:
@@ -143,10 +143,12 @@ def load_job(
     except ValueError as err:
         raise InvalidInputError(f"{path}: no TOML: {err}") from err
     try:
-        found, there = _job_of(content)
+        job, job_sources = _job_of(content)
         given = sources or {}
-        named = {name: _merged(there.get(name, {}), given.get(name, {})) for name in {**there, **given}}
-        return make_job(named, _merged(found, attributes or {}))
+        named = {
+            name: _merged(job_sources.get(name, {}), given.get(name, {})) for name in {**job_sources, **given}
+        }
+        return make_job(named, _merged(job, attributes or {}))
     except InvalidInputError as err:
         raise InvalidInputError(f"{path}: {err}") from err
 
@@ -180,19 +182,19 @@ def _job_of(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
     for name in content:
         if name not in known:
             raise InvalidInputError(f"{name!r} is unknown; there are {', '.join(known)}")
-    found = {"id": _text(content["id"], "id")} if "id" in content else {}
+    attributes = {"id": _text(content["id"], "id")} if "id" in content else {}
     for name, keys in _SECTIONS.items():
-        found |= _section(name, content.get(name, {}), keys)
-    if "rejects" in content and "rejects" not in found:
+        attributes |= _section(name, content.get(name, {}), keys)
+    if "rejects" in content and "rejects" not in attributes:
         raise InvalidInputError("[rejects] needs a path")
     sources = _mapping(content.get("sources", {}), "sources")
-    return found, {name: _section(f"sources.{name}", each, _SOURCE) for name, each in sources.items()}
+    return attributes, {name: _section(f"sources.{name}", each, _SOURCE) for name, each in sources.items()}
 
 
 def _section(name: str, section: object, keys: Mapping[str, _Key]) -> dict[str, Any]:
-    found = {}
+    attributes = {}
     for key, value in _mapping(section, f"[{name}]").items():
         if key not in keys:
             raise InvalidInputError(f"[{name}] has no {key!r}; there are {', '.join(keys)}")
-        found[keys[key].attribute] = keys[key].read(value, f"{name}.{key}")
-    return found
+        attributes[keys[key].attribute] = keys[key].read(value, f"{name}.{key}")
+    return attributes

@@ -55,15 +55,15 @@ def ingest_session(job: IngestJob, spark: SparkSession | None = None) -> Iterato
         # a Spark that was started for the job is as it says
         if not is_ours:
             _check_master(base, job.master)
-        own = _beside(base)
+        session_of_job = _beside(base)
         try:
-            _configure(own, {} if is_ours and not is_connect(own) else job.conf)
-            with _active(own, base):
-                register(own)
-                make_known(own, IngestSink)
-                yield own
+            _configure(session_of_job, {} if is_ours and not is_connect(session_of_job) else job.conf)
+            with _active(session_of_job, base):
+                register(session_of_job)
+                make_known(session_of_job, IngestSink)
+                yield session_of_job
         finally:
-            _release(own)
+            _release(session_of_job)
     finally:
         if is_ours:
             base.stop()
@@ -82,7 +82,7 @@ def _check_master(base: SparkSession, master: str | None) -> None:
     if master is None:
         return
     if is_connect(base):
-        # it is not told which server it is
+        # a client does not know the address of its server
         if not master.startswith(CONNECT):
             raise InvalidInputError(f"Spark runs through Spark Connect already, not on {master}")
     elif master != base.sparkContext.master:
@@ -94,35 +94,35 @@ def _beside(base: SparkSession) -> SparkSession:
     if is_connect(base):
         clone: SparkSession = base.cloneSession()  # type: ignore[attr-defined]
         return clone
-    own = base.newSession()
+    session_of_job = base.newSession()
     for key, value in base.conf.getAll.items():
-        if own.conf.isModifiable(key):
-            own.conf.set(key, value)
-    return own
+        if session_of_job.conf.isModifiable(key):
+            session_of_job.conf.set(key, value)
+    return session_of_job
 
 
-def _release(own: SparkSession) -> None:
+def _release(session_of_job: SparkSession) -> None:
     """Let the server forget a session; `stop` would stop a server of this process, too."""
-    if is_connect(own):
+    if is_connect(session_of_job):
         with suppress(*OF_SPARK):
-            own.client.release_session()
-            own.client.close()
+            session_of_job.client.release_session()
+            session_of_job.client.close()
 
 
 @contextmanager
-def _active(own: SparkSession, base: SparkSession) -> Iterator[None]:
+def _active(session_of_job: SparkSession, base: SparkSession) -> Iterator[None]:
     """Make a session the active one of this thread for a while."""
-    make_active(own)
+    make_active(session_of_job)
     try:
         yield
     finally:
         make_active(base)
 
 
-def _configure(own: SparkSession, conf: Mapping[str, str]) -> None:
+def _configure(session_of_job: SparkSession, conf: Mapping[str, str]) -> None:
     for key, value in conf.items():
-        if own.conf.get(key, None) == value:
+        if session_of_job.conf.get(key, None) == value:
             continue
-        if not own.conf.isModifiable(key):
+        if not session_of_job.conf.isModifiable(key):
             raise InvalidInputError(f"{key} cannot be set: Spark runs already")
-        own.conf.set(key, value)
+        session_of_job.conf.set(key, value)

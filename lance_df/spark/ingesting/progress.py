@@ -1,4 +1,4 @@
-"""How far a job of Spark is, as far as Spark tells: tasks of the stage that runs, and what they have read.
+"""Progress of a Spark job, as Spark reports it: tasks of the running stage, and what they have read.
 
 Spark plans the next stage when it knows the results of this one, so that nobody knows how many tasks there
 will be in all: shares and times left are those of the stage that runs.
@@ -57,7 +57,7 @@ class IngestProgress:
 
 @contextmanager
 def watched(spark: SparkSession, listener: Callable[[IngestProgress], None] | None) -> Iterator[None]:
-    """Tell a listener of the jobs that this thread runs meanwhile."""
+    """Report the jobs that this thread runs meanwhile to a listener."""
     if listener is None:
         yield
     elif is_connect(spark):
@@ -73,7 +73,7 @@ def watched(spark: SparkSession, listener: Callable[[IngestProgress], None] | No
 
 
 class ServerReports:
-    """Tells a listener what a server of Spark Connect reports, which are stages, tasks and bytes."""
+    """Passes the reports of a Spark Connect server to a listener: stages, tasks and bytes."""
 
     def __init__(
         self, listener: Callable[[IngestProgress], None], clock: Callable[[], float] = time.monotonic
@@ -102,7 +102,7 @@ class ServerReports:
 def watched_driver(
     context: SparkContext, listener: Callable[[IngestProgress], None], *, interval: float = _INTERVAL
 ) -> Iterator[None]:
-    """Tell a listener of the jobs that this thread runs meanwhile on the driver of this process."""
+    """Report the jobs that this thread runs meanwhile on the driver of this process to a listener."""
     group = str(uuid.uuid4())
     former = context.getLocalProperty("spark.jobGroup.id")
     context.setLocalProperty("spark.jobGroup.id", group)
@@ -128,7 +128,7 @@ def watched_driver(
 
 
 class Watcher:
-    """Looks at the jobs of a group."""
+    """Reads the state of the jobs of a group."""
 
     def __init__(
         self, context: SparkContext, group: str, clock: Callable[[], float] = time.monotonic

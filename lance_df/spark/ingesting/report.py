@@ -1,4 +1,4 @@
-"""What the commit of an ingest tells: from the driver of Spark, where it runs, to who has asked for it."""
+"""The report of the commit of an ingest, from the Spark driver, where it runs, to the caller."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Report:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the text of a report."""
-        found = json.loads(text)
-        return cls(**{**found, "error": found["error"] and tuple(found["error"])})
+        fields = json.loads(text)
+        return cls(**{**fields, "error": fields["error"] and tuple(fields["error"])})
 
     def write(self, folder: Path) -> None:
         """Leave it in a folder."""

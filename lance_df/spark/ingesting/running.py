@@ -88,8 +88,8 @@ def ingest(
         By default the active session, or one that is started as the job says, and stopped again. The job has
         views and configuration of its own.
     on_progress
-        Is told twice a second how far the job is, in a thread of its own; through Spark Connect when the
-        server reports, in the thread that calls this.
+        Called twice a second with the progress of the job, in a thread of its own. Through Spark Connect it
+        is called when the server reports, in the thread that calls this.
 
     Raises
     ------
@@ -108,12 +108,12 @@ def ingest(
     report = Report()
     is_done = target.has(run) and rejects_have(job, run)
     if not is_done or target.lacks_statistics:
-        with errors_of_spark(), ingest_session(job, spark) as own, watched(own, on_progress):
+        with errors_of_spark(), ingest_session(job, spark) as session, watched(session, on_progress):
             if not is_done:
-                report = _Run(job, run, target, own).report()
+                report = _Run(job, run, target, session).report()
             # of a run whose driver died, or failed to add them
             if Target.open(job).lacks_statistics:
-                _build_statistics(job, own)
+                _build_statistics(job, session)
     return _summary(job, run, report, time.perf_counter() - began)
 
 
@@ -134,34 +134,34 @@ class _Run:
         plain = StructType([each for each in rows.schema if each.name != CORRUPT])
         columns = self._target.columns(plain, wanted)
         source = job.sources[0].name if len(job.sources) == 1 else None
-        found = checked(rows, columns, source)
+        checked_rows = checked(rows, columns, source)
         for name, records in unread.items():
-            found = _joined(found, unreadable(records, columns, name), columns)
+            checked_rows = _joined(checked_rows, unreadable(records, columns, name), columns)
         to_target = not self._target.has(self._run)
         if to_target:
             self._target = self._target.made(struct_of(columns))
-            found = self._arranged(found)
-        elif BAD in found.columns:
-            found = found.where(named(BAD).isNotNull())
+            checked_rows = self._arranged(checked_rows)
+        elif BAD in checked_rows.columns:
+            checked_rows = checked_rows.where(named(BAD).isNotNull())
         else:
-            found = found.limit(0)
-        return self._written(found, columns, to_target=to_target)
+            checked_rows = checked_rows.limit(0)
+        return self._written(checked_rows, columns, to_target=to_target)
 
     def _rows(self) -> tuple[DataFrame, dict[str, DataFrame]]:
         """Return the rows, and sources with records that are not among them as they cannot be read."""
         job = self._job
-        found = {source.name: read_source(self._spark, source) for source in job.sources}
+        frames = {source.name: read_source(self._spark, source) for source in job.sources}
         if job.sql is None:
-            [rows] = found.values()
+            [rows] = frames.values()
             return rows, {}
         for source in job.sources:
-            view = readable(found[source.name], source, fail=job.rejects is None)
+            view = readable(frames[source.name], source, fail=job.rejects is None)
             view.createOrReplaceTempView(f"`{source.name.replace('`', '``')}`")
         # in parentheses, so that nothing but a query can stand there
         rows = self._spark.sql(f"SELECT * FROM (\n{job.sql.rstrip().rstrip(';')}\n)")
         if job.rejects is None:
             return rows, {}
-        return rows, {name: source for name, source in found.items() if CORRUPT in source.columns}
+        return rows, {name: source for name, source in frames.items() if CORRUPT in source.columns}
 
     def _arranged(self, rows: DataFrame) -> DataFrame:
         """Bring rows together by partition, and sort them."""
@@ -176,14 +176,14 @@ class _Run:
 
     def _written(self, rows: DataFrame, columns: list[TargetColumn], *, to_target: bool) -> Report:
         job = self._job
-        kept = struct_of([each for each in columns if each.field.name in rows.columns])
+        schema = struct_of([each for each in columns if each.field.name in rows.columns])
         target = self._target_options()
         if can_cross_as_integers(self._spark):
-            rows, kept, target = with_digits(rows), with_integers(kept), target | DIGITS
+            rows, schema, target = with_digits(rows), with_integers(schema), target | DIGITS
         with ReportFolder.made(self._spark) as folder:
             options = sink_options(
                 target,
-                kept,
+                schema,
                 self._run,
                 folder.name,
                 is_marked=job.id is not None or job.rejects is not None,
@@ -220,17 +220,17 @@ class _Run:
 
 
 def _schema(text: str) -> StructType:
-    found = StructType.fromDDL(text)
-    if not isinstance(found, StructType):
+    schema = StructType.fromDDL(text)
+    if not isinstance(schema, StructType):
         raise InvalidInputError(f"the schema of the target is 'name TYPE, …', not {text!r}")
-    return found
+    return schema
 
 
 def _joined(rows: DataFrame, records: DataFrame, columns: list[TargetColumn]) -> DataFrame:
     if BAD not in rows.columns:
         rows = rows.withColumn(BAD, F.lit(None).cast(records.schema[BAD].dataType))
-    kept = [each.field.name for each in columns if each.field.name in rows.columns]
-    return rows.unionByName(records.select(*map(named, kept), named(BAD)))
+    names = [each.field.name for each in columns if each.field.name in rows.columns]
+    return rows.unionByName(records.select(*map(named, names), named(BAD)))
 
 
 def _without_rejects(job: IngestJob, run: str, name: str, message: str) -> LanceError:

@@ -70,14 +70,18 @@ def sink_options(
     to_target
         Whether to write the rows that fit; else only the rejects.
     """
-    own = {
+    job_options = {
         _COLUMNS: columns.json(),
         _FOLDER: folder,
         _RUN: run,
         _MARKED: json.dumps(is_marked),
         _TO_TARGET: json.dumps(to_target),
     }
-    return {**target, **{f"{_OF_REJECTS}{name}": value for name, value in (rejects or {}).items()}, **own}
+    return {
+        **target,
+        **{f"{_OF_REJECTS}{name}": value for name, value in (rejects or {}).items()},
+        **job_options,
+    }
 
 
 class IngestSink(DataSource):
@@ -91,11 +95,11 @@ class IngestSink(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> IngestWriter:  # noqa: ARG002 - Spark's, not ours
         """Return a writer of checked rows."""
         options = dict(self.options.items())
-        own = {name: options.pop(name) for name in (_COLUMNS, _FOLDER, _RUN, _MARKED, _TO_TARGET)}
+        job_options = {name: options.pop(name) for name in (_COLUMNS, _FOLDER, _RUN, _MARKED, _TO_TARGET)}
         rejects = {name: options.pop(name) for name in list(options) if name.startswith(_OF_REJECTS)}
         to_target = None
-        if json.loads(own[_TO_TARGET]):
-            columns = StructType.fromJson(json.loads(own[_COLUMNS]))
+        if json.loads(job_options[_TO_TARGET]):
+            columns = StructType.fromJson(json.loads(job_options[_COLUMNS]))
             to_target = writer_for(SourceOptions.parse(options), columns, overwrite=overwrite)
         to_rejects = None
         if rejects:
@@ -103,8 +107,8 @@ class IngestSink(DataSource):
                 {name.removeprefix(_OF_REJECTS): value for name, value in rejects.items()}
             )
             to_rejects = writer_for(parsed, REJECTS, overwrite=False)
-        mark = run_mark(own[_RUN]) if json.loads(own[_MARKED]) else None
-        return IngestWriter(to_target, to_rejects, own[_RUN], mark, placed(own[_FOLDER]))
+        mark = run_mark(job_options[_RUN]) if json.loads(job_options[_MARKED]) else None
+        return IngestWriter(to_target, to_rejects, job_options[_RUN], mark, placed(job_options[_FOLDER]))
 
 
 @dataclass
@@ -169,7 +173,7 @@ class IngestWriter(DataSourceArrowWriter):
         self._abort([message for message in messages if isinstance(message, Ingested)])
 
     def _with_rejects(self, report: Report, done: Sequence[Ingested]) -> Report:
-        """Make rejects visible; what goes wrong is told, not raised, so that Spark does not abort the job."""
+        """Make rejects visible; errors are reported, not raised, so that Spark does not abort the job."""
         if self._rejects is None:
             return report
         staged: list[WriterCommitMessage | None] = [message for each in done for message in each.rejects]

@@ -34,7 +34,7 @@ def read_source(spark: SparkSession, source: IngestSource) -> DataFrame:
     Raises
     ------
     InvalidInputError
-        There is nothing that would tell the columns.
+        Nothing says what the columns are.
     """
     if source.table is not None:
         return spark.read.options(**dict(source.options)).table(source.table)
@@ -76,7 +76,7 @@ def lance_storage(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _finds_corrupt(source: IngestSource) -> bool:
-    """Whether records that cannot be read are told apart, rather than what the user asked for."""
+    """Whether records that cannot be read are separated, and not handled by the user's ``mode``."""
     modes = [value for name, value in source.options.items() if name.lower() == "mode"]
     return source.format in _TEXTUAL and all(mode.upper() == "PERMISSIVE" for mode in modes)
 

@@ -163,18 +163,18 @@ def _compact_namespace(
     planned = run_in_tasks(
         spark, partial(_plan_members, manifest.schema, given), evenly(refs, workers, _PLANNED_AT_ONCE)
     )
-    rewritten = _rewritten(spark, [each for found in planned for each in found], given, task_bytes)
+    rewritten = _rewritten(spark, [each for part in planned for each in part], given, task_bytes)
     groups = {each.ref.name: each.groups for each in rewritten if isinstance(each.ref, MemberRef)}
     made: dict[str, tuple[int, int]] = {}
-    for found in run_in_tasks(spark, _commit_members, shared_out(rewritten, workers, task_bytes)):
-        made |= found
+    for part in run_in_tasks(spark, _commit_members, shared_out(rewritten, workers, task_bytes)):
+        made |= part
 
     def again(ref: MemberRef) -> int:
         return committed_rewrites(ref.folder, ref.version, groups[ref.name])
 
     if made:
         publish(snapshot.root, manifest, [MembersAdvanced(made, again)])
-    return CompactionMetrics._of([group for found in groups.values() for group in found])
+    return CompactionMetrics._of([group for part in groups.values() for group in part])
 
 
 def _rewritten(
@@ -184,17 +184,17 @@ def _rewritten(
     job = uuid.uuid4()
     tasks = shared_out(work, num_workers(spark), task_bytes)
     try:
-        found = run_in_tasks(spark, partial(_rewrite, job, given), tasks)
+        rewritten = run_in_tasks(spark, partial(_rewrite, job, given), tasks)
     except BaseException:
         for ref in {each.ref.uri: each.ref for each in work}.values():
             with suppress(LanceError):
                 remove_files_of_job(open_ref(ref).location, job)
         raise
     groups: dict[str, tuple[Ref, list[RewriteGroup]]] = {}
-    for task, of_task in zip(tasks, found, strict=True):
+    for task, of_task in zip(tasks, rewritten, strict=True):
         for each, group in zip(task, of_task, strict=True):
             groups.setdefault(each.ref.uri, (each.ref, []))[1].append(group)
-    return [_Rewritten(ref, tuple(own)) for ref, own in groups.values()]
+    return [_Rewritten(ref, tuple(of_table)) for ref, of_table in groups.values()]
 
 
 def _plan(ref: Ref, table: Table, given: Given) -> Iterator[_Rewrite]:
@@ -204,15 +204,15 @@ def _plan(ref: Ref, table: Table, given: Given) -> Iterator[_Rewrite]:
 
 
 def _plan_members(schema: NamespaceSchema, given: Given, refs: Sequence[MemberRef]) -> list[_Rewrite]:
-    found: list[_Rewrite] = []
+    rewrites: list[_Rewrite] = []
     for ref in refs:
         table = open_ref(ref)
-        own = list(_plan(ref, table, given))
-        if own:
+        of_member = list(_plan(ref, table, given))
+        if of_member:
             # columns that it has values of, and does not know, would be left out
             check_columns(schema, table)
-        found += own
-    return found
+        rewrites += of_member
+    return rewrites
 
 
 def _rewrite(job: uuid.UUID, given: Given, work: Sequence[_Rewrite]) -> list[RewriteGroup]:

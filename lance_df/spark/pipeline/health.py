@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.health.findings import VerifyReport
     from lance_df.namespace.health.repair_report import RepairReport
 
-# Members to look into in one task, at least: opening one takes a few milliseconds, reading it may take long.
+# Members to check in one task, at least: opening one takes a few milliseconds, reading it may take long.
 _SEEN_AT_ONCE: Final = 64
 
 
@@ -38,7 +38,7 @@ def verify(
 ) -> VerifyReport:
     """Check a table or a partitioned namespace, and change nothing: `lance_df.verify`, with its report.
 
-    Tasks look into members; a single table is checked by one task.
+    Tasks check the members; one task checks a single table.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def repair(
 ) -> RepairReport:
     """Repair a namespace: `PartitionedNamespace.repair`, with its arguments and its report.
 
-    Tasks look into members, and read the rows of those of which nothing else tells the partition values.
+    Tasks check the members, and read the rows of those whose partition values are known from nothing else.
 
     Raises
     ------

@@ -34,7 +34,7 @@ class SomeMembers:
     """Some members of a namespace; ``refs`` has what was looked up of those that are not pinned."""
 
     source: SourceRef
-    places: npt.NDArray[np.intp]
+    positions: npt.NDArray[np.intp]
     refs: Mapping[int, ResolvedRef]
 
     def open(self) -> MemberSubset:
@@ -45,7 +45,7 @@ class SomeMembers:
         snapshot = self.source.open()
         if not isinstance(snapshot, NamespaceSnapshot):
             raise TypeError("members are those of a namespace")
-        return ChosenMembers(snapshot, self.places, self.refs)
+        return ChosenMembers(snapshot, self.positions, self.refs)
 
 
 class JoinSource(DataSource):

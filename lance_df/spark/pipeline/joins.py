@@ -69,7 +69,7 @@ def partitioned_join(
     """Return the join of two partitioned namespaces, which tasks compute group by group of partitions.
 
     Partitions that share keys are read and joined in one task, by DataFusion: no row is sent to another task
-    before it is joined. The specs have to tell such groups of partitions apart, by the keys of the join or
+    before it is joined. The specs have to separate such groups of partitions, by the keys of the join or
     some of them: as ``bucket(16)`` and ``bucket(8)`` of the key do, or ``year`` of it on both sides. All spec
     versions in use count. Expressions are DataFusion's SQL; NULL keys match nothing, as in Spark.
 
@@ -158,15 +158,15 @@ def _members(
     source: SourceRef, snapshot: NamespaceSnapshot, name: str, groups: Sequence[MemberGroup]
 ) -> SomeMembers:
     none = np.empty(0, np.intp)
-    places = np.sort(np.concatenate([none, *(group.places.get(name, none) for group in groups)]))
-    moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[places]
-    moving = places[moves]
+    positions = np.sort(np.concatenate([none, *(group.places.get(name, none) for group in groups)]))
+    moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[positions]
+    moving = positions[moves]
     tables = snapshot.open_members(moving) if len(moving) else []
     refs = {
-        place: ResolvedRef(table.branch, table.version)
-        for place, table in zip(moving.tolist(), tables, strict=True)
+        position: ResolvedRef(table.branch, table.version)
+        for position, table in zip(moving.tolist(), tables, strict=True)
     }
-    return SomeMembers(source, places, refs)
+    return SomeMembers(source, positions, refs)
 
 
 def _query(
@@ -199,10 +199,10 @@ def _query(
 
 def _all_columns(tables: Mapping[str, NamespaceSnapshot], shared: Sequence[str], kind: str) -> list[str]:
     """Return all columns, those that both sides share once: as Spark does."""
-    found = []
+    columns = []
     for name in shared:
         both = _column("l", name), _column("r", name)
-        found.append(
+        columns.append(
             f"coalesce({', '.join(both)}) AS {quote_identifier(name)}"
             if kind == "full"
             else both[kind == "right"]
@@ -210,8 +210,8 @@ def _all_columns(tables: Mapping[str, NamespaceSnapshot], shared: Sequence[str],
     sides = ("l",) if kind in ("semi", "anti") else ("l", "r")
     for side in sides:
         names = tables[side].arrow_schema.names
-        found += [_column(side, name) for name in names if name not in shared]
-    return found
+        columns += [_column(side, name) for name in names if name not in shared]
+    return columns
 
 
 def _column(side: str, name: str) -> str:

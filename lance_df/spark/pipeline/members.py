@@ -25,9 +25,9 @@ Ref: TypeAlias = MemberRef | SourceRef
 """What is opened in a task: a member, or a table by its path."""
 
 
-def member_refs(snapshot: NamespaceSnapshot, places: npt.NDArray[np.intp]) -> list[MemberRef]:
-    """Return members by their places in ``manifest.members``; those read from branches are left out."""
-    return refs_of_main(members_at(snapshot.root, snapshot.manifest, places))
+def member_refs(snapshot: NamespaceSnapshot, positions: npt.NDArray[np.intp]) -> list[MemberRef]:
+    """Return members by their positions in ``manifest.members``; those read from branches are left out."""
+    return refs_of_main(members_at(snapshot.root, snapshot.manifest, positions))
 
 
 def pinned(snapshot: NamespaceSnapshot) -> NamespaceSnapshot:
@@ -42,8 +42,8 @@ def pinned(snapshot: NamespaceSnapshot) -> NamespaceSnapshot:
         Others were faster again and again.
     """
     for attempt in range(_ATTEMPTS):
-        places = np.arange(len(snapshot.manifest.members))
-        members = members_at(snapshot.root, snapshot.manifest, places)
+        positions = np.arange(len(snapshot.manifest.members))
+        members = members_at(snapshot.root, snapshot.manifest, positions)
         loose = [member for member in members if member.follows_newest]
         if not loose:
             break

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.changes.advanced import MemberRef
     from lance_df.namespace.changes.staged import StagedPartitions
 
-# Members to look into in one task, at least.
+# Members to check in one task, at least.
 _SEEN_AT_ONCE = 256
 
 
@@ -90,9 +90,9 @@ class _Tasks:
     def old_rows(self, members: Sequence[MemberRef]) -> list[OldRows]:
         """Return the fragments of members that have rows."""
         tasks = evenly(members, num_workers(self._spark), _SEEN_AT_ONCE)
-        found = [rows for part in run_in_tasks(self._spark, old_rows_of, tasks) for rows in part]
+        old_rows = [rows for part in run_in_tasks(self._spark, old_rows_of, tasks) for rows in part]
         order = {member.name: number for number, member in enumerate(members)}
-        return sorted(found, key=lambda rows: order[rows.member.name])
+        return sorted(old_rows, key=lambda rows: order[rows.member.name])
 
     def stage(self, job: MoveJob, rows: Sequence[OldRows]) -> list[StagedPartitions]:
         """Write rows anew."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lance_df.table.maintenance.zone_map_files import ZoneMapData
     from lance_df.table.table import Table
 
-# Members to look into in one task, at least.
+# Members to check in one task, at least.
 _SEEN_AT_ONCE: Final = 256
 
 
@@ -60,7 +60,7 @@ class _Wanted:
     constant: Mapping[str, frozenset[int]]
 
     def missing(self, ref: Ref, table: Table) -> list[MissingZones]:
-        """Return what zone maps lack; of a few rows they tell no more than it takes to read these."""
+        """Return what zone maps lack; for a few rows they save no more than it takes to read them."""
         without: frozenset[int] = frozenset()
         if isinstance(ref, MemberRef) and self.columns is None:
             without = self.constant.get(ref.name.partition("$")[0], without)
@@ -152,9 +152,9 @@ def _of_namespace(
 ) -> StatisticsMetrics:
     workers, manifest = num_workers(spark), snapshot.manifest
     refs = member_refs(snapshot, np.arange(len(manifest.members)))
-    look = partial(_look_at, manifest.schema, wanted)
-    found = run_in_tasks(spark, look, evenly(refs, workers, _SEEN_AT_ONCE))
-    work = [each for part in found for each in part]
+    uncovered_of = partial(_uncovered_members, manifest.schema, wanted)
+    parts = run_in_tasks(spark, uncovered_of, evenly(refs, workers, _SEEN_AT_ONCE))
+    work = [each for part in parts for each in part]
     # a large member is read by several tasks first
     large = _collected(spark, [each for each in work if each.num_bytes > task_bytes], wanted, task_bytes)
     tasks = shared_out(
@@ -191,15 +191,17 @@ def _uncovered(ref: Ref, table: Table, missing: Sequence[MissingZones]) -> _Unco
     return _Uncovered(ref, tuple(ids), int(sizes.sum()) + OPENING_BYTES)
 
 
-def _look_at(schema: NamespaceSchema, wanted: _Wanted, refs: Sequence[MemberRef]) -> list[_Uncovered]:
-    found = []
+def _uncovered_members(
+    schema: NamespaceSchema, wanted: _Wanted, refs: Sequence[MemberRef]
+) -> list[_Uncovered]:
+    uncovered = []
     for ref in refs:
         table = open_ref(ref)
         work = _uncovered(ref, table, wanted.missing(ref, table))
         if work is not None:
             check_columns(schema, table)
-            found.append(work)
-    return found
+            uncovered.append(work)
+    return uncovered
 
 
 def _collect(wanted: _Wanted, work: Sequence[_Uncovered]) -> dict[int, ZoneMapData]:

@@ -49,7 +49,7 @@ S = TypeVar("S", bound=Sized)
 
 
 def num_workers(spark: SparkSession) -> int:
-    """Return how many tasks run at once, as far as a session tells; Spark Connect does not."""
+    """Return how many tasks run at once, as far as a session reports it; Spark Connect does not."""
     try:
         return max(1, int(spark.sparkContext.defaultParallelism))
     except PySparkException:
@@ -97,7 +97,7 @@ def _num_tasks(items: Sequence[S], num_workers: int, task_bytes: int) -> int:
 def evenly(items: Sequence[T], num_workers: int, least: int) -> list[Sequence[T]]:
     """Share items out to tasks of the same number of them, but not fewer than ``least``."""
     count = max(1, min(_WAVES * num_workers, len(items) // least))
-    # neighbours are often alike
+    # neighbours often have similar sizes
     return [items[number::count] for number in range(count)] if items else []
 
 
@@ -124,8 +124,8 @@ def run_in_tasks(spark: SparkSession, function: Callable[[T], R], work: Sequence
             # of pandas, which is not used here
             warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
             done = tasks.mapInArrow(_run, _RESULTS)
-        found = done.toArrow()
-    results = dict(zip(found["number"].to_pylist(), found["result"], strict=True))
+        results_ = done.toArrow()
+    results = dict(zip(results_["number"].to_pylist(), results_["result"], strict=True))
     return [pickle.loads(results[number].as_py()) for number in range(len(work))]
 
 
@@ -140,10 +140,10 @@ def map_in_tasks(
         What went wrong in a task, with Spark's error as its cause.
     """
     tasks = evenly(items, num_workers(spark), least)
-    found: list[list[R]] = run_in_tasks(spark, partial(_map, function), tasks)
+    by_task: list[list[R]] = run_in_tasks(spark, partial(_map, function), tasks)
     results = {
         number: result
-        for first, of_task in enumerate(found)
+        for first, of_task in enumerate(by_task)
         for number, result in zip(range(first, len(items), len(tasks)), of_task, strict=True)
     }
     return [results[number] for number in range(len(items))]

@@ -102,25 +102,25 @@ class _Patch:
         """Yield the new values of all live rows."""
         deleted = self.table.deletion_vector(self.fragment)
         gone = np.empty(0, np.int64) if deleted is None else deleted_offsets(deleted)
-        places = self.offsets - np.searchsorted(gone, self.offsets)
+        live_offsets = self.offsets - np.searchsorted(gone, self.offsets)
         start = 0
         for arrays in read_live(self.table, self.fragment, self.schema.fields):
             stop = start + len(arrays[0])
-            first, last = np.searchsorted(places, (start, stop))
-            yield self._patched(arrays, places[first:last] - start, self.rows[first:last])
+            first, last = np.searchsorted(live_offsets, (start, stop))
+            yield self._patched(arrays, live_offsets[first:last] - start, self.rows[first:last])
             start = stop
 
     def _patched(
-        self, arrays: list[pa.Array], places: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+        self, arrays: list[pa.Array], live_offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
     ) -> list[pa.Array]:
-        if not len(places):
+        if not len(live_offsets):
             return arrays
         old = pa.RecordBatch.from_arrays(
-            [array.take(pa.array(places)) for array in arrays], self.schema.names
+            [array.take(pa.array(live_offsets)) for array in arrays], self.schema.names
         )
         new = completed(self.source.take(rows), self.source.schema, self.schema, old)
         order = np.arange(len(arrays[0]))
-        order[places] = len(arrays[0]) + np.arange(len(places))
+        order[live_offsets] = len(arrays[0]) + np.arange(len(live_offsets))
         return [
             _joined(before, as_moved(after, field)).take(pa.array(order))
             for before, after, field in zip(arrays, new.columns, self.schema.fields, strict=True)

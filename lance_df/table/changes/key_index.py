@@ -75,8 +75,10 @@ class KeyIndex:
         keys = [comparable(column) for column in columns]
         positions, hashed = self._candidates(keys)
         first = np.searchsorted(self._hashes, hashed, side="left")
-        found = self._hashes.take(first, mode="clip") == hashed if len(self) else np.zeros(len(first), bool)
-        positions, hashed, first = positions[found], hashed[found], first[found]
+        is_equal = (
+            self._hashes.take(first, mode="clip") == hashed if len(self) else np.zeros(len(first), bool)
+        )
+        positions, hashed, first = positions[is_equal], hashed[is_equal], first[is_equal]
         if not self._are_distinct:
             counts = np.searchsorted(self._hashes, hashed, side="right") - first
             within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -87,7 +89,7 @@ class KeyIndex:
 
     def _candidates(self, keys: Sequence[pa.Array]) -> tuple[Numbers, Words]:
         """Return the positions of what may be a key of the index, and their hashes."""
-        found: list[tuple[Numbers, Words]] = [(np.empty(0, np.int64), np.empty(0, np.uint64))]
+        candidates: list[tuple[Numbers, Words]] = [(np.empty(0, np.int64), np.empty(0, np.uint64))]
         for start in range(0, len(keys[0]), _BLOCK_ROWS):
             block = [key.slice(start, _BLOCK_ROWS) for key in keys]
             near = None if self._near is None else self._near.positions(block[0])
@@ -97,8 +99,8 @@ class KeyIndex:
                 near = None
             hashed = hashes(block)
             marked = self._marks.positions(hashed)
-            found.append((start + (marked if near is None else near[marked]), hashed[marked]))
-        positions, words = zip(*found, strict=True)
+            candidates.append((start + (marked if near is None else near[marked]), hashed[marked]))
+        positions, words = zip(*candidates, strict=True)
         return np.concatenate(positions), np.concatenate(words)
 
     def _are_same(
@@ -133,17 +135,15 @@ class _HashMarks:
     def positions(self, hashed: Words) -> Numbers:
         """Return the positions of hashes that may be those of keys."""
         if len(hashed) >= FEW:
-            found = np.empty(len(hashed), np.int64)
-            return found[: kernels.marked_positions(hashed, self.shift, kernels.frozen(self.bits), found)]
-        places = hashed >> self.shift
-        return np.flatnonzero(
-            self.bits[places >> np.uint64(3)] >> (places & np.uint64(7)).astype(np.uint8) & 1
-        )
+            out = np.empty(len(hashed), np.int64)
+            return out[: kernels.marked_positions(hashed, self.shift, kernels.frozen(self.bits), out)]
+        marks = hashed >> self.shift
+        return np.flatnonzero(self.bits[marks >> np.uint64(3)] >> (marks & np.uint64(7)).astype(np.uint8) & 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _RangeMarks:
-    """Marks for stretches of the first part of the keys, if that is a number: neighbours share a mark.
+    """Marks for ranges of the first part of the keys, if that is a number: neighbours share a mark.
 
     Keys that lie together, as those of recent rows often do, rule out most others so, and tables whose rows
     are sorted are looked up in the order of memory.
@@ -169,19 +169,19 @@ class _RangeMarks:
         return cls(lowest, shift, marks)
 
     def positions(self, values: pa.Array) -> Numbers:
-        """Return the positions of values that lie in a stretch with a mark."""
+        """Return the positions of values that lie in a range with a mark."""
         numbers = _numbers(values)
         if numbers is None:
             return np.arange(len(values), dtype=np.int64)
         # beyond the marks is the last one, which is never set
         if len(numbers) >= FEW:
-            found = np.empty(len(numbers), np.int64)
+            out = np.empty(len(numbers), np.int64)
             count = kernels.near_positions(
-                kernels.frozen(numbers), self.lowest, self.shift, kernels.frozen(self.marks), found
+                kernels.frozen(numbers), self.lowest, self.shift, kernels.frozen(self.marks), out
             )
-            return found[:count]
-        places = (_words(numbers) - self.lowest) >> self.shift
-        return np.flatnonzero(self.marks.take(places.view(np.int64), mode="clip"))
+            return out[:count]
+        ranges = (_words(numbers) - self.lowest) >> self.shift
+        return np.flatnonzero(self.marks.take(ranges.view(np.int64), mode="clip"))
 
 
 def _words(numbers: npt.NDArray[np.integer[Any]]) -> Words:

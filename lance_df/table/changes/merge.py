@@ -100,7 +100,7 @@ class MergeClauses:
         Whether rows of the table without a match are deleted; only those of ``unmatched`` unless that is
         ``None``.
     use_statistics
-        Whether indices and statistics may tell where the keys are not.
+        Whether indices and statistics may rule out fragments and rows.
     target_bases, target_all_bases
         The base paths for new rows, see :func:`lance_df.table.base_paths_write.choose_targets`.
     """
@@ -264,14 +264,14 @@ def _key_text(source: Source, on: tuple[str, ...], number: np.int64) -> str:
 
 
 def _fulfilling(table: Table, source: Source, matches: Matches, condition: PairCondition) -> Matches:
-    kept = [np.empty(0, np.bool_)]
+    fulfilled = [np.empty(0, np.bool_)]
     # evaluated for no row, too: a condition that is wrong always is
     runs = list(fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)) or [slice(0, 0)]
     for part in (matches.slice(run.start, run.stop) for run in runs):
         ours = source.take(part.rows).select(condition.source_columns)
         theirs = take_addresses(table, part.addresses, columns=condition.target_columns)
-        kept.append(condition.evaluate(ours, theirs))
-    return matches.where(np.concatenate(kept))
+        fulfilled.append(condition.evaluate(ours, theirs))
+    return matches.where(np.concatenate(fulfilled))
 
 
 def _without_match(source: Source, matches: Matches) -> npt.NDArray[np.int64]:

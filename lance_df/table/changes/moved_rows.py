@@ -47,8 +47,8 @@ def with_row_ids(fragments: Iterable[Fragment], row_ids: npt.NDArray[np.uint64])
     named = []
     start = 0
     for fragment in fragments:
-        own = row_ids[start : start + fragment.physical_rows]
+        ids_of_fragment = row_ids[start : start + fragment.physical_rows]
         start += fragment.physical_rows
-        ids = serialize_row_ids(row_ids_of(own)) if len(own) else None
+        ids = serialize_row_ids(row_ids_of(ids_of_fragment)) if len(ids_of_fragment) else None
         named.append(dataclasses.replace(fragment, row_ids=ids))
     return tuple(named)

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[R]):
-    """An operation that was computed from one version of a table, and what the caller is told of it.
+    """An operation that was computed from one version of a table, and its result for the caller.
 
     ``rows`` is what it does to rows, counted where these were selected.
     """

@@ -150,8 +150,8 @@ def _without_fields(file: DataFile, fields: set[int]) -> DataFile:
         raise InvalidInputError(
             f"{file.path}: a data file of version 0.1 cannot give up single columns; replace all of them"
         )
-    kept = tuple(TOMBSTONE if field in fields else field for field in file.fields)
-    return dataclasses.replace(file, fields=kept)
+    remaining = tuple(TOMBSTONE if field in fields else field for field in file.fields)
+    return dataclasses.replace(file, fields=remaining)
 
 
 def _new_ids(manifest: Manifest, schema: Schema) -> set[int]:

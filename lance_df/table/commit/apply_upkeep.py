@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lance_df.format.operations import CreateIndex, ReserveFragments, Rewrite
     from lance_df.table.commit.state import TableState
 
-_KEPT_BY_RESTORE = FeatureFlag.NO_TRANSACTION_FILE | FeatureFlag.NON_REUSABLE_FIELD_IDS
+_FLAGS_AFTER_RESTORE = FeatureFlag.NO_TRANSACTION_FILE | FeatureFlag.NON_REUSABLE_FIELD_IDS
 
 
 def apply_create_index(state: TableState, operation: CreateIndex) -> TableState:
@@ -48,9 +48,9 @@ def apply_rewrite(state: TableState, operation: Rewrite) -> TableState:
     groups = _with_ids(manifest, operation)
     old = [existing(manifest, fragment.id).id for group in groups for fragment in group.old_fragments]
     new = [fragment for group in groups for fragment in group.new_fragments]
-    kept = set(manifest.fragments.ids.tolist()) - set(old)
+    remaining = set(manifest.fragments.ids.tolist()) - set(old)
     new_ids = {fragment.id for fragment in new}
-    if len(set(old)) != len(old) or len(new_ids) != len(new) or not kept.isdisjoint(new_ids):
+    if len(set(old)) != len(old) or len(new_ids) != len(new) or not remaining.isdisjoint(new_ids):
         raise InvalidInputError("a rewrite names a fragment twice, or gives a new one an id that is taken")
     if state.has_stable_row_ids:
         for fragment in new:
@@ -74,7 +74,7 @@ def apply_restore(state: TableState, restored: TableState) -> TableState:
     manifest = dataclasses.replace(
         then,
         branch=now.branch,
-        writer_feature_flags=then.writer_feature_flags | now.writer_feature_flags & _KEPT_BY_RESTORE,
+        writer_feature_flags=then.writer_feature_flags | now.writer_feature_flags & _FLAGS_AFTER_RESTORE,
         **counters,  # type: ignore[arg-type]
     )
     return state.followed_by(manifest, restored.indices)

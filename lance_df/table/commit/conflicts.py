@@ -251,7 +251,7 @@ RULES: Final[Mapping[tuple[type, type], Decision]] = {
         Overwrite=_GIVE_UP,
         Restore=_GIVE_UP,
     ),
-    # two that change rows of one fragment are told apart by their deletion vectors, when rebasing
+    # two that change rows of one fragment are compared by their deletion vectors, when rebasing
     **_rules(
         Delete,
         Rewrite=_same_fragments,

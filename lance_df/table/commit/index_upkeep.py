@@ -70,10 +70,10 @@ def of_same_values(
         return tuple(entries)
     moved = _moved_columns(old, new)
     below = {field.id: {each.id for each in field.walk()} for field in schema.walk()}
-    for place, index in enumerate(entries):
+    for position, index in enumerate(entries):
         ids = set[int]().union(*(below[field_id] for field_id in index.fields if field_id in below))
         gone = [fragment_id for fragment_id, fields in moved.items() if not ids.isdisjoint(fields)]
-        (entries[place],) = without_coverage([index], fields=index.fields, fragment_ids=gone)
+        (entries[position],) = without_coverage([index], fields=index.fields, fragment_ids=gone)
     return tuple(entries)
 
 

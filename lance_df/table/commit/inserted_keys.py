@@ -1,7 +1,7 @@
 """Which keys a merge inserted: so that of two merges at once, one sees that the other had the same new key.
 
 A transaction of a merge holds a split block Bloom filter of these keys. A block has eight little-endian u32;
-the upper half of a hash picks the block, the lower half one bit of each word. Observed with pylance 14: it
+the upper half of a hash selects the block, the lower half one bit of each word. Observed with pylance 14: it
 writes such a filter, of 1024 blocks, where the keys are the unenforced primary key of the table, in its
 order, and hashes by xxHash64 with seed 0: 32 and 64-bit integers as eight bytes, strings and binary as they
 are, and the parts of a key of several columns with a zero byte after each. Keys of other types it leaves out:
@@ -58,7 +58,7 @@ def inserted_keys(field_ids: Sequence[int], columns: Sequence[pa.Array], *, is_p
         wanted = 1 << max(len(hashes) // _KEYS_PER_BLOCK, 1).bit_length()
         num_blocks = min(max(wanted, _MIN_BLOCKS), _NUM_BLOCKS)
     words = np.zeros((num_blocks, 8), np.uint32)
-    blocks, bits = _places(hashes, num_blocks)
+    blocks, bits = _block_and_bit(hashes, num_blocks)
     np.bitwise_or.at(words, blocks, bits)
     return InsertedKeys(
         tuple(field_ids),
@@ -93,7 +93,7 @@ def _may_share_keys(mine: InsertedKeys, theirs: InsertedKeys) -> bool:
     if not mine.is_common and _is_empty(theirs):
         return True
     if mine.hashes is not None:
-        blocks, bits = _places(mine.hashes, len(their_words))
+        blocks, bits = _block_and_bit(mine.hashes, len(their_words))
         return bool(((their_words[blocks] & bits) != 0).all(axis=1).any())
     num_blocks = min(len(our_words), len(their_words))
     common = _folded(our_words, num_blocks) & _folded(their_words, num_blocks)
@@ -128,7 +128,7 @@ def _folded(words: Blocks, num_blocks: int) -> Blocks:
     return np.bitwise_or.reduce(words.reshape(num_blocks, -1, 8), axis=1)
 
 
-def _places(hashes: Hashes, num_blocks: int) -> tuple[npt.NDArray[np.int64], Blocks]:
+def _block_and_bit(hashes: Hashes, num_blocks: int) -> tuple[npt.NDArray[np.int64], Blocks]:
     """Return for each hash its block, and the bit that it has in each word of that."""
     blocks = ((hashes >> _HALF) * np.uint64(num_blocks)) >> _HALF
     bits = (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)

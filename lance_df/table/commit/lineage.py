@@ -69,10 +69,10 @@ def upserted(
     origins = _CreationVersions(sources)
     added = []
     for fragment in fragments:
-        kept = _given_ids(fragment)
-        missing = fragment.physical_rows - len(kept)
-        ids = np.concatenate([kept, np.arange(next_row_id, next_row_id + missing, dtype=np.uint64)])
-        created = np.concatenate([origins.of(kept), np.full(missing, version, np.uint64)])
+        given = _given_ids(fragment)
+        missing = fragment.physical_rows - len(given)
+        ids = np.concatenate([given, np.arange(next_row_id, next_row_id + missing, dtype=np.uint64)])
+        created = np.concatenate([origins.of(given), np.full(missing, version, np.uint64)])
         updated = constant_versions(version, fragment.physical_rows)
         added.append(
             dataclasses.replace(

@@ -147,8 +147,8 @@ def commit(
         How many rows it adds and deletes, counted by who computed it; None where another program did, so
         that only what the operation says itself is checked.
     read
-        The manifest of that version, where the caller has it: a table that was dropped and made anew since
-        is then told from the one that was read.
+        The manifest of that version, where the caller has it: a table that was dropped and created again
+        since is then distinguished from the one that was read.
     data_format
         For an overwrite: the file version of the new content.
     external_store

@@ -73,9 +73,9 @@ def _counted(table: Table) -> FragmentList:
             file = dataclasses.replace(file, num_deleted_rows=len(deleted))
         return dataclasses.replace(fragment, physical_rows=table.fragment_rows(fragment), deletion_file=file)
 
-    amiss = [fragments[place] for place in fragments.uncounted()] if is_trusted else list(fragments)
-    found = map_reads(counted, amiss, where=table.location)
-    return fragments.edited(replaced={fragment.id: fragment for fragment in found})
+    amiss = [fragments[index] for index in fragments.uncounted()] if is_trusted else list(fragments)
+    counted_fragments = map_reads(counted, amiss, where=table.location)
+    return fragments.edited(replaced={fragment.id: fragment for fragment in counted_fragments})
 
 
 def _format_of(table: Table) -> str:

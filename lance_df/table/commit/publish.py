@@ -71,7 +71,7 @@ def publish_manifest(
     StorageError, NotFoundError
         The store refused; the version was not made, and no request is on its way.
     UnsupportedFeatureError
-        The store cannot tell writers apart: give an external manifest store.
+        The store cannot separate writers: give an external manifest store.
     CorruptDataError
         The table and its external store contradict each other; the version was not made.
     """
@@ -200,8 +200,8 @@ def _settled(put: Callable[[], bool], is_there: Callable[[], bool | None], *, wh
             if failure is None:
                 raise
         try:
-            if (found := is_there()) is not None:
-                return found
+            if (published := is_there()) is not None:
+                return published
         except LanceError as err:
             failure = failure or err
             break

@@ -191,9 +191,9 @@ class RowAccount:
         if not deleted:
             return stated, []
         ids, counts = (np.fromiter(each, np.int64, len(deleted)) for each in (deleted, deleted.values()))
-        places = self.before.positions(ids)
-        stated[places[places >= 0]] = counts[places >= 0]
-        missing = ids[(places < 0) & (counts > 0)]
+        positions = self.before.positions(ids)
+        stated[positions[positions >= 0]] = counts[positions >= 0]
+        missing = ids[(positions < 0) & (counts > 0)]
         return stated, [f"rows are to be deleted from {_named(missing)}, not there"] if len(missing) else []
 
     def _files_twice(self, after: FragmentList, scope: _Scope) -> list[str]:
@@ -205,13 +205,13 @@ class RowAccount:
             return []
         if scope.changing is None:
             return _twice_in(self.operation.fragments) if isinstance(self.operation, Merge) else []
-        own = {
+        files_before = {
             fragment.id: {_key(file) for file in fragment.files}
             for fragment in _at(self.before, scope.changing)
         }
         new = [_key(file) for fragment in scope.new for file in fragment.files]
         for fragment in _at(after, scope.changing):
-            new += {_key(file) for file in fragment.files} - own.get(fragment.id, set())
+            new += {_key(file) for file in fragment.files} - files_before.get(fragment.id, set())
         wanted = dict.fromkeys(new, 0)
         if not wanted:
             return []
@@ -298,7 +298,7 @@ class _Pair:
     num_new
         Rows in fragments that are new.
     is_unknown
-        For each fragment of before: whether the new version does not tell its rows.
+        For each fragment of before: whether its rows are unknown in the new version.
     """
 
     def __init__(self, before: FragmentList, after: FragmentList, scope: _Scope) -> None:
@@ -306,7 +306,7 @@ class _Pair:
         self._stays = np.ones(len(before), np.bool_)
         if len(scope.leaving):
             self._stays = ~np.isin(before.ids, scope.leaving)
-        self._now = _places(before, after, self._stays)
+        self._now = _positions_after(before, after, self._stays)
         self._missing = self._stays & (self._now < 0)
         self._here = np.flatnonzero(self._stays & ~self._missing)
         now = self._now[self._here]
@@ -352,7 +352,7 @@ class _Pair:
 _NO_IDS: Final[Numbers] = np.empty(0, np.int64)
 
 
-def _places(before: FragmentList, after: FragmentList, stays: Flags) -> npt.NDArray[np.intp]:
+def _positions_after(before: FragmentList, after: FragmentList, stays: Flags) -> npt.NDArray[np.intp]:
     """Return where each fragment of before is in after; -1 for one that is not there, or does not stay."""
     count = len(before)
     if stays.all() and np.array_equal(before.ids, after.ids[:count]):
@@ -369,9 +369,9 @@ def _total(fragments: FragmentList) -> int:
     return int(_live(fragments).sum())
 
 
-def _wrong(ids: Numbers, found: Numbers, stated: Numbers) -> Iterator[str]:
-    for place in np.flatnonzero(found != stated).tolist():
-        yield f"fragment {ids[place]} would lose {found[place]} rows, {stated[place]} are stated"
+def _wrong(ids: Numbers, lost: Numbers, stated: Numbers) -> Iterator[str]:
+    for position in np.flatnonzero(lost != stated).tolist():
+        yield f"fragment {ids[position]} would lose {lost[position]} rows, {stated[position]} are stated"
 
 
 def _repeated(fragments: FragmentList) -> list[str]:
@@ -382,8 +382,8 @@ def _repeated(fragments: FragmentList) -> list[str]:
 def _uneven_groups(operation: Rewrite, before: FragmentList) -> Iterator[str]:
     for group in operation.groups:
         ids = _ids_of(group.old_fragments)
-        places = before.positions(ids)
-        old = int(_live(before)[places[places >= 0]].sum())
+        positions = before.positions(ids)
+        old = int(_live(before)[positions[positions >= 0]].sum())
         new = sum(fragment.physical_rows for fragment in group.new_fragments)
         if old != new:
             yield f"{_named(ids)} have {old} rows, those in their place {new}"
@@ -405,7 +405,7 @@ def _key(file: DataFile) -> tuple[int | None, str]:
 
 
 def _at(fragments: FragmentList, ids: Numbers) -> list[Fragment]:
-    return [fragments[place] for place in fragments.positions(ids).tolist() if place >= 0]
+    return [fragments[position] for position in fragments.positions(ids).tolist() if position >= 0]
 
 
 def _ids(values: Iterable[int]) -> Numbers:

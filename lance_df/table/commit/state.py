@@ -1,4 +1,4 @@
-"""A version of a table as commits see it, and what every operation does to it alike.
+"""A version of a table as commits see it, and what all operations do to it.
 
 Spec: table format, chapters 4 and 8.
 """

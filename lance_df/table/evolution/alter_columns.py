@@ -68,7 +68,7 @@ def columns_altered(
     UnsupportedFeatureError
         A cast between types of different kinds, or of a column with an index that is no zone map.
     """
-    changes, casts = _found(table.schema, alterations), {}
+    changes, casts = _fields_to_change(table.schema, alterations), {}
     for way, alteration in changes.values():
         _check_nulls(table, way, alteration)
         if alteration.data_type is not None and alteration.data_type != way[-1].arrow_type():
@@ -94,7 +94,7 @@ def altered_schema(schema: Schema, alterations: Sequence[Alteration]) -> Schema:
     UnsupportedFeatureError
         The new type has other fields below it than the old one.
     """
-    changes = _found(schema, alterations)
+    changes = _fields_to_change(schema, alterations)
     types = {
         field_id: alteration.data_type
         for field_id, (_, alteration) in changes.items()
@@ -112,7 +112,7 @@ _Changes: TypeAlias = "dict[int, tuple[tuple[Field, ...], Alteration]]"
 """The way to a field, and what becomes of it, by its id."""
 
 
-def _found(schema: Schema, alterations: Sequence[Alteration]) -> _Changes:
+def _fields_to_change(schema: Schema, alterations: Sequence[Alteration]) -> _Changes:
     changes: _Changes = {}
     for alteration in alterations:
         way = find_field(schema, alteration.path)
@@ -271,17 +271,17 @@ def _parts(
     old: Sequence[Field], new: Sequence[Field], units: set[int]
 ) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
     """Return the units within their structs, as they are and as they will be."""
-    kept_old, kept_new = [], []
+    old_parts, new_parts = [], []
     for before, after in zip(old, new, strict=True):
         if before.id in units:
-            kept_old.append(before)
-            kept_new.append(after)
+            old_parts.append(before)
+            new_parts.append(after)
         elif before.is_struct:
             below_old, below_new = _parts(before.children, after.children, units)
             if below_old:
-                kept_old.append(before.with_children(below_old))
-                kept_new.append(after.with_children(below_new))
-    return tuple(kept_old), tuple(kept_new)
+                old_parts.append(before.with_children(below_old))
+                new_parts.append(after.with_children(below_new))
+    return tuple(old_parts), tuple(new_parts)
 
 
 def _converted(array: pa.Array, field: Field) -> pa.Array:

@@ -177,12 +177,12 @@ def _with_deleted_rows(
             raise InvalidInputError(
                 f"{table.uri}: more values than the {len(live)} rows of fragment {fragment.id}"
             )
-        places = live[done : done + size]
+        offsets = live[done : done + size]
         first = int(live[done - 1]) + 1 if done else 0
         done += size
         if size:
-            stop = num_rows if done == len(live) else int(places[-1]) + 1
-            yield _spread(arrays, places, first, stop, schema)
+            stop = num_rows if done == len(live) else int(offsets[-1]) + 1
+            yield _spread(arrays, offsets, first, stop, schema)
     if done < len(live):
         raise InvalidInputError(
             f"{table.uri}: {done} values for the {len(live)} rows of fragment {fragment.id}"
@@ -192,21 +192,21 @@ def _with_deleted_rows(
 
 
 def _spread(
-    arrays: Sequence[pa.Array], places: npt.NDArray[np.int64], first: int, stop: int, schema: Schema
+    arrays: Sequence[pa.Array], offsets: npt.NDArray[np.int64], first: int, stop: int, schema: Schema
 ) -> list[pa.Array]:
-    """Return values for the rows from ``first`` to ``stop``; each has that of the next of ``places``.
+    """Return values for the rows from ``first`` to ``stop``; each has that of the next of ``offsets``.
 
     Blobs, which would take space, are null at the other rows where they may be.
     """
-    if stop - first == len(places):
+    if stop - first == len(offsets):
         return list(arrays)
-    repeats = np.diff(places, prepend=first - 1)
-    repeats[-1] += stop - 1 - int(places[-1])
-    indices = pa.array(np.repeat(np.arange(len(places)), repeats))
-    own = np.zeros(stop - first, np.bool_)
-    own[places - first] = True
-    own_indices = pa.array(indices.to_numpy(), mask=~own)
+    repeats = np.diff(offsets, prepend=first - 1)
+    repeats[-1] += stop - 1 - int(offsets[-1])
+    indices = pa.array(np.repeat(np.arange(len(offsets)), repeats))
+    has_value = np.zeros(stop - first, np.bool_)
+    has_value[offsets - first] = True
+    indices_of_values = pa.array(indices.to_numpy(), mask=~has_value)
     return [
-        array.take(own_indices if field.is_blob and field.nullable else indices)
+        array.take(indices_of_values if field.is_blob and field.nullable else indices)
         for array, field in zip(arrays, schema.fields, strict=True)
     ]

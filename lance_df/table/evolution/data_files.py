@@ -39,10 +39,10 @@ def describe_data_file(table: Table, path: str, *, base_id: int | None = None) -
         raise CorruptDataError(f"{location.uri}: this data file is missing") from err
     reader = open_file(source)
     pairs = _pairs(reader.schema.fields, table.schema.fields, reader.path, "")
-    ids = {own.id: field.id for own, field in pairs}
-    held = sorted((column, ids[own]) for own, column in reader.column_of.items())
+    ids = {field_of_file.id: field.id for field_of_file, field in pairs}
+    held = sorted((column, ids[field_of_file]) for field_of_file, column in reader.column_of.items())
     if reader.version == "0.1":
-        if any(own != ids[own] for own in reader.column_of):
+        if any(field_of_file != ids[field_of_file] for field_of_file in reader.column_of):
             raise InvalidInputError(f"{reader.path}: the fields have other ids than those of the table")
         columns: tuple[int, ...] = ()
         major, minor = 0, 2
@@ -61,11 +61,11 @@ def describe_data_file(table: Table, path: str, *, base_id: int | None = None) -
 
 
 def _pairs(
-    own: Sequence[Field], fields: Sequence[Field], path: str, within: str
+    file_fields: Sequence[Field], fields: Sequence[Field], path: str, within: str
 ) -> Iterator[tuple[Field, Field]]:
     """Yield each field of a file with that of the table that has its name, all the way down."""
     by_name = {field.name: field for field in fields}
-    for each in own:
+    for each in file_fields:
         field = by_name.get(each.name)
         name = within + each.name
         if field is None:

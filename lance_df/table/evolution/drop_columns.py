@@ -92,13 +92,13 @@ def schema_without(schema: Schema, paths: Sequence[str], *, source: str) -> Sche
             raise UnsupportedFeatureError(f"{path!r} is no field of a struct, so it cannot be dropped alone")
         gone.add(field.id)
 
-    def kept(field: Field) -> Field | None:
+    def remaining(field: Field) -> Field | None:
         if field.id in gone:
             return None
         return None if field.is_struct and not field.children and had_children[field.id] else field
 
     had_children = {field.id: bool(field.children) for field in schema.walk()}
-    left = edited(schema, kept)
+    left = edited(schema, remaining)
     if not left.fields:
         raise InvalidInputError(f"{source}: not all columns can be dropped")
     return left

@@ -37,13 +37,13 @@ def find_field(schema: Schema, path: str) -> tuple[Field, ...]:
     way: list[Field] = []
     children: Sequence[Field] = schema.fields
     for name in names:
-        found = next((field for field in children if field.name == name), None)
-        if found is None:
+        child = next((field for field in children if field.name == name), None)
+        if child is None:
             known = ", ".join(repr(field.name) for field in children) or "none"
             where = f" in {'.'.join(field.name for field in way)!r}" if way else ""
             raise ColumnNotFoundError(f"no column {path!r}; the columns{where} are {known}")
-        way.append(found)
-        children = found.children
+        way.append(child)
+        children = child.children
     return tuple(way)
 
 
@@ -102,9 +102,9 @@ class Numbering:
 
     def numbered(self, field: Field) -> Field:
         """Return the field with new ids for itself and all below, depth first."""
-        own, self._next = self._next, self._next + 1
+        field_id, self._next = self._next, self._next + 1
         return dataclasses.replace(
-            field, id=own, children=tuple(self.numbered(child) for child in field.children)
+            field, id=field_id, children=tuple(self.numbered(child) for child in field.children)
         )
 
 

@@ -57,8 +57,10 @@ class Lookup:
 
     def take(self, rows: pa.Array) -> pa.RecordBatch:
         """Return rows by their numbers; null for a null."""
-        found = self._values.take(rows)
-        return pa.RecordBatch.from_arrays([_array(column) for column in found.columns], schema=self.schema)
+        rows_of_values = self._values.take(rows)
+        return pa.RecordBatch.from_arrays(
+            [_array(column) for column in rows_of_values.columns], schema=self.schema
+        )
 
 
 def _last_of_each(keys: pa.ChunkedArray, name: str) -> tuple[pa.Array, pa.Array]:

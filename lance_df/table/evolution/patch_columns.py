@@ -68,14 +68,16 @@ def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Patch
     if data_version(table) == "0.1":
         raise UnsupportedFeatureError(f"{table.uri}: columns of 0.1 files cannot be replaced in place")
     part = _part(table, lookup)
-    found = lookup.find(read_keys(table, fragment, key))
-    known = found.is_valid().to_numpy(zero_copy_only=False)
+    matches = lookup.find(read_keys(table, fragment, key))
+    known = matches.is_valid().to_numpy(zero_copy_only=False)
 
     def rows() -> Iterator[list[pa.Array]]:
         done = 0
         for old in read_live(table, fragment, part.fields):
             size = len(old[0])
-            new = map(as_moved, conform(lookup.take(found.slice(done, size).drop_null()), part), part.fields)
+            new = map(
+                as_moved, conform(lookup.take(matches.slice(done, size).drop_null()), part), part.fields
+            )
             mask = known[done : done + size]
             yield [_replaced(each, values, mask) for each, values in zip(old, new, strict=True)]
             done += size

@@ -1,6 +1,6 @@
 """Check operations that others computed, before they are committed: mistakes that would show much later.
 
-A data file whose columns are not those that the manifest tells is read as nulls or as other columns, and no
+A data file whose columns are not those of the manifest is read as nulls or as other columns, and no
 reader notices. Spec: table format, chapter 17.
 """
 
@@ -55,8 +55,8 @@ def check_staged(operation: ops.Operation, *, schema: Schema | None, data_format
     match operation:
         case ops.Append(fragments):
             _check_new(fragments, schema, data_format)
-        case ops.Overwrite(fragments, own):
-            _check_new(fragments, own, data_format)
+        case ops.Overwrite(fragments, new_schema):
+            _check_new(fragments, new_schema, data_format)
         case ops.Merge(fragments):
             _check_files(fragments, data_format)
         case ops.Delete(updated):

@@ -144,14 +144,18 @@ def _check_columns(table: Table, file: DataFile, name: str) -> None:
 def _check_order(table: Table, file: DataFile, name: str) -> None:
     """Compare with what a 2.x file says itself, unless its field ids are others than the table's."""
     reader = open_file(table.data_file_location(file).open())
-    own, columns = reader.column_of, file.column_of()
-    if own.keys() == columns.keys() and own != columns:
-        raise CorruptDataError(f"{name}: the file has its fields in the columns {own}, not {columns}")
+    stored, columns = reader.column_of, file.column_of()
+    if stored.keys() == columns.keys() and stored != columns:
+        raise CorruptDataError(f"{name}: the file has its fields in the columns {stored}, not {columns}")
     if TOMBSTONE in file.fields:
         return
     live = table.schema.by_id()
     for field in reader.schema.walk():
-        if field.id in own.keys() - columns.keys() and field.id in live and live[field.id].name == field.name:
+        if (
+            field.id in stored.keys() - columns.keys()
+            and field.id in live
+            and live[field.id].name == field.name
+        ):
             raise CorruptDataError(f"{name}: the file holds field {field.id}, which its table does not say")
 
 
@@ -220,8 +224,8 @@ def _check_index(table: Table, index: IndexMetadata) -> None:
     for path, size in index.files:
         location = folder.child(path)
         try:
-            found = location.open().size
+            actual = location.open().size
         except NotFoundError as err:
             raise CorruptDataError(f"{location.uri}: this file of an index is missing") from err
-        if size not in (0, found):
-            raise CorruptDataError(f"{location.uri}: {found} bytes, its table says {size}")
+        if size not in (0, actual):
+            raise CorruptDataError(f"{location.uri}: {actual} bytes, its table says {size}")

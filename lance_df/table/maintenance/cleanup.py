@@ -221,8 +221,8 @@ class _Survey:
             if not folder.is_directory or folder.name in self.needed.indices:
                 continue
             for file in scan_folder(indices / folder.name):
-                place = indices / folder.name
-                yield from self._candidate(place, file, "index", folder.name, self.unneeded.indices)
+                index_folder = indices / folder.name
+                yield from self._candidate(index_folder, file, "index", folder.name, self.unneeded.indices)
 
     def _candidate(
         self, folder: Location, file: ListedFile, kind: FileKind, name: str, unneeded: set[str]
@@ -248,9 +248,9 @@ class _Survey:
 def _survey(table: Table, policy: CleanupPolicy, now: float) -> _Survey:
     survey = _Survey(table, policy, now, Bases(table.location))
     # Tables that build on this one come first: what is added there later was read from versions that stay.
-    for place in tables_around(table):
-        for file in versions_at(place):
-            survey.needed.add_version(file, survey.bases.of(file.manifest, place))
+    for root in tables_around(table):
+        for file in versions_at(root):
+            survey.needed.add_version(file, survey.bases.of(file.manifest, root))
     goes = _sort_versions(survey)
     restored: set[int] = set()
     survey.see_commits_under_way(restored)
@@ -271,7 +271,7 @@ def _sort_versions(survey: _Survey) -> dict[int, Candidate]:
     survey.last_seen = numbers[-1]
     tags, starts = _named_versions(table)
     goes: dict[int, Candidate] = {}
-    for file in _own_versions(table, listed, numbers):
+    for file in _versions_of_table(table, listed, numbers):
         version = file.manifest.version
         entry = listed.get(version)
         committed = _time_of(file, entry)
@@ -288,15 +288,15 @@ def _sort_versions(survey: _Survey) -> dict[int, Candidate]:
             )
         bases = survey.bases.of(file.manifest, table.location)
         if entry is not None and is_old and version not in tags and version not in starts:
-            place = table.location / VERSIONS_DIR / entry.name
-            goes[version] = Candidate("manifest", entry.name, place, entry.size, is_unverified=False)
+            path = table.location / VERSIONS_DIR / entry.name
+            goes[version] = Candidate("manifest", entry.name, path, entry.size, is_unverified=False)
             survey.unneeded.add_version(file, bases)
         else:
             survey.needed.add_version(file, bases)
     return goes
 
 
-def _own_versions(table: Table, listed: Collection[int], numbers: list[int]) -> Iterator[ManifestFile]:
+def _versions_of_table(table: Table, listed: Collection[int], numbers: list[int]) -> Iterator[ManifestFile]:
     yield from versions_at(table.location)
     if table.shared.external_store is None:
         return
@@ -309,12 +309,12 @@ def _own_versions(table: Table, listed: Collection[int], numbers: list[int]) -> 
 
 def _listed_versions(table: Location) -> dict[int, ListedFile]:
     """Return the files of attached versions."""
-    found = {}
+    files = {}
     for file in scan_folder(table / VERSIONS_DIR):
         parsed = parse_manifest_name(file.name)
         if parsed is not None and not parsed[0] & DETACHED:
-            found[parsed[0]] = file
-    return found
+            files[parsed[0]] = file
+    return files
 
 
 def _named_versions(table: Table) -> tuple[dict[int, str], set[int]]:

@@ -73,7 +73,7 @@ class CleanupExplanation:
     Attributes
     ----------
     candidate_files
-        The first ``candidate_file_limit`` files; ``candidate_files_truncated`` tells whether there are more.
+        The first ``candidate_file_limit`` files; ``candidate_files_truncated`` says whether there are more.
     """
 
     read_version: int

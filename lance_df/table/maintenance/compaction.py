@@ -270,24 +270,25 @@ def _numbered(
 
 def _check_rows(table: Table, old: Sequence[Fragment], new: Sequence[Fragment]) -> None:
     expected = _live_rows(table, old)
-    found = sum(fragment.physical_rows for fragment in new)
-    if found != expected:
+    written = sum(fragment.physical_rows for fragment in new)
+    if written != expected:
         raise CorruptDataError(
-            f"{table.uri}: the fragments {old[0].id} to {old[-1].id} have {found} rows, "
+            f"{table.uri}: the fragments {old[0].id} to {old[-1].id} have {written} rows, "
             f"version {table.version} says {expected}"
         )
 
 
 def _live_rows(table: Table, fragments: Sequence[Fragment]) -> int:
-    places = table.fragments.positions(np.array([fragment.id for fragment in fragments], np.int64))
-    return int(live_rows(table, places).sum())
+    indices = table.fragments.positions(np.array([fragment.id for fragment in fragments], np.int64))
+    return int(live_rows(table, indices).sum())
 
 
 def _file_version(table: Table, options: CompactionOptions) -> str:
-    own = table.manifest.data_format or "0.1"
+    table_version = table.manifest.data_format or "0.1"
     wanted = options.data_storage_version
-    if wanted is not None and resolve_version(wanted) != own:
+    if wanted is not None and resolve_version(wanted) != table_version:
         raise UnsupportedFeatureError(
-            f"{table.uri}: the table is of file version {own}; this release does not compact to {wanted!r}"
+            f"{table.uri}: the table is of file version {table_version}; "
+            f"this release does not compact to {wanted!r}"
         )
-    return own
+    return table_version

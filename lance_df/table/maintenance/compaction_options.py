@@ -117,16 +117,16 @@ def compaction_options(table: Table, given: Mapping[str, Any]) -> CompactionOpti
 
 
 def _configured(config: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, text in config.items():
         name = key.removeprefix(CONFIG_PREFIX)
         if not key.startswith(CONFIG_PREFIX) or name not in _PARSERS:
             continue  # of a later release, perhaps
         try:
-            found[name] = _PARSERS[name](text)
+            options[name] = _PARSERS[name](text)
         except ValueError as err:
             raise InvalidInputError(f"the table's configuration says {key} = {text!r}: {err}") from err
-    return found
+    return options
 
 
 def _is_integer(value: object) -> bool:

@@ -1,7 +1,8 @@
 """Which fragments a compaction joins: neighbours of which some are too small or have too many deleted rows.
 
-The rules are pylance's, so that tables look alike whoever compacts them, with one addition: a file that was
-ended because of its bytes is not too small, or a second compaction would do the work of the first again.
+The rules are pylance's, so that a table has the same form whoever compacts it, with one addition: a file
+that was ended because of its bytes is not too small, or a second compaction would do the work of the first
+again.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def plan_compaction(table: Table, options: CompactionOptions) -> list[tuple[int,
 
 def _facts(table: Table, options: CompactionOptions) -> _Facts:
     fragments = table.fragments
-    places = np.arange(len(fragments))
-    physical, live = physical_rows(table, places), live_rows(table, places)
+    indices = np.arange(len(fragments))
+    physical, live = physical_rows(table, indices), live_rows(table, indices)
     deleted = (physical - live) / np.maximum(physical, 1)
     is_needy = np.zeros(len(fragments), np.bool_)
     if options.materialize_deletions and options.materialize_deletions_threshold < 1:
@@ -71,8 +72,8 @@ def _coverage(table: Table) -> npt.NDArray[np.int64]:
     inside: dict[str, npt.NDArray[np.bool_]] = {}
     for index in table.indices:
         if (covered := index.covered_fragments()) is not None:
-            found = np.isin(ids, np.asarray(covered.to_array(), dtype=np.int64))
-            inside[index.name] = inside.get(index.name, np.zeros(len(ids), np.bool_)) | found
+            is_covered = np.isin(ids, np.asarray(covered.to_array(), dtype=np.int64))
+            inside[index.name] = inside.get(index.name, np.zeros(len(ids), np.bool_)) | is_covered
     numbers = np.zeros(len(ids), np.int64)
     for flags in inside.values():
         # renumbered after each index, so that any number of them fits
@@ -110,10 +111,10 @@ def _affordable(
     """Yield the tasks before the first that goes beyond a limit."""
     fragments = rows = num_bytes = 0
     for task in tasks:
-        places = np.s_[task.start : task.stop]
+        indices = np.s_[task.start : task.stop]
         fragments += len(task)
-        rows += int(facts.live[places].sum())
-        num_bytes += int(table.fragments.file_bytes[places].sum())
+        rows += int(facts.live[indices].sum())
+        num_bytes += int(table.fragments.file_bytes[indices].sum())
         spent = (fragments, rows, num_bytes)
         limits = (options.max_source_fragments, options.max_source_rows, options.max_source_bytes)
         if any(limit is not None and used > limit for used, limit in zip(spent, limits, strict=True)):

@@ -89,10 +89,10 @@ def index_statistics(table: Table, name: str) -> dict[str, Any]:
 
 def _by_name(table: Table) -> dict[str, list[tuple[IndexMetadata, IndexInformation]]]:
     entries = {str(index.uuid): index for index in table.indices}
-    found: dict[str, list[tuple[IndexMetadata, IndexInformation]]] = {}
+    segments: dict[str, list[tuple[IndexMetadata, IndexInformation]]] = {}
     for information in describe_indices(table):
-        found.setdefault(information["name"], []).append((entries[information["uuid"]], information))
-    return found
+        segments.setdefault(information["name"], []).append((entries[information["uuid"]], information))
+    return segments
 
 
 def _describe(
@@ -135,5 +135,5 @@ def _segment_statistics(table: Table, entry: IndexMetadata) -> dict[str, int]:
 
 
 def _num_rows(table: Table, fragment_ids: Iterable[int]) -> int:
-    places = table.fragments.positions(np.array(sorted(fragment_ids), dtype=np.int64))
-    return int(live_rows(table, places).sum())
+    indices = table.fragments.positions(np.array(sorted(fragment_ids), dtype=np.int64))
+    return int(live_rows(table, indices).sum())

@@ -46,9 +46,9 @@ def with_lineage(table: Table, old: Sequence[Fragment], new: Sequence[Fragment])
         completed.append(
             dataclasses.replace(
                 fragment,
-                row_ids=serialize_row_ids(stretch(row_ids, rows)),
-                created_at=serialize_versions(stretch(created, rows)),
-                last_updated_at=serialize_versions(stretch(updated, rows)),
+                row_ids=serialize_row_ids(slice_of(row_ids, rows)),
+                created_at=serialize_versions(slice_of(created, rows)),
+                last_updated_at=serialize_versions(slice_of(updated, rows)),
             )
         )
         start = rows.stop
@@ -67,7 +67,7 @@ def without(sequence: RunSequence, gone: npt.NDArray[np.int64]) -> RunSequence:
     return _runs_at(sequence, cuts[stays], stops[stays])
 
 
-def stretch(sequence: RunSequence, items: slice) -> RunSequence:
+def slice_of(sequence: RunSequence, items: slice) -> RunSequence:
     """Return the items from a start to a stop (exclusive)."""
     begins, stops = np.maximum(sequence.begins, items.start), np.minimum(sequence.ends, items.stop)
     inside = begins < stops
@@ -89,7 +89,7 @@ def joined(sequences: Sequence[RunSequence]) -> RunSequence:
 def _runs_at(
     sequence: RunSequence, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
 ) -> RunSequence:
-    """Return stretches that each lie within a run."""
+    """Return slices that each lie within a run."""
     run = np.searchsorted(sequence.ends, starts, side="right")
     firsts = sequence.firsts[run] + ((starts - sequence.begins[run]) * sequence.step).astype(np.uint64)
     return RunSequence(firsts, np.cumsum(stops - starts), sequence.step)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _TREE = "tree"
-_OWN_FOLDERS = frozenset({DATA_DIR, DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR, VERSIONS_DIR})
+_TABLE_FOLDERS = frozenset({DATA_DIR, DELETIONS_DIR, INDICES_DIR, TRANSACTIONS_DIR, VERSIONS_DIR})
 _READ_AT_ONCE = 64
 
 
@@ -78,7 +78,7 @@ class FileNames:
 
 
 class Bases:
-    """Tells which base paths of a manifest lead to one table."""
+    """Knows which base paths of a manifest lead to one table."""
 
     def __init__(self, target: Location) -> None:
         self._target = target
@@ -92,19 +92,19 @@ class Bases:
         at
             The root of the table or branch that the manifest belongs to.
         """
-        found: set[int | None] = {None} if is_same_place(at, self._target) else set()
+        ids: set[int | None] = {None} if is_same_folder(at, self._target) else set()
         for base in manifest.base_paths:
             key = (base.path, base.is_dataset_root)
             if key not in self._known:
                 wanted = self._target if base.is_dataset_root else self._target / DATA_DIR
-                place = _elsewhere(at, base.path)
-                self._known[key] = place is not None and is_same_place(place, wanted)
+                base_folder = _elsewhere(at, base.path)
+                self._known[key] = base_folder is not None and is_same_folder(base_folder, wanted)
             if self._known[key]:
-                found.add(base.id)
-        return frozenset(found)
+                ids.add(base.id)
+        return frozenset(ids)
 
 
-def is_same_place(left: Location, right: Location) -> bool:
+def is_same_folder(left: Location, right: Location) -> bool:
     """Whether two locations are the same folder, whatever links lead there."""
     if left.is_local != right.is_local:
         return False
@@ -151,15 +151,15 @@ def tables_around(table: Table) -> list[Location]:
     Branches count from the moment that their folder has a version.
     """
     root = table.shared.root
-    places = [root, *_branches(root)]
+    folders = [root, *_branches(root)]
     for base in table.manifest.base_paths:
-        place = _elsewhere(table.location, base.path) if base.is_dataset_root else None
-        if place is not None:
-            places.append(place)
+        base_folder = _elsewhere(table.location, base.path) if base.is_dataset_root else None
+        if base_folder is not None:
+            folders.append(base_folder)
     others: list[Location] = []
-    for place in places:
-        if not any(is_same_place(place, other) for other in (table.location, *others)):
-            others.append(place)
+    for base_folder in folders:
+        if not any(is_same_folder(base_folder, other) for other in (table.location, *others)):
+            others.append(base_folder)
     return others
 
 
@@ -183,7 +183,7 @@ def _tables_below(folder: Location) -> Iterator[Location]:
     names = {entry.name for entry in scan_folder(folder) if entry.is_directory}
     if VERSIONS_DIR in names:
         yield folder
-    for name in sorted(names - _OWN_FOLDERS):
+    for name in sorted(names - _TABLE_FOLDERS):
         yield from _tables_below(folder / name)
 
 

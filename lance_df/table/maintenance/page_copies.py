@@ -32,7 +32,7 @@ _WORTHWHILE_BYTES = 16 * 1024
 
 
 def can_be_copied(table: Table, fragments: Sequence[Fragment], *, version: str) -> bool:
-    """Whether the pages of fragments make the pages of new ones as they are, as far as the manifest tells."""
+    """Whether the pages of fragments can be pages of new ones as they are, as far as the manifest says."""
     if version not in _VERSIONS or any(_is_odd(field, version) for field in table.schema.walk()):
         return False
     ids = copied_field_ids(table.schema)

@@ -34,10 +34,10 @@ def with_zone_maps_of_casts(
     -------
     The table at the version that has the zone maps; ``after`` if there are none to build.
     """
-    kept = {index.name for index in after.indices}
+    remaining = {index.name for index in after.indices}
     dropped: dict[str, list[IndexMetadata]] = {}
     for index in before.indices:
-        if index.kind == KIND and index.name not in kept:
+        if index.kind == KIND and index.name not in remaining:
             dropped.setdefault(index.name, []).append(index)
     if not dropped or len(list(before.schema.walk())) != len(list(after.schema.walk())):
         return after  # columns were dropped, and their zone maps with them

@@ -65,7 +65,7 @@ def missing_zones(
     Parameters
     ----------
     columns
-        Those to look at; all that have bounds by default, but the fields of structs and those of the ids
+        Those to check; all that have bounds by default, but the fields of structs and those of the ids
         ``without``.
 
     Raises
@@ -80,7 +80,7 @@ def missing_zones(
     else:
         fields = {name: field_with_bounds(table, name) for name in columns}
     present = BitMap(table.fragments.ids.tolist())
-    found = []
+    lacking = []
     for name, field in fields.items():
         known = [index for index in table.indices if index.kind == KIND and index.fields == (field.id,)]
         segments = tuple(index for index in known if index.name == known[0].name)
@@ -88,8 +88,8 @@ def missing_zones(
         missing = present - BitMap.union(BitMap(), *covered)
         if missing:
             sizes = {zone_counts(table.index_location(index))[1] for index in segments[:1]}
-            found.append(MissingZones(name, field, segments, missing, max(sizes, default=ROWS_PER_ZONE)))
-    return found
+            lacking.append(MissingZones(name, field, segments, missing, max(sizes, default=ROWS_PER_ZONE)))
+    return lacking
 
 
 def lacks_zone_maps(table: Table) -> bool:
@@ -123,9 +123,9 @@ def collect_zones(
     )
     for batch in run_tasks(plan_scan(table, request).tasks, num_threads=num_threads):
         for fragment_id, rows, offsets in _runs(batch):
-            for place, (each, collector) in enumerate(zip(missing, collectors, strict=True)):
+            for position, (each, collector) in enumerate(zip(missing, collectors, strict=True)):
                 if fragment_id in each.fragment_ids:
-                    collector.add(fragment_id, batch.column(place)[rows], offsets)
+                    collector.add(fragment_id, batch.column(position)[rows], offsets)
     return {
         each.field.id: ZoneMapData(collector.finish(), each.fragment_ids & ids, each.rows_per_zone)
         for each, collector in zip(missing, collectors, strict=True)
@@ -157,12 +157,12 @@ def with_zones(
     present = BitMap(table.fragments.ids.tolist())
     with uncommitted_files() as files:
         for each in missing:
-            found = [part[each.field.id] for part in parts if each.field.id in part]
-            if BitMap.union(BitMap(), *(part.fragment_ids for part in found)) != each.fragment_ids:
+            collected = [part[each.field.id] for part in parts if each.field.id in part]
+            if BitMap.union(BitMap(), *(part.fragment_ids for part in collected)) != each.fragment_ids:
                 continue
             known = read_segments(each.segments, table.index_location, each.field, present)
             name = each.segments[0].name if each.segments else free_name(table, each.column, each.field)
-            data = joined([*known, *found])
+            data = joined([*known, *collected])
             new.append(
                 write_zone_map(table.location, table.manifest, each.field, data, name=name, files=files)
             )

@@ -142,7 +142,7 @@ def optimize_zone_maps(
     for index in table.indices:
         if names is None or index.name in names:
             segments.setdefault(index.name, []).append(index)
-    others = {name for name, found in segments.items() if any(each.kind != KIND for each in found)}
+    others = {name for name, entries in segments.items() if any(each.kind != KIND for each in entries)}
     if others and names is not None:
         raise UnsupportedFeatureError(
             f"{table.uri}: index {min(others)!r} is no zone map; use pylance's optimize_indices for it"
@@ -167,12 +167,12 @@ def _optimized(
     extended_by: BitMap | None,
 ) -> IndexMetadata | None:
     """Write one segment that covers what it should; ``None`` if the index is one such already."""
-    found = [
+    fields = [
         each for each in scanned_fields(table) if segments[0].fields == (each[1].id,) and has_bounds(each[1])
     ]
-    if not found:
+    if not fields:
         return None  # as pylance may build them, of values that have no bounds
-    column, field = found[0]
+    column, field = fields[0]
     present = BitMap(table.fragments.ids.tolist())
     parts = [] if retrain else read_segments(segments, table.index_location, field, present)
     missing = present - BitMap.union(BitMap(), *(part.fragment_ids for part in parts))

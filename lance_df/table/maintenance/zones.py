@@ -171,7 +171,7 @@ def has_bounds(field: Field) -> bool:
 def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
     """Return the smallest and the largest value, null if there is none, and the number of NaNs.
 
-    The largest of values with a NaN is NaN. Zeros are widened to both signs, which readers tell apart.
+    The largest of values with a NaN is NaN. Zeros are widened to both signs, which readers distinguish.
     """
     data_type = values.type
     # several chunks may be more than one array of texts can hold
@@ -181,8 +181,8 @@ def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
         return smallest, largest, 0
     if not pa.types.is_floating(data_type):
         is_duration = pa.types.is_duration(data_type)
-        found = pc.min_max(values.cast(pa.int64()) if is_duration else values)
-        smallest, largest = found["min"], found["max"]
+        extremes = pc.min_max(values.cast(pa.int64()) if is_duration else values)
+        smallest, largest = extremes["min"], extremes["max"]
         return (
             *((smallest.cast(data_type), largest.cast(data_type)) if is_duration else (smallest, largest)),
             0,
@@ -205,9 +205,9 @@ def _bounds_of_strings(values: pa.Array) -> tuple[pa.Scalar, pa.Scalar]:
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, offset_type, len(values) + 1, values.offset * offset_type.itemsize)
     texts = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    found = np.zeros(2, np.int64)
-    kernels.extreme_strings(kernels.frozen(ends), kernels.frozen(texts), found)
-    return values[int(found[0])], values[int(found[1])]
+    positions = np.zeros(2, np.int64)
+    kernels.extreme_strings(kernels.frozen(ends), kernels.frozen(texts), positions)
+    return values[int(positions[0])], values[int(positions[1])]
 
 
 def _size(bound: pa.Scalar) -> int:
