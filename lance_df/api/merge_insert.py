@@ -228,7 +228,7 @@ class MergeInsertBuilder:
         from lance_df.sources import to_batches
 
         if self._clauses.does_nothing:
-            raise InvalidInputError("the merge is not told to change anything: add a when_… clause")
+            raise InvalidInputError("the merge would change nothing: add a when_… clause")
         data_schema, batches = to_batches(data, schema)
         rows = pa.Table.from_batches(list(batches), data_schema)
         where, condition = self._unmatched, self._condition

@@ -187,7 +187,7 @@ def _concat_dictionaries(arrays: Sequence[pa.Array], data_type: pa.DataType) -> 
     except pa.ArrowInvalid as err:
         raise UnsupportedFeatureError(
             f"the pages have {len(encoded.dictionary)} dictionary values together, "
-            f"more than an index of {data_type.index_type} can tell apart: read fewer rows"
+            f"more than the type {data_type.index_type} of indices can number: read fewer rows"
         ) from err
     return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=data_type.ordered)
 

@@ -41,7 +41,7 @@ class DictionaryLoader:
         """
         place = f"{self._source.path}: dictionary of column {field.name!r}"
         if field.dictionary is None:
-            raise CorruptDataError(f"{place}: the schema does not tell where its values are")
+            raise CorruptDataError(f"{place}: the schema does not say where its values are")
         position, length = field.dictionary
         value_type = field.arrow_type().value_type
         key = (position, length, value_type)

@@ -152,7 +152,7 @@ class StagedWrite:
                 f"({self._claim.uri})"
             )
         raise CommitStateUnknownError(
-            f"{self._table.uri}: another process commits this write, or was ended while it did so; look at "
+            f"{self._table.uri}: another process commits this write, or was ended while it did so; check "
             f"the table before trying again ({self._claim.uri})"
         )
 

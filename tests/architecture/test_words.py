@@ -88,6 +88,18 @@ def prose_of(source: str) -> str:
     return "\n".join(lines)
 
 
+def breaches_of_errors(source: str) -> list[str]:
+    """Return what is wrong with the messages that a module raises."""
+    raised = [node.exc for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise) and node.exc]
+    return [
+        f"{part.lineno}: {breach}"
+        for exception in raised
+        for part in ast.walk(exception)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        for breach in breaches_of_prose(part.value)
+    ]
+
+
 def names_defined(source: str) -> list[tuple[int, str]]:
     """Return line and name of everything that a module defines."""
     names = []
@@ -144,6 +156,17 @@ def test_clean_rooms_use_standard_terms(room: str) -> None:
     modules = modules_of(room)
     assert modules
     assert {str(path.relative_to(ROOT)): wrong for path in modules if (wrong := breaches(path))} == {}
+
+
+def test_errors_of_all_rooms_use_standard_terms() -> None:
+    modules = [path for path in sorted(PACKAGE.rglob("*.py")) if "_pb" not in path.parts]
+    sources = {path: path.read_text(encoding="utf-8") for path in modules}
+    assert {str(path): wrong for path, text in sources.items() if (wrong := breaches_of_errors(text))} == {}
+
+
+def test_a_breach_in_an_error_is_seen() -> None:
+    [breach] = breaches_of_errors('if x:\n    raise ValueError(f"{x}: the file does not tell its size")')
+    assert breach.startswith("2: line 1: 'tell'")
 
 
 @pytest.mark.parametrize(

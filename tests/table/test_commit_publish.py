@@ -119,7 +119,7 @@ def test_an_answer_that_cannot_be_checked(table: Location, monkeypatch: pytest.M
 
     monkeypatch.setattr(publish, "put_if_absent", Put("unknown"))
     monkeypatch.setattr(Location, "read", fail)
-    with pytest.raises(CommitStateUnknownError, match="look at the table"):
+    with pytest.raises(CommitStateUnknownError, match="check the table"):
         publish_manifest(table, 1, V2, MINE)
 
 

@@ -161,7 +161,7 @@ def _array(
     offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64] | None = None,
 ) -> pa.Array:
     if valid is not None and len(valid) != count:
-        raise CorruptDataError(f"levels tell the validity of {len(valid)} entries, there are {count}")
+        raise CorruptDataError(f"levels give the validity of {len(valid)} entries, there are {count}")
     num_nulls = 0 if valid is None else count - int(np.count_nonzero(valid))
     buffers = [bitmap(valid) if valid is not None and num_nulls else None]
     if offsets is not None:

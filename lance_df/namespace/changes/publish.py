@@ -176,7 +176,7 @@ class Waiting:
             self.published = self.manifest.latest()
             return
         self.error = CommitStateUnknownError(
-            f"{self.root.uri}: the thread that published the changes was interrupted; look at the namespace "
+            f"{self.root.uri}: the thread that published the changes was interrupted; check the namespace "
             "before trying again"
         )
 
@@ -241,7 +241,7 @@ class PublishingLine:
                 own.release()
                 return
         err.add_note(
-            f"{own.root.uri}: interrupted while another thread published the changes; look at the namespace "
+            f"{own.root.uri}: interrupted while another thread published the changes; check the namespace "
             "before trying again"
         )
 

@@ -151,9 +151,7 @@ class IngestJob:
             )
         names = [source.name.lower() for source in self.sources]
         if len(set(names)) < len(names):
-            raise InvalidInputError(
-                f"names of sources are distinct, and not told apart by case: {', '.join(names)}"
-            )
+            raise InvalidInputError(f"names of sources must differ by more than case: {', '.join(names)}")
         if self.id == "":
             raise InvalidInputError("the id of an ingest is not empty")
         for name, number in (

@@ -144,4 +144,4 @@ def _joined(first: pa.Array, second: pa.Array) -> pa.Array:
     try:
         return pa.DictionaryArray.from_arrays(coded.indices.cast(first.type.index_type), coded.dictionary)
     except pa.ArrowInvalid as err:
-        raise InvalidInputError(f"more values than the indices of {first.type} can tell apart") from err
+        raise InvalidInputError(f"more values than the indices of {first.type} can number") from err

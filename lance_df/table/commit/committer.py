@@ -279,7 +279,7 @@ class Committer:
             except VersionNotFoundError as err:
                 raise IncompatibleConflictError(
                     f"{self.location.uri}: version {version} (an unknown operation) was committed before "
-                    "this change, and is gone; look at the table first"
+                    "this change, and is gone; check the table first"
                 ) from err
             return file, read_transaction(self.location, file)
 

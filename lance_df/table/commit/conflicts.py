@@ -387,7 +387,7 @@ def check_conflict(
     what = f"{table}: version {version} ({_name(theirs)}) was committed before this {_name(mine)}"
     if rule is _RETRY:
         raise RetryableConflictError(f"{what}; run it again on the newest version")
-    raise IncompatibleConflictError(f"{what} and cannot be combined with it; look at the table first")
+    raise IncompatibleConflictError(f"{what} and cannot be combined with it; check the table first")
 
 
 def _name(operation: Operation | None) -> str:

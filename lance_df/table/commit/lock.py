@@ -59,5 +59,5 @@ def held(lock: CommitLock, version: int, *, what: str) -> Iterator[None]:
         manager.__exit__(None, None, None)
     except Exception as err:
         raise CommitStateUnknownError(
-            f"{what}: was written, but its commit_lock failed as it was released: {err!r}; look at the table"
+            f"{what}: was written, but its commit_lock failed as it was released: {err!r}; check the table"
         ) from err

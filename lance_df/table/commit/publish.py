@@ -206,7 +206,7 @@ def _settled(put: Callable[[], bool], is_there: Callable[[], bool | None], *, wh
             failure = failure or err
             break
     raise CommitStateUnknownError(
-        f"{what}: the store failed while it was written; whether it was committed is not known: look at the "
+        f"{what}: the store failed while it was written; whether it was committed is not known: check the "
         "table before trying again"
     ) from failure
 

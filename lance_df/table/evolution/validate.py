@@ -73,7 +73,7 @@ def _check_ids(table: Table) -> None:
         raise CorruptDataError(f"{path}: a field of the schema has id {min(fields)}")
     has_deletions = bool(table.fragments.has_deletions.any())
     if has_deletions and not manifest.reader_feature_flags & FeatureFlag.DELETION_FILES:
-        raise CorruptDataError(f"{path}: rows are deleted, but the flag that tells readers so is not set")
+        raise CorruptDataError(f"{path}: rows are deleted, but the feature flag for deletions is not set")
     mark = manifest.max_allocated_field_id
     if mark is not None and max(fields, default=-1) > mark:
         raise CorruptDataError(
