@@ -29,14 +29,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import lance_df
+from lance_df.cache import DEFAULT_CACHE_BYTES
 from lance_df.expr.from_pyarrow import to_predicate
-from lance_df.namespace import manifest_table
 from lance_df.namespace.names import partition_names
 from lance_df.namespace.published import members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.scan.request import ScanRequest
 from lance_df.storage import open_location
-from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +55,8 @@ def timed(name: str, work: Callable[[], Any], rounds: int) -> Any:
 
 def forget() -> None:
     """Make the next look at a namespace the first one of the process, but for compiled code."""
-    manifest_table._recent = LruCache(8)
+    lance_df.set_cache_bytes(0)
+    lance_df.set_cache_bytes(DEFAULT_CACHE_BYTES)
 
 
 def plan(folder: Path, arguments: argparse.Namespace) -> None:

@@ -59,6 +59,14 @@ class CacheKind(StrEnum):
     MEMBER_FRAGMENTS = "fragments of members"
     """Of small members, which are scanned together."""
     ROW_COUNTS = "row counts"
+    MANIFESTS = "manifests"
+    """The newest manifests that were read or written, for whoever opens their tables again."""
+    NAMESPACES = "namespaces"
+    """The newest ``__manifest`` tables that were read, for whoever opens their namespaces again."""
+    OPEN_TABLES = "open tables"
+    """Versions that workers of Spark have opened."""
+    COLUMNS = "columns"
+    """What names of columns mean in a schema."""
     OBSERVED = "observed statistics"
     """Bounds, extremes and samples of values that scans have read."""
     ROW_IDS = "row ids"
@@ -404,6 +412,10 @@ class TableCache:
             return self._size.num_bytes
 
 
+PROCESS: Final = TableCache()
+"""What is kept of tables and namespaces beyond the objects that are open, for whoever opens them again."""
+
+
 class Entries(Generic[V]):
     """The entries of one kind of a cache."""
 
@@ -439,6 +451,11 @@ class Entries(Generic[V]):
     def put(self, key: Hashable, value: V, size: int | Footprint) -> V:
         """Return the value that is kept for ``key``: this one, unless there is one already."""
         return self._cache._put(self._kind, key, value, size)
+
+    def replace(self, key: Hashable, value: V, size: int | Footprint) -> None:
+        """Keep a value for ``key`` instead of any other."""
+        self._cache._drop((self._kind, key))
+        self._cache._put(self._kind, key, value, size)
 
     def grow(self, key: Hashable, num_bytes: int) -> None:
         """Count more bytes of the value for ``key``, if it is here."""

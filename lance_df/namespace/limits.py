@@ -20,9 +20,6 @@ class NamespaceLimits:
     merge_ratio
         It rewrites a fragment, too, of no more live rows than so many times those that it writes anyway, so
         that each row is rewritten only as often as the number of rows has doubled. May be 0.
-    recent_namespaces
-        Namespaces of which this process keeps what it has read of the newest version of ``__manifest``. With
-        0, whoever opens one reads all of it, as a new process does.
     directory_small_fragments, directory_small_fragment_rows
         A change of a directory namespace merges the fragments of no more rows than
         ``directory_small_fragment_rows`` once there are ``directory_small_fragments``.
@@ -44,7 +41,6 @@ class NamespaceLimits:
 
     small_fragment_rows: int = 512
     merge_ratio: int = 2
-    recent_namespaces: int = 8
     directory_small_fragments: int = 16
     directory_small_fragment_rows: int = 4096
     min_joined_members: int = 4

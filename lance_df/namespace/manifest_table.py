@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.cache import PROCESS, CacheKind, Entries, Footprint
 from lance_df.errors import CorruptDataError, DatasetNotFoundError, NotFoundError
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.namespace.limits import NAMESPACE_LIMITS
@@ -27,7 +28,6 @@ from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.namespace.object_account import check_new, check_none_lost, check_written
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionSpecs
-from lance_df.table.caches import LruCache
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.refs import ResolvedRef
 from lance_df.table.row_ids import split_addresses
@@ -78,6 +78,9 @@ def _named(root: Location) -> Iterator[None]:
         raise NotFoundError(f"{root.uri}: no namespace; there is no {MANIFEST_FOLDER} table") from err
 
 
+_ROW_COPIES: Final = 3
+
+
 class NamespaceManifest:
     """One version of the ``__manifest`` table of a partitioned namespace. Immutable.
 
@@ -85,6 +88,11 @@ class NamespaceManifest:
     ----------
     former
         Another version, to take over rows that both have.
+
+    Attributes
+    ----------
+    footprint
+        Counts the memory that the version takes.
 
     Raises
     ------
@@ -98,6 +106,7 @@ class NamespaceManifest:
         self.table = table
         self.specs, self.schema = _described(table, former)
         self._known_rows = None if former is None else former._read_rows
+        self.footprint = Footprint(table.num_bytes)
         self._check_columns()
 
     @classmethod
@@ -111,15 +120,14 @@ class NamespaceManifest:
         NotFoundError
             There is no partitioned namespace.
         """
-        recent = _recent.get(root.identity, _Recent)
-        former = recent.manifest
+        former = _recent.find(root.identity)
         if version is not None or former is None:
             manifest = cls(open_manifest_table(root, version), former)
         else:
             with _named(root):
                 manifest = former.latest()
-        if version is None:
-            recent.manifest = manifest
+        if version is None and manifest is not former:
+            _recent.replace(root.identity, manifest, manifest.footprint)
         return manifest
 
     @classmethod
@@ -184,7 +192,10 @@ class NamespaceManifest:
     @cached_property
     def _rows(self) -> ManifestRows:
         known, self._known_rows = self._known_rows, None
-        return ManifestRows.read(self.table, known)
+        rows = ManifestRows.read(self.table, known)
+        # with what is made of the rows: those of members, and by spec and partition
+        self.footprint.add(_ROW_COPIES * rows.all.nbytes)
+        return rows
 
     @property
     def _read_rows(self) -> ManifestRows | None:
@@ -334,13 +345,8 @@ def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
     return rows
 
 
-class _Recent:
-    """The newest version that this process has seen of a namespace."""
-
-    manifest: NamespaceManifest | None = None
-
-
-_recent: LruCache[_Recent] = LruCache(lambda: NAMESPACE_LIMITS.current.recent_namespaces)
+# the newest version that this process has seen of each namespace
+_recent: Final[Entries[NamespaceManifest]] = PROCESS.entries(CacheKind.NAMESPACES)
 
 
 def manifest_schema(more: Iterable[pa.Field]) -> Schema:

@@ -76,6 +76,11 @@ class NamespaceSnapshot:
         # of members, by their places
         self._live_rows: dict[int, int] = {}
 
+    @property
+    def num_bytes(self) -> int:
+        """The memory that the object takes beside its cache, estimated."""
+        return self.manifest.footprint.num_bytes
+
     @classmethod
     def open(cls, root: Location, version: int | None = None) -> NamespaceSnapshot:
         """Open the newest version of a namespace, or an older one.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import InvalidInputError
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.records import dataclass
 from lance_df.spark.workers import keep_imports
 from lance_df.storage import open_location
-from lance_df.table.caches import LruCache
 from lance_df.table.open import open_table
 from lance_df.table.table import Table
 from lance_df.table.versions import VERSIONS_DIR
@@ -27,7 +28,7 @@ Source: TypeAlias = "Table | NamespaceSnapshot"
 """What a path names."""
 
 _MAX_OPEN: Final = 64
-_opened: LruCache[Source] = LruCache(_MAX_OPEN)
+_opened: Entries[Source] = PROCESS.part(_MAX_OPEN).entries(CacheKind.OPEN_TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class SourceRef:
         keep_imports()
         location = self.location
         key = location.identity, self.version, self.branch, self.is_namespace
-        return _opened.get(key, lambda: self._open(location))
+        return _opened.get(key, lambda: self._open(location), attrgetter("num_bytes"))
 
     def _open(self, location: Location) -> Source:
         if self.is_namespace:

@@ -6,34 +6,32 @@ looks for news, pays for what is new. Nothing is ever assumed of a file: its byt
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from lance_df.forks import new_lock
+from lance_df.cache import PROCESS, CacheKind
 from lance_df.table.manifest_io import read_manifest
 
 if TYPE_CHECKING:
+    from lance_df.cache import Entries, TableCache
     from lance_df.storage import ByteSource
     from lance_df.table.manifest_io import ManifestFile
 
-# of the files; what is made of them takes several times as much
-_MAX_BYTES = 16 * 1024 * 1024
+# of the bytes of a file: what is made of them takes several times as much
+_PARSED_COPIES: Final = 3
+_FILE_BYTES: Final = 4 * 1024
 
 
 class ManifestCache:
-    """Keeps one manifest for each folder of manifests, those that were used most recently.
+    """Keeps one manifest for each folder of manifests.
 
     Parameters
     ----------
-    max_bytes
-        Of the files that are kept together.
+    cache
+        Where they are counted.
     """
 
-    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._files: OrderedDict[str, ManifestFile] = OrderedDict()
-        self._num_bytes = 0
-        self._lock = new_lock()
+    def __init__(self, cache: TableCache) -> None:
+        self._files: Entries[ManifestFile] = cache.entries(CacheKind.MANIFESTS)
 
     def read(self, source: ByteSource) -> ManifestFile:
         """Return the manifest of a file; see :func:`lance_df.table.manifest_io.read_manifest`.
@@ -42,10 +40,7 @@ class ManifestCache:
         """
         if not source.is_memory_mapped:
             return read_manifest(source)
-        with self._lock:
-            known = self._files.get(folder := _folder(source))
-            if known is not None:
-                self._files.move_to_end(folder)
+        known = self._files.find(_folder(source))
         if known is not None and _is_same(known.source, source):
             known.source.mark = source.mark
             return known
@@ -55,16 +50,7 @@ class ManifestCache:
 
     def keep(self, file: ManifestFile) -> None:
         """Take note of a manifest whose file was just read or written."""
-        if file.source.size > self._max_bytes:
-            return
-        folder = _folder(file.source)
-        with self._lock:
-            former = self._files.pop(folder, None)
-            self._files[folder] = file
-            self._num_bytes += file.source.size - (0 if former is None else former.source.size)
-            while self._num_bytes > self._max_bytes:
-                _, dropped = self._files.popitem(last=False)
-                self._num_bytes -= dropped.source.size
+        self._files.replace(_folder(file.source), file, _FILE_BYTES + _PARSED_COPIES * file.source.size)
 
 
 def _folder(source: ByteSource) -> str:
@@ -77,5 +63,5 @@ def _is_same(left: ByteSource, right: ByteSource) -> bool:
     return bool(left.read_range(0, left.size).equals(right.read_range(0, right.size)))
 
 
-LATEST = ManifestCache()
+LATEST: Final = ManifestCache(PROCESS)
 """What all tables of this process share."""

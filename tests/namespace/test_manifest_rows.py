@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.cache import DEFAULT_CACHE_BYTES, set_cache_bytes
 from lance_df.errors import CorruptDataError
 from lance_df.namespace import manifest_rows
 from lance_df.namespace.limits import NAMESPACE_LIMITS
@@ -86,14 +88,24 @@ def test_a_change_in_a_new_process_keeps_all_members(
     assert lance_df.verify(str(root)).ok
 
 
+@contextmanager
+def budget_of(num_bytes: int) -> Iterator[None]:
+    set_cache_bytes(num_bytes)
+    try:
+        yield
+    finally:
+        set_cache_bytes(DEFAULT_CACHE_BYTES)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_changes_that_each_read_the_manifest_anew(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     limits = {"small_fragment_rows": random.choice([0, 2, 512]), "merge_ratio": random.choice([0, 2])}
     joined = random.choice([1, 3, 128])
     with (
-        NAMESPACE_LIMITS.replaced(recent_namespaces=random.choice([0, 8]), **limits),
+        NAMESPACE_LIMITS.replaced(**limits),
         SCAN_LIMITS.replaced(max_joined_fragments=joined),
+        budget_of(random.choice([0, DEFAULT_CACHE_BYTES])),
     ):
         namespace = lance_df.PartitionedNamespace.create(str(tmp_path), _SCHEMA, ["a"])
         expected: list[int] = []

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.cache import CacheKind, TableCache
 from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions
 from lance_df.spark.splits import plan_splits
@@ -36,11 +37,10 @@ def reader_of(path, **options):
 def read_in_workers(monkeypatch, reader, splits, num_workers):
     """Read splits in turn as workers do that know nothing of each other."""
     from lance_df.spark import opened
-    from lance_df.table.caches import LruCache
 
     found = []
     for number in range(num_workers):
-        monkeypatch.setattr(opened, "_opened", LruCache(4))
+        monkeypatch.setattr(opened, "_opened", TableCache().entries(CacheKind.OPEN_TABLES))
         for split in pickle.loads(pickle.dumps(splits[number::num_workers])):
             found += [row for batch in reader.read(split) for row in batch["x"].to_pylist()]
     return sorted(found)

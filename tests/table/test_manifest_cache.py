@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.cache import DEFAULT_CACHE_BYTES, TableCache, set_cache_bytes
 from lance_df.storage.source import BytesSource
 from lance_df.table.history import History
 from lance_df.table.manifest_cache import ManifestCache
@@ -90,20 +91,23 @@ def test_a_file_of_the_same_name_and_size_is_another_one(tmp_path: Path):
     assert open_table(one).manifest.transaction_file.encode() in theirs
 
 
-def test_few_bytes_are_kept(tmp_path: Path):
+def test_manifests_are_counted_and_evicted(tmp_path: Path):
     files = []
     for number in range(4):
         lance_df.write_dataset(pa.table({"a": [1]}), tmp_path / f"{number}")
         files.append(open_table(tmp_path / f"{number}").manifest_file)
-    cache = ManifestCache(3 * max(file.source.size for file in files))
+    counted = TableCache()
+    cache = ManifestCache(counted)
     for file in (*files, files[2]):
         cache.keep(file)
-    assert [cache.read(file.source) is file for file in files[1:]] == [True] * 3
-    assert cache.read(files[0].source) is not files[0]  # takes the place of the one that was used longest ago
-    assert [cache.read(file.source) is file for file in (files[3], files[2])] == [True, True]
-    small = ManifestCache(files[0].source.size - 1)
-    small.keep(files[0])
-    assert small.read(files[0].source) is not files[0]
+    assert [cache.read(file.source) is file for file in files] == [True] * 4
+    counters = counted.statistics().total
+    assert (counters.entries, counters.num_bytes > 4 * files[0].source.size) == (4, True)
+    set_cache_bytes(0)
+    try:
+        assert all(cache.read(file.source) is not file for file in files)
+    finally:
+        set_cache_bytes(DEFAULT_CACHE_BYTES)
 
 
 def test_a_latest_version_is_the_cached_one_for_all(tmp_path: Path):

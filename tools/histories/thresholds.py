@@ -28,7 +28,6 @@ _LIMITS: dict[str, tuple[int, int]] = {
     "lance_df.cache:set_cache_bytes": (20_000, 4_000_000_000),
     _NAMESPACE + "small_fragment_rows": (4, 100_000),
     _NAMESPACE + "merge_ratio": (0, 100),
-    _NAMESPACE + "recent_namespaces": (0, 100),
     _NAMESPACE + "directory_small_fragments": (2, 1000),
     _NAMESPACE + "directory_small_fragment_rows": (2, 100_000),
     _NAMESPACE + "min_joined_members": (1, 1000),
@@ -43,7 +42,6 @@ _LIMITS: dict[str, tuple[int, int]] = {
     "lance_df.namespace.changes.routing:_FEW_ROWS": (1, 10_000),
     "lance_df.namespace.changes.routing:_FEW_PARTS": (2, 100_000),
     "lance_df.namespace.changes.routing:_MIN_ROUTED_ROWS": (2, 100_000),
-    "lance_df.namespace.changes.publish:_MAX_LINES": (2, 1000),
     "lance_df.namespace.changes.partition_index:_AT_ONCE": (3, 100_000),
     "lance_df.namespace.changes.waiting_rows:_MANY_ROWS": (2, 100_000),
     "lance_df.namespace.changes.partial_upsert:_BATCH_ROWS": (3, 1_000_000),
@@ -66,7 +64,7 @@ _LIMITS: dict[str, tuple[int, int]] = {
 _FRAGMENTS = {
     _NAMESPACE + "small_fragment_rows": 4,
     _NAMESPACE + "merge_ratio": 0,
-    _NAMESPACE + "recent_namespaces": 0,
+    "lance_df.cache:set_cache_bytes": 0,
 }
 
 

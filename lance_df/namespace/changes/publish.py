@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from threading import get_ident
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
+from weakref import WeakValueDictionary
 
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
 from lance_df.forks import after_fork_in_child, new_lock
@@ -18,10 +19,9 @@ from lance_df.interrupts import interrupted_once, undisturbed, workers
 from lance_df.namespace.changes.draft import Draft, NeedsOwnDraftError
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.manifest_table import STRICT
-from lance_df.table.caches import LruCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
@@ -32,7 +32,6 @@ R = TypeVar("R")
 
 _ATTEMPTS: Final = 100
 _MAX_GROUP: Final = 64
-_MAX_LINES: Final = 64
 _NUM_THREADS: Final = 8
 _WAITING: Final = 1024
 
@@ -321,13 +320,14 @@ class PublishingLine:
             transaction.error = err
 
 
-_lines: LruCache[PublishingLine] = LruCache(_MAX_LINES)
+_lines: WeakValueDictionary[Hashable, PublishingLine] = WeakValueDictionary()
+_lines_lock: Final = new_lock()
 
 
 def _forget_lines() -> None:
     # what waits there is of threads that the parent publishes
     global _lines  # noqa: PLW0603
-    _lines = LruCache(_MAX_LINES)
+    _lines = WeakValueDictionary()
 
 
 after_fork_in_child(_forget_lines)
@@ -335,7 +335,8 @@ after_fork_in_child(_forget_lines)
 
 def line_of(root: Location) -> PublishingLine:
     """Return where transactions of a namespace wait in this process."""
-    return _lines.get(root.identity, PublishingLine)
+    with _lines_lock:
+        return _lines.setdefault(root.identity, PublishingLine())
 
 
 def make_in_advance(root: Location, manifest: NamespaceManifest, change: Applicable) -> None:

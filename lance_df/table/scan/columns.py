@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format.blobs import blob_description
 from lance_df.format.column_path import parse_path
 from lance_df.records import dataclass
-from lance_df.table.caches import LruCache
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ Column: TypeAlias = StoredColumn | SystemColumn
 
 # Members of namespaces have the same fields.
 _MAX_RECENT = 256
-_recent: LruCache[tuple[Fields, tuple[Column, ...]]] = LruCache(_MAX_RECENT)
+_COLUMN_BYTES = 1024
+_recent: Entries[tuple[Fields, tuple[Column, ...]]] = PROCESS.part(_MAX_RECENT).entries(CacheKind.COLUMNS)
 
 
 def resolve_columns(
@@ -113,7 +114,8 @@ def resolve_columns(
         return schema.fields, columns
 
     # each entry holds its fields, so that the id is theirs
-    return _recent.get((id(schema.fields), tuple(wanted), blobs_as_bytes, frozenset(views)), resolved)[1]
+    key = (id(schema.fields), tuple(wanted), blobs_as_bytes, frozenset(views))
+    return _recent.get(key, resolved, _COLUMN_BYTES * (1 + len(wanted)))[1]
 
 
 def resolve_name(schema: Schema, name: str, *, blobs_as_bytes: bool = False) -> Column:
