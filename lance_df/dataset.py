@@ -104,7 +104,8 @@ def dataset(
         Held by everything that commits to the table by way of this object; see `write_dataset`. It is not
         pickled with it.
     block_size, index_cache_size, **tuning
-        Taken so that calls written for pylance work; they have no effect.
+        Taken so that calls written for pylance work; they have no effect. What open tables keep in memory has
+        one budget for the process: see `lance_df.set_cache_bytes`.
 
     Raises
     ------
