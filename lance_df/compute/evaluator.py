@@ -8,7 +8,7 @@ no error.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
@@ -95,8 +95,13 @@ class ExpressionEvaluator:
         """
         return self._threads.submit(self._term, expression, types).result()
 
-    def evaluate(self, expression: str, columns: Sequence[pa.Array]) -> pa.Array:
-        """Return the value of an expression for each row of ``col0``, ``col1`` …, of equal lengths.
+    def evaluate(self, expression: str, columns: Sequence[pa.Array] | Mapping[str, pa.Array]) -> pa.Array:
+        """Return the value of an expression for each row.
+
+        Parameters
+        ----------
+        columns
+            Of equal lengths: by name, or those that are called ``col0``, ``col1`` …
 
         Raises
         ------
@@ -105,9 +110,33 @@ class ExpressionEvaluator:
         """
         return self._threads.submit(self._evaluate, expression, columns).result()
 
-    def _evaluate(self, expression: str, columns: Sequence[pa.Array]) -> pa.Array:
-        names = [f"col{number}" for number in range(len(columns))]
-        rows = pa.record_batch(list(columns), names)
+    def constants(self, expressions: Sequence[str]) -> pa.Array | None:
+        """Return the values of expressions without columns; None if what they call depends on types.
+
+        Raises
+        ------
+        InvalidInputError
+            One cannot be planned, fails, or has another type than the first.
+        """
+        if any(map(_hash_calls, expressions)):
+            return None
+        return self._threads.submit(self._constants, expressions).result()
+
+    def _constants(self, expressions: Sequence[str]) -> pa.Array:
+        listed = ", ".join(f"({text}\n) AS {_RESULT}_{index}" for index, text in enumerate(expressions))
+        try:
+            with engine_call():
+                (row,) = self._ctx.sql(f"SELECT {listed}").collect()
+                return pa.concat_arrays(row.columns)
+        except LanceError:
+            raise
+        except Exception as err:
+            raise InvalidInputError(f"the expressions {listed!r:.500} fail: {err}") from err
+
+    def _evaluate(self, expression: str, columns: Sequence[pa.Array] | Mapping[str, pa.Array]) -> pa.Array:
+        if not isinstance(columns, Mapping):
+            columns = {f"col{number}": column for number, column in enumerate(columns)}
+        rows = pa.record_batch(list(columns.values()), list(columns))
         table = f"rows_{next(self._numbers)}"
         self._ctx.register_record_batches(table, [[rows]])
         try:

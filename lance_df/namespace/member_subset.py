@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_df.namespace.pruning.spec_members import members_by_spec
 from lance_df.namespace.published import members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
-from lance_df.scan.report import Count
 from lance_df.storage.mapped_pages import release_pages
 from lance_df.table.parallel import map_reads
 from lance_df.table.row_counts import live_rows
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.namespace.pruning.kept_members import KeptMembers
-    from lance_df.scan.report import SpecReport
     from lance_df.scan.request import ScanRequest
     from lance_df.table.refs import ResolvedRef
     from lance_df.table.table import Table
@@ -54,16 +51,6 @@ class MemberSubset(NamespaceSnapshot):
         found = super().kept(request)
         exists = self.subset[found.places]
         return replace(found, places=found.places[exists], choices=found.choices[exists])
-
-    def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
-        reports = super()._specs(request, super().kept(request))
-        return tuple(
-            replace(
-                report,
-                partitions=Count(int(np.isin(members.places, kept.places).sum()), report.partitions.total),
-            )
-            for report, members in zip(reports, members_by_spec(self.manifest), strict=True)
-        )
 
     def member_rows(self) -> npt.NDArray[np.int64]:
         """Return the number of rows of each member, 0 for those that do not exist."""

@@ -283,7 +283,7 @@ class NamespaceSnapshot:
         return in_columns_of(self.manifest.schema, member.open(self.cache.part()))
 
     def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
-        return spec_reports(self.manifest, request.predicate, request.hint, kept.places)
+        return spec_reports(self.manifest, request.predicate, request.hint, kept)
 
     def _report(
         self, plans: Sequence[ScanPlan], partitions: Count, specs: Sequence[SpecReport]

@@ -26,13 +26,19 @@ from lance_df.sql.term_text import term_sql
 _TRUTH = {True: "TRUE", False: "FALSE", None: "CAST(NULL AS BOOLEAN)"}
 
 
-def predicate_sql(predicate: Predicate, notes: Mapping[int, str] | None = None) -> str:
+def predicate_sql(
+    predicate: Predicate,
+    notes: Mapping[int, str] | None = None,
+    term_column: Callable[[tuple[str, ...]], str] | None = None,
+) -> str:
     """Return a predicate on top-level columns as SQL.
 
     Parameters
     ----------
     notes
         What to put into a comment after a part of the predicate, by its ``id()``.
+    term_column
+        How a column within a term is written; by default as elsewhere.
 
     Raises
     ------
@@ -40,7 +46,7 @@ def predicate_sql(predicate: Predicate, notes: Mapping[int, str] | None = None) 
         It has a literal of a type that SQL cannot write, a column below another, or holds `Unknown` without
         a term.
     """
-    return _Writer(notes or {}).write(predicate)
+    return _Writer(notes or {}, term_column or column_sql).write(predicate)
 
 
 def column_sql(path: tuple[str, ...]) -> str:
@@ -52,14 +58,20 @@ def column_sql(path: tuple[str, ...]) -> str:
     return name if is_plain else quote_identifier(name)
 
 
+def comment(text: str) -> str:
+    """Return a text as a comment of SQL, which may be nested."""
+    return f"/* {text.replace('/*', '/ *').replace('*/', '* /')} */"
+
+
 class _Writer:
-    def __init__(self, notes: Mapping[int, str]) -> None:
+    def __init__(self, notes: Mapping[int, str], term_column: Callable[[tuple[str, ...]], str]) -> None:
         self._notes = notes
+        self._term_column = term_column
 
     def write(self, predicate: Predicate) -> str:
         text = self._write(predicate)
         note = self._notes.get(id(predicate))
-        return text if note is None else f"{text} /* {note.replace('*/', '* /')} */"
+        return text if note is None else f"{text} {comment(note)}"
 
     def _write(self, predicate: Predicate) -> str:
         match predicate:
@@ -86,7 +98,7 @@ class _Writer:
             case Unknown(text, term):
                 if term is None:
                     raise UnsupportedFeatureError(f"what {text} computes is not known")
-                return term_sql(term, column_sql)
+                return term_sql(term, self._term_column)
             case _:
                 assert_never(predicate)
 
@@ -94,8 +106,11 @@ class _Writer:
         return column_sql(operand.path) if isinstance(operand, Column) else f"({self.write(operand)})"
 
     def _list(self, predicate: In, word: str) -> str:
+        name = column_sql(predicate.column.path)
         items = [literal_sql(value) for value in predicate.values] + ["NULL"] * predicate.has_null
-        return f"{column_sql(predicate.column.path)} {word} ({', '.join(items)})"
+        if not items:  # SQL has no empty lists; nothing differs from itself
+            return f"{name} {'<>' if word == 'IN' else '='} {name}"
+        return f"{name} {word} ({', '.join(items)})"
 
     def _joined(self, operands: tuple[Predicate, ...], word: str, other: type[And | Or]) -> str:
         nested: Callable[[Predicate], bool] = lambda part: isinstance(part, other)  # noqa: E731

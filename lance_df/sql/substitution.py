@@ -1,4 +1,8 @@
-"""Put literals in the place of ``col0``, ``col1`` … of a partition expression.
+"""Put SQL in the place of ``col0``, ``col1`` … of a partition expression.
+
+The columns are found in the tree that sqlglot makes of the expression, and replaced where they stand in its
+text. The text is not written anew from the tree: sqlglot spells functions as PostgreSQL does, and DataFusion
+knows them by other names.
 
 Spec: partitioning, appendix D.
 """
@@ -6,43 +10,62 @@ Spec: partitioning, appendix D.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
-from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
 from lance_df.errors import InvalidInputError
-from lance_df.sql.dialect import tokenize
+from lance_df.sql.dialect import DataFusion
 from lance_df.sql.splice import Edit, splice
 
-_PLACEHOLDER: Final = re.compile(r"col(\d+)", re.IGNORECASE)
+_PLACEHOLDER: Final = re.compile(r"col(0|[1-9]\d*)")
+_BEFORE: Final = "SELECT ("
 
 
-def substituted(expression: str, literals: Sequence[str]) -> str:
-    """Return an expression with SQL texts instead of its columns.
+def substituted(expression: str, replacements: Sequence[str]) -> str:
+    """Return a partition expression with SQL in the place of its columns.
+
+    Parameters
+    ----------
+    replacements
+        What stands for ``col0``, ``col1`` …: literals, or names of columns.
 
     >>> substituted("date_part('year', col0)", ["DATE '2025-12-10'"])
     "date_part('year', DATE '2025-12-10')"
+    >>> substituted("-col0 || 'col0'", ["-5"])
+    "-(-5) || 'col0'"
 
     Raises
     ------
     InvalidInputError
-        A string in it does not end, or it has more columns than there are texts.
+        The parser does not understand it, or it has more columns than there are replacements.
     """
+    edits = []
+    for number, start, stop in _placeholders(expression):
+        if number >= len(replacements):
+            raise InvalidInputError(f"the expression {expression!r} has no value for col{number}")
+        text = replacements[number]
+        # two minus signs begin a comment
+        edits.append(Edit(start, stop, f"({text})" if text.startswith("-") else text))
+    return splice(expression, edits)
+
+
+@lru_cache(maxsize=256)
+def _placeholders(expression: str) -> tuple[tuple[int, int, int], ...]:
+    """Return the number of each column of an expression, and where it stands in the text."""
     try:
-        tokens = tokenize(expression)
-    except TokenError as err:
+        tree = parse_one(f"{_BEFORE}{expression}\n)", dialect=DataFusion)
+    except SqlglotError as err:
         raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
-    return splice(expression, _edits(expression, tokens, literals))
-
-
-def _edits(expression: str, tokens: Sequence[Token], literals: Sequence[str]) -> Iterator[Edit]:
-    for token in tokens:
-        found = _PLACEHOLDER.fullmatch(token.text)
-        if found is None or token.token_type is TokenType.STRING:
-            continue
-        number = int(found[1])
-        if number >= len(literals):
-            raise InvalidInputError(f"the expression {expression!r} has no value for {token.text}")
-        yield Edit(token.start, token.end + 1, literals[number])
+    found = []
+    for column in tree.find_all(exp.Column):
+        name = column.parts[0]  # col0.a is a field of col0, and a.col0 is no column of the expression
+        text = name.name if name.args.get("quoted") else name.name.lower()
+        match = _PLACEHOLDER.fullmatch(text)
+        if match is not None:
+            start = name.meta["start"] - len(_BEFORE)
+            found.append((int(match[1]), start, name.meta["end"] + 1 - len(_BEFORE)))
+    return tuple(sorted(found, key=lambda each: each[1]))

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lance_df.compute.calculator import evaluator
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import UnsupportedFeatureError
 from lance_df.sql.literals import literal_sql
-from lance_df.sql.substitution import substituted
 
 pytestmark = pytest.mark.engine
 
@@ -46,12 +45,3 @@ def test_literals(number):
 def test_types_without_literals():
     with pytest.raises(UnsupportedFeatureError):
         literal_sql(pa.scalar([1]), typed=True)
-
-
-def test_literals_take_the_place_of_columns():
-    expression = "col0 || 'col1' || COL1 || left(col0, 2) /* col2 */"
-    assert substituted(expression, ["'a'", "b"]) == "'a' || 'col1' || b || left('a', 2) /* col2 */"
-    with pytest.raises(InvalidInputError, match="col1"):
-        substituted("col0 + col1", ["1"])
-    with pytest.raises(InvalidInputError, match="malformed"):
-        substituted("col0 || 'x", ["1"])

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate
+from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Not, Operator, Or, Predicate
 from lance_df.namespace.spec.partition_spec import PartitionField
 from lance_df.namespace.spec.transforms import CALENDAR_PARTS, TransformKind
 from lance_df.records import dataclass
@@ -77,10 +77,19 @@ class CalendarFields:
             if kind not in chain
         }
         return [
-            In(self._column(kind), pa.array(numbers, pa.int32()))
+            In(self._column(kind), pa.array(numbers, pa.int32())) if len(numbers) else Literal(False)
             for kind, numbers in touched.items()
             if numbers is not None
         ]
+
+    @property
+    def has_one_value(self) -> bool:
+        """Whether all rows of a partition whose year is known have the same value."""
+        return pa.types.is_date32(self.data_type) and TransformKind.DAY in self.chain
+
+    def of_others(self, listed: Predicate) -> Predicate:
+        """Return what it implies that the column has none of the values for which ``listed`` is implied."""
+        return Or((Not(listed), *(IsNull(self._column(kind)) for kind in self.chain)))
 
     @property
     def _has_unreachable(self) -> bool:

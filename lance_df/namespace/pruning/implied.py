@@ -6,10 +6,13 @@ it satisfies ``ts >= '2024-03-01'``, its year is 2024 or later. Spec: partitioni
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_df.errors import InvalidInputError
 from lance_df.expr.floats import float_values
@@ -28,15 +31,15 @@ from lance_df.expr.nodes import (
     Truth,
     Unknown,
 )
+from lance_df.namespace.pruning.value_tuples import equals_any, with_both_zeros
+from lance_df.namespace.spec.literal_values import MAX_ROWS, values_of_literals, with_literals
 from lance_df.namespace.spec.partition_spec import PartitionField
-from lance_df.namespace.spec.partition_values import partition_values
 from lance_df.namespace.spec.transforms import CALENDAR_PARTS, TransformKind
 from lance_df.records import dataclass
 
 NOTHING: Final = Literal(True)
 RANGE_ENDS: Final = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 
-_MAX_FLOATS: Final = 16
 _INCLUSIVE: Final = {Operator.LT: (Operator.LE, -1), Operator.GT: (Operator.GE, 1)}
 
 
@@ -75,6 +78,10 @@ class SourcedField:
         match leaf:
             case Comparison(_, operator) if operator in RANGE_ENDS and self.kind is TransformKind.TRUNCATE:
                 return self._of_end(leaf)
+            case Comparison(_, Operator.NE, value) if self.kind is TransformKind.TRUNCATE:
+                return self._of_others(pa.repeat(value, 1))
+            case Not(In(_, values)) if self.kind is TransformKind.TRUNCATE:
+                return self._of_others(values)
             case Comparison() | Not(In() | IsNull()) if self.kind in _NULL_FOR_NULL_ONLY:
                 return Not(IsNull(self.column))
             case _:
@@ -83,26 +90,14 @@ class SourcedField:
     def among(self, sources: Sequence[pa.Array]) -> Predicate:
         """Return that the partition value is one of those that some rows of source values have."""
         found = self.values(sources)
-        return NOTHING if found is None else self.equals_any(found)
+        return NOTHING if found is None else equals_any(self.column, found)
 
     def values(self, sources: Sequence[pa.Array]) -> pa.Array | None:
         """Return the partition values of rows of source values; None where the expression fails."""
         try:
-            return partition_values(self.field, sources)
+            return values_of_literals(self.field, sources)
         except InvalidInputError:
             return None
-
-    def equals_any(self, found: pa.Array) -> Predicate:
-        """Return that the partition value is one of these, NULL being one like others."""
-        present = found.drop_null().unique()
-        parts: list[Predicate] = []
-        if len(present) == 1 or (len(present) <= _MAX_FLOATS and pa.types.is_floating(present.type)):
-            parts += [Comparison(self.column, Operator.EQ, value) for value in present]
-        elif len(present):
-            parts.append(In(self.column, _with_both_zeros(present)))
-        if found.null_count:
-            parts.append(IsNull(self.column))
-        return either(parts)
 
     def _of_identity(self, leaf: Predicate) -> Predicate:
         is_float = pa.types.is_floating(self.field.result_type)
@@ -110,18 +105,16 @@ class SourcedField:
             case Comparison(_, Operator.EQ) | In():
                 values = possible_values(leaf, self.types[0])
                 return NOTHING if values is None else self.among([values])
+            case Comparison(_, operator, value) if is_float:
+                return self._of_float(operator, value)
             case Comparison(_, operator, value):
                 bound = compare(self.column, self.field.result_type, operator, value)
-                if isinstance(bound, Unknown):
-                    return NOTHING
-                if not is_float:
-                    return bound
-                # one partition has the NaN of both signs, which are above and below all numbers
-                nan = pa.scalar(float("nan"), self.field.result_type)
-                return Or((bound, Comparison(self.column, Operator.EQ, nan)))
-            case Not(In(_, values, has_null)) if not is_float:
-                listed = is_in(self.column, self.field.result_type, values)
-                return Not(In(self.column, listed.values, has_null)) if isinstance(listed, In) else NOTHING
+                return NOTHING if isinstance(bound, Unknown) else bound
+            case Not(In(_, values)):
+                if is_float:  # of a partition of a zero or of NaN some rows may be listed, and others not
+                    floats = float_values(values)
+                    values = values.filter(pa.array((floats != 0) & ~np.isnan(floats)))
+                return self._is_other(values)
             case IsNull():
                 return IsNull(self.column)
             case Truth():
@@ -130,6 +123,21 @@ class SourcedField:
                 return Not(Truth(self.column))
             case _:
                 return Not(IsNull(self.column))
+
+    def _of_float(self, operator: Operator, value: pa.Scalar) -> Predicate:
+        """Return what a comparison of floats implies.
+
+        The partition of 0.0 has the zeros of both signs, and that of NaN the NaN of both signs, which are
+        above and below all numbers.
+        """
+        number = value.as_py()
+        if math.isnan(number) and math.copysign(1, number) < 0:  # no literal of SQL is
+            return Not(IsNull(self.column))
+        data_type = self.field.result_type
+        bound = compare(self.column, data_type, operator, pa.scalar(number + 0.0, value.type))
+        if isinstance(bound, Unknown):
+            return NOTHING
+        return Or((bound, Comparison(self.column, Operator.EQ, pa.scalar(math.nan, data_type))))
 
     def _of_end(self, leaf: Comparison) -> Predicate:
         """Rounding keeps the order, so what is not below a value is not rounded below its rounded value."""
@@ -140,10 +148,64 @@ class SourcedField:
         if found is None or found.null_count:
             return NOTHING
         operator = Operator.GE if bound.operator in (Operator.GE, Operator.GT) else Operator.LE
-        is_own_prefix = bound.operator is Operator.LT and pa.types.is_string(found.type)
-        if is_own_prefix and found[0].as_py() == bound.value.as_py():
+        is_prefix = _is_text(found.type) and found[0].as_py() == bound.value.as_py()
+        if bound.operator is Operator.LT and is_prefix:
             operator = Operator.LT  # all that begins with the text is not below it
+        elif bound.operator is Operator.GT and len(self._alone(pa.repeat(bound.value, 1))):
+            operator = Operator.GT
         return Comparison(self.column, operator, found[0])
+
+    def _of_others(self, values: pa.Array) -> Predicate:
+        """Return what it implies that a truncated column has none of some values."""
+        return self._is_other(self._alone(values))
+
+    def _alone(self, values: pa.Array) -> pa.Array:
+        """Return those of some values that share their truncated value with no other."""
+        width = self.field.transform.width if self.field.transform is not None else None
+        if _is_text(values.type):
+            return values.filter(pc.less(pc.utf8_length(values), width))
+        if not pa.types.is_integer(values.type) or width is None:
+            return values.slice(0, 0)
+        if width == 1:
+            return values
+        # the steps at the ends of a type are cut short, but for the one around 0
+        ends = [limit for limit in integer_limits(values.type) if limit and limit % width == 0]
+        return values.filter(pc.is_in(values, pa.array(ends, values.type)))
+
+    def _is_other(self, values: pa.Array) -> Predicate:
+        """Return that the partition value is not NULL and none of these."""
+        listed = is_in(self.column, self.field.result_type, values)
+        has_values = isinstance(listed, In) and len(listed.values) > 0
+        return Not(listed) if has_values else Not(IsNull(self.column))
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """How a part of a predicate on a partition column follows from values of source columns.
+
+    Attributes
+    ----------
+    implied
+        The last leaf of that part.
+    """
+
+    field: PartitionField
+    sources: tuple[pa.Array, ...]
+    implied: Predicate
+
+    def to_sql(self) -> str | None:
+        """Return the expression with the values in the place of columns; None for identity and many values.
+
+        Raises
+        ------
+        LanceError
+            Values have no SQL literal, or the expression is malformed.
+        """
+        transform = self.field.transform
+        is_identity = transform is not None and transform.kind is TransformKind.IDENTITY
+        if is_identity or len(self.sources[0]) > MAX_ROWS:
+            return None
+        return ", ".join(dict.fromkeys(with_literals(self.field, self.sources, typed=False)))
 
 
 _NULL_FOR_NULL_ONLY: Final = (TransformKind.BUCKET, TransformKind.TRUNCATE)
@@ -164,7 +226,11 @@ def possible_values(leaf: Predicate, data_type: pa.DataType) -> pa.Array | None:
             return pa.array([False])
         case _:
             return None
-    return _with_both_zeros(values)
+    return with_both_zeros(values)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
 
 
 def inclusive(leaf: Comparison, data_type: pa.DataType) -> Comparison | None:
@@ -191,11 +257,6 @@ def bound_leaf(leaf: Predicate, data_type: pa.DataType) -> Predicate:
     return bind_literals(leaf, data_type)
 
 
-def either(parts: Sequence[Predicate]) -> Predicate:
-    """Return that one of the predicates is true, with as few nodes as that takes."""
-    return parts[0] if len(parts) == 1 else Or(tuple(parts))
-
-
 def both(parts: Sequence[Predicate]) -> Predicate:
     """Return that all predicates are true, without those that say nothing."""
     kept = tuple(part for part in parts if part != NOTHING)
@@ -207,11 +268,3 @@ def both(parts: Sequence[Predicate]) -> Predicate:
 def calendar_fields(fields: Sequence[SourcedField]) -> dict[TransformKind, PartitionField]:
     """Return those of some fields of one column that are calendar parts."""
     return {each.kind: each.field for each in fields if each.kind in CALENDAR_PARTS and each.kind is not None}
-
-
-def _with_both_zeros(values: pa.Array) -> pa.Array:
-    """Return the values, and where a zero is among them that of the other sign: they are equal."""
-    if not pa.types.is_floating(values.type):
-        return values
-    is_zero = float_values(values) == 0
-    return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)]) if is_zero.any() else values

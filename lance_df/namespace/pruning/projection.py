@@ -6,7 +6,8 @@ where that spec has nothing to say. Spec: partitioning, "Partition Pruning" and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -23,6 +24,7 @@ from lance_df.expr.nodes import (
     IsNull,
     Literal,
     Not,
+    Operator,
     Or,
     Predicate,
     Truth,
@@ -33,6 +35,7 @@ from lance_df.namespace.pruning.calendar_ranges import CalendarFields
 from lance_df.namespace.pruning.implied import (
     NOTHING,
     RANGE_ENDS,
+    Derivation,
     SourcedField,
     both,
     bound_leaf,
@@ -41,14 +44,14 @@ from lance_df.namespace.pruning.implied import (
     possible_values,
 )
 from lance_df.namespace.pruning.partition_terms import PartitionTerms
+from lance_df.namespace.pruning.value_tuples import ValueTuples, equals_any
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionSpec
 from lance_df.namespace.spec.partition_values import follows_from_sources
+from lance_df.namespace.spec.transforms import TransformKind
 
 _Path: TypeAlias = tuple[str, ...]
 
-# Tuples of values that are told apart, rather than the values of each field on their own.
-_MAX_TUPLES: Final = 64
 # Combinations of the values of several columns that an expression is computed for.
 _MAX_COMBINATIONS: Final = 4096
 
@@ -58,20 +61,22 @@ class Projector:
 
     Parameters
     ----------
-    observe
-        Is told what is computed for a partition field: the field, its source values, and what that implies.
+    fields
+        The partition fields to project on.
+
+    Attributes
+    ----------
+    derivations
+        How values in what has been projected were computed.
     """
 
-    def __init__(
-        self,
-        spec: PartitionSpec,
-        schema: NamespaceSchema,
-        observe: Callable[[SourcedField, Sequence[pa.Array], Predicate], None] | None = None,
-    ) -> None:
+    def __init__(self, spec: PartitionSpec, fields: Sequence[SourcedField]) -> None:
         self.spec = spec
-        self.types: dict[_Path, pa.DataType] = {}
-        self.fields = tuple(self._sourced(spec, schema))
-        self._observe = observe or (lambda *_: None)
+        self.fields = fields
+        self.derivations: list[Derivation] = []
+        self.types = {
+            path: data_type for each in fields for path, data_type in zip(each.paths, each.types, strict=True)
+        }
         self._single: dict[_Path, list[SourcedField]] = {}
         for each in self.fields:
             if len(each.paths) == 1:
@@ -82,20 +87,47 @@ class Projector:
             path: CalendarFields(fields, self.types[path]) for path, fields in calendars.items() if fields
         }
 
+    @classmethod
+    def of(cls, spec: PartitionSpec, schema: NamespaceSchema) -> Projector:
+        """Return a projector on all fields of a spec from whose values something follows."""
+        return cls(spec, tuple(sourced_fields(spec, schema)))
+
+    def of_transforms(self) -> Projector:
+        """Return a projector without expressions, which take DataFusion to be evaluated."""
+        return Projector(self.spec, [each for each in self.fields if each.kind is not None])
+
     def project(self, predicate: Predicate) -> Predicate:
         """Return what is true of the partition of every row for which the predicate is true."""
         return self._project(simplify(predicate))
 
-    def _sourced(self, spec: PartitionSpec, schema: NamespaceSchema) -> Iterator[SourcedField]:
-        by_id = schema.columns.by_id()
-        for field in spec.fields:
-            paths = [schema.path(field_id) for field_id in field.source_ids]
-            known = tuple(path for path in paths if path is not None)
-            if len(known) < len(paths) or not follows_from_sources(field):
-                continue  # a column is gone, or the values say nothing
-            types = tuple(storage_type(by_id[field_id].arrow_type()) for field_id in field.source_ids)
-            self.types.update(zip(known, types, strict=True))
-            yield SourcedField(field, known, types)
+    def is_exact(self, predicate: Predicate) -> bool:
+        """Whether a predicate is true of all rows of a partition if its projection is true of that."""
+        match predicate:
+            case Literal():
+                return True
+            case And(operands) | Or(operands):
+                return all(map(self.is_exact, operands))
+            case Comparison(column, _, value):
+                return self._identities.get(column.path) == value.type
+            case In(column, values) | Not(In(column, values)):
+                return self._identities.get(column.path) == values.type
+            case IsNull(Column() as column) | Not(IsNull(Column() as column)):
+                return column.path in self._identities
+            case Truth(column) | Not(Truth(column)):
+                return column.path in self._identities
+            case _:
+                return False
+
+    @cached_property
+    def _identities(self) -> dict[_Path, pa.DataType]:
+        """The types of columns that have one value in each partition, and it is the partition value."""
+        return {
+            each.paths[0]: each.types[0]
+            for each in self.fields
+            if each.kind is TransformKind.IDENTITY
+            and each.types[0] == each.field.result_type
+            and not pa.types.is_floating(each.types[0])
+        }
 
     @cached_property
     def _terms(self) -> PartitionTerms:
@@ -111,8 +143,13 @@ class Projector:
             case And(operands):
                 return self._of_conjunction(operands)
             case Or(operands):
-                parts = tuple(map(self._project, operands))
-                return NOTHING if NOTHING in parts else Or(parts)
+                return self._of_disjunction(operands)
+            case Not(In(_, _, True)):
+                return Literal(False)
+            case IsNull(And() | Or() | In() | Not(In()) as operand):
+                return self._project(simplify(null(operand)))
+            case Not(IsNull(And() | Or() | In() | Not(In()) as operand)):
+                return self._project(simplify(Or((operand, Not(operand)))))
             case Unknown(_, term):
                 return NOTHING if term is None else self._terms.projected(term)
             case Comparison(column) | In(column) | IsNull(Column() as column) | Truth(column):
@@ -130,25 +167,67 @@ class Projector:
         if type(bound) is not type(leaf):  # what the type of the column cannot hold, say
             return self._project(bound) if columns_differ(leaf, bound) else NOTHING
         implied = [field.implied(bound) for field in fields]
-        if isinstance(bound, Comparison) and path in self._calendars and bound.operator in RANGE_ENDS:
-            end = inclusive(bound, self.types[path])
-            implied.append(
-                Literal(False) if end is None else self._calendars[path].of_end(end.operator, end.value)
-            )
+        if path in self._calendars:
+            implied.append(self._of_calendar(bound, path))
         return both(implied)
+
+    def _of_calendar(self, leaf: Predicate, path: _Path) -> Predicate:
+        calendar = self._calendars[path]
+        match leaf:
+            case Comparison(_, operator) if operator in RANGE_ENDS:
+                end = inclusive(leaf, self.types[path])
+                return Literal(False) if end is None else calendar.of_end(end.operator, end.value)
+            case Comparison(_, Operator.NE, value) if calendar.has_one_value:
+                return self._of_others(path, pa.repeat(value, 1))
+            case Not(In(_, values)) if calendar.has_one_value:
+                return self._of_others(path, values)
+            case _:
+                return NOTHING
+
+    def _of_others(self, path: _Path, values: pa.Array) -> Predicate:
+        """Return what it implies that a column, which has one value in each partition, has none of these."""
+        chain = self._calendars[path].chain
+        parts = [(field, field.values([values])) for field in self._single[path] if field.kind in chain]
+        known = [(field, column) for field, column in parts if column is not None]
+        return NOTHING if len(known) < len(parts) else self._calendars[path].of_others(_tuples(known))
 
     def _of_values(self, path: _Path, values: pa.Array) -> Predicate:
         """Return what it implies that a column has one of some values."""
         found = [(field, field.values([values])) for field in self._single.get(path, ())]
         known = [(field, column) for field, column in found if column is not None]
-        apart = [field.equals_any(column) for field, column in known]
+        apart = [equals_any(field.column, column) for field, column in known]
         for (field, _), implied in zip(known, apart, strict=True):
-            self._observe(field, [values], implied)
+            self._note(field, [values], implied)
         return both([*apart, _among_tuples(known), *self._jointly({path: values})])
+
+    def _note(self, field: SourcedField, sources: Sequence[pa.Array], implied: Predicate) -> None:
+        last = implied.operands[-1] if isinstance(implied, Or) and implied.operands else implied
+        self.derivations.append(Derivation(field.field, tuple(sources), last))
+
+    def _of_disjunction(self, operands: Sequence[Predicate]) -> Predicate:
+        parts = []
+        for operand in operands:
+            part = self._project(operand)
+            if part == NOTHING:
+                return NOTHING
+            parts.append(part)
+        return Or(tuple(parts))
 
     def _of_conjunction(self, operands: Sequence[Predicate]) -> Predicate:
         parts = [self._project(operand) for operand in operands]
-        return both([*parts, *self._ranges(operands), *self._jointly(self._choices(operands))])
+        joint = self._jointly(self._choices(operands))
+        return both([*parts, *self._ranges(operands), *self._numbers(operands), *joint])
+
+    def _numbers(self, operands: Sequence[Predicate]) -> Iterator[Predicate]:
+        """Yield that a float with an upper and a lower end is no NaN of either sign."""
+        for field in self.fields:
+            data_type = field.field.result_type
+            if field.kind is TransformKind.IDENTITY and pa.types.is_floating(data_type):
+                bounds = [bound_leaf(each, data_type) for each in _ends(operands, field.paths[0])]
+                ends = [each for each in bounds if isinstance(each, Comparison)]
+                numbers = [each for each in ends if not np.isnan(each.value.as_py())]
+                if len({each.operator in (Operator.GT, Operator.GE) for each in numbers}) == 2:
+                    yield Comparison(field.column, Operator.LT, pa.scalar(np.nan, data_type))
 
     def _choice(self, predicate: Predicate) -> tuple[_Path, pa.Array] | None:
         """Return a column and the values that it may have where a predicate on it is true."""
@@ -180,7 +259,7 @@ class Projector:
                 of_paths = dict(zip(paths, _combined(known), strict=True))
                 combined = [of_paths[path] for path in field.paths]
                 implied = field.among(combined)
-                self._observe(field, combined, implied)
+                self._note(field, combined, implied)
                 yield implied
 
     def _ranges(self, operands: Sequence[Predicate]) -> Iterator[Predicate]:
@@ -199,6 +278,52 @@ class Projector:
             if lows and highs:
                 low, high = (_extreme(each, which) for each, which in ((lows, "max"), (highs, "min")))
                 yield from calendar.of_range(low, high)
+
+
+def sourced_fields(spec: PartitionSpec, schema: NamespaceSchema) -> Iterator[SourcedField]:
+    """Yield the fields of a spec whose columns are there, and from whose values something follows."""
+    by_id = schema.columns.by_id()
+    for field in spec.fields:
+        paths = [schema.path(field_id) for field_id in field.source_ids]
+        known = tuple(path for path in paths if path is not None)
+        if len(known) == len(paths) and follows_from_sources(field):
+            types = tuple(storage_type(by_id[field_id].arrow_type()) for field_id in field.source_ids)
+            yield SourcedField(field, known, types)
+
+
+def not_true(predicate: Predicate) -> Predicate:
+    """Return what is true where a simplified predicate is FALSE or NULL, and false elsewhere."""
+    match predicate:
+        case Literal(value):
+            return Literal(value is not True)
+        case And(operands):
+            return Or(tuple(map(not_true, operands)))
+        case Or(operands):
+            return And(tuple(map(not_true, operands)))
+        case In(column, values, True):
+            return Or((Not(In(column, values)), IsNull(column)))
+        case Not(In(_, _, True)):
+            return Literal(True)
+        case IsNull() | Not(IsNull()):
+            return simplify(Not(predicate))
+        case _:
+            return simplify(Or((Not(predicate), IsNull(predicate))))
+
+
+def null(predicate: Predicate) -> Predicate:
+    """Return what is true where a simplified predicate is NULL, and false elsewhere."""
+    match predicate:
+        case And(operands):
+            others = [not_true(simplify(Not(operand))) for operand in operands]
+            return And((Or(tuple(map(null, operands))), *others))
+        case Or(operands):
+            return And((Or(tuple(map(null, operands))), *map(not_true, operands)))
+        case In(_, _, True):
+            return not_true(predicate)
+        case Not(In(_, _, True) as operand):
+            return not_true(operand)
+        case _:
+            return simplify(IsNull(predicate))
 
 
 def columns_differ(leaf: Predicate, bound: Predicate) -> bool:
@@ -244,32 +369,18 @@ def _among_tuples(known: Sequence[tuple[SourcedField, pa.Array]]) -> Predicate:
     """Return that the fields have the values of some row together, where that says more than each alone."""
     if len(known) < 2 or len(known[0][1]) == 1:
         return NOTHING
-    codes = np.stack([_codes(values) for _, values in known], axis=1)
-    distinct = np.unique(codes, axis=0)
-    if len(distinct) == np.prod([len(np.unique(column)) for column in codes.T]):
-        return NOTHING
-    return NOTHING if len(distinct) > _MAX_TUPLES else _grouped(known)
+    counts = [len(values.unique()) for _, values in known]
+    tuples = _tuples(known)
+    return NOTHING if len(tuples.values[0]) == math.prod(counts) else tuples
 
 
-def _grouped(known: Sequence[tuple[SourcedField, pa.Array]]) -> Predicate:
-    (field, values), *others = known
-    if not others:
-        return field.equals_any(values)
-    codes = _codes(values)
-    groups = [np.flatnonzero(codes == code) for code in np.unique(codes)]
-    return Or(
-        tuple(
-            both(
-                [
-                    field.equals_any(values.take(pa.array(places))),
-                    _grouped([(other, column.take(pa.array(places))) for other, column in others]),
-                ]
-            )
-            for places in groups
-        )
+def _tuples(known: Sequence[tuple[SourcedField, pa.Array]]) -> ValueTuples:
+    names = tuple(field.field.column for field, _ in known)
+    distinct = (
+        pa.table([values for _, values in known], names)
+        .group_by(list(names), use_threads=False)
+        .aggregate([])
     )
-
-
-def _codes(values: pa.Array) -> np.ndarray:
-    encoded = values.dictionary_encode(null_encoding="encode").indices
-    return encoded.to_numpy(zero_copy_only=False).astype(np.int64)
+    return ValueTuples(
+        "a tuple of values", None, names, tuple(distinct[name].combine_chunks() for name in names)
+    )

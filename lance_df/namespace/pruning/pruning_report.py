@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
+import numpy as np
 
 from lance_df.compute.calculator import evaluator
-from lance_df.errors import LanceError, UnsupportedFeatureError
+from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import (
     And,
     Comparison,
@@ -25,103 +25,46 @@ from lance_df.expr.simplify import simplify
 from lance_df.expr.terms import columns_of, functions_of
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import columns, conjuncts
-from lance_df.namespace.names import SEPARATOR
-from lance_df.namespace.pruning.implied import NOTHING, RANGE_ENDS, SourcedField
-from lance_df.namespace.pruning.kept_members import matching_members
+from lance_df.namespace.pruning.implied import NOTHING, RANGE_ENDS
 from lance_df.namespace.pruning.projection import Projector
 from lance_df.namespace.pruning.spec_members import members_by_spec
-from lance_df.namespace.spec.partition_values import expression_of
 from lance_df.namespace.spec.transforms import TransformKind
 from lance_df.scan.report import Count, Reason, SpecReport
-from lance_df.sql.literals import literal_sql
-from lance_df.sql.predicate_text import predicate_sql
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from lance_df.namespace.manifest_table import NamespaceManifest
-    from lance_df.namespace.pruning.spec_members import SpecMembers
+    from lance_df.namespace.pruning.kept_members import KeptMembers
     from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpec
 
 _READ: Final = "object_id, location, read_version, read_branch, read_tag"
-_MAX_SHOWN: Final = 3
 
 
 def spec_reports(
-    manifest: NamespaceManifest,
-    predicate: Predicate | None,
-    hint: Predicate | None,
-    kept: npt.NDArray[np.intp],
+    manifest: NamespaceManifest, predicate: Predicate | None, hint: Predicate | None, selected: KeptMembers
 ) -> tuple[SpecReport, ...]:
-    """Return what the partition values of each spec version made of a predicate and a hint.
+    """Return what selected the members of each spec version, and which conjuncts did not help.
 
     Parameters
     ----------
-    kept
-        The rows of ``manifest.members`` that were kept.
+    predicate, hint
+        What the members were selected by.
     """
     condition = simplify(And(tuple(each for each in (predicate, hint) if each is not None)))
-    return tuple(_report(manifest, members, condition, kept) for members in members_by_spec(manifest))
+    return tuple(
+        SpecReport(
+            spec=f"{members.spec.name} by {_described(members.spec, manifest)}",
+            partitions=Count(int(np.isin(members.places, selected.places).sum()), len(members)),
+            predicate=of_spec.to_sql(manifest.members),
+            reasons=tuple(_Reasons(Projector.of(members.spec, manifest.schema), manifest).of(condition)),
+        )
+        for members, of_spec in zip(members_by_spec(manifest), selected.predicates, strict=True)
+    )
 
 
 def manifest_query(reports: Sequence[SpecReport]) -> str:
     """Return the query over ``__manifest`` that finds the members to read; spec, appendix D."""
     specs = " OR ".join(f"({report.predicate})" for report in reports) or "FALSE"
     return f"SELECT {_READ} FROM __manifest WHERE object_type = 'table' AND ({specs})"
-
-
-def _report(
-    manifest: NamespaceManifest, members: SpecMembers, condition: Predicate, kept: npt.NDArray[np.intp]
-) -> SpecReport:
-    notes = _Notes()
-    projector = Projector(members.spec, manifest.schema, notes.observe)
-    projected = projector.project(condition)
-    own = set(members.places.tolist())
-    num_kept = sum(place in own for place in kept.tolist())
-    reasons = list(_Reasons(projector, manifest).of(condition))
-    more = len(matching_members(members, projected)) - num_kept
-    if more > 0:
-        reasons.append(Reason("bounds that follow from the partition values", f"rule out {more:,} more"))
-    of_spec = f"object_id LIKE '{members.spec.name}{SEPARATOR}%'"
-    return SpecReport(
-        spec=f"{members.spec.name} by {_described(members.spec, manifest)}",
-        partitions=Count(num_kept, len(members)),
-        predicate=_sql(of_spec, projected, notes),
-        reasons=tuple(reasons),
-    )
-
-
-def _sql(of_spec: str, projected: Predicate, notes: _Notes) -> str:
-    if projected == NOTHING:
-        return of_spec
-    try:
-        text = predicate_sql(projected, notes.texts)
-    except UnsupportedFeatureError:
-        text = f"TRUE /* {to_text(projected).replace('*/', '* /')} */"
-    return f"{of_spec} AND {f'({text})' if isinstance(projected, Or) else text}"
-
-
-class _Notes:
-    """The substituted expressions that values of partition fields were computed by."""
-
-    def __init__(self) -> None:
-        self.texts: dict[int, str] = {}
-        self._told_of: list[Predicate] = []  # an id() is of this object only as long as it is here
-
-    def observe(self, field: SourcedField, sources: Sequence[pa.Array], implied: Predicate) -> None:
-        if field.kind is TransformKind.IDENTITY or len(sources[0]) > _MAX_SHOWN:
-            return
-        expression = expression_of(field.field, field.types)
-        try:
-            shown = [
-                _substituted(expression, [literal_sql(column[row]) for column in sources])
-                for row in range(len(sources[0]))
-            ]
-        except LanceError:
-            return
-        self._told_of.append(implied)
-        self.texts[id(implied)] = ", ".join(dict.fromkeys(shown))
 
 
 def _described(spec: PartitionSpec, manifest: NamespaceManifest) -> str:
@@ -136,7 +79,7 @@ def described_field(field: PartitionField, manifest: NamespaceManifest) -> str:
         for number, path in zip(field.source_ids, paths, strict=True)
     ]
     if field.transform is None:
-        return _substituted(field.expression or "", names)
+        return _with_names(field.expression or "", names)
     if field.transform.kind is TransformKind.IDENTITY:
         return names[0]
     parameter = field.transform.num_buckets or field.transform.width
@@ -213,7 +156,10 @@ def _kind(part: Predicate) -> str:
             return "it"
 
 
-def _substituted(expression: str, literals: list[str]) -> str:
+def _with_names(expression: str, names: Sequence[str]) -> str:
     from lance_df.sql.substitution import substituted  # imports the parser, which most queries do without
 
-    return substituted(expression, literals)
+    try:
+        return substituted(expression, names)
+    except InvalidInputError:  # another writer's, which DataFusion reads and the parser does not
+        return expression

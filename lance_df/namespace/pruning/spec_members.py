@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -12,6 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError
+from lance_df.expr.evaluate import evaluate
+from lance_df.expr.nodes import And, Column, IsNull, Predicate
+from lance_df.expr.walk import columns
 from lance_df.namespace.names import SEPARATOR
 from lance_df.records import dataclass
 
@@ -88,7 +91,7 @@ def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
         rest &= ~own
         rows = manifest.members if len(places) == len(ids) else manifest.members.take(pa.array(places))
         values = {field.column: _one_array(rows[field.column]) for field in spec.fields}
-        yield SpecMembers(spec, places, values, _unproven(rows, values.values()))
+        yield SpecMembers(spec, places, values, _unproven(rows, spec))
     if rest.any():
         name = ids[int(np.argmax(rest))].as_py().partition(SEPARATOR)[0]
         raise CorruptDataError(
@@ -96,14 +99,18 @@ def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
         )
 
 
-def _unproven(rows: pa.Table, values: Iterable[pa.Array]) -> npt.NDArray[np.bool_] | None:
+def unproven_rows(spec: PartitionSpec) -> Predicate:
+    """Return what is true of rows with neither a version to read nor any value of a spec version."""
+    names = ("read_version", "read_tag", *(field.column for field in spec.fields))
+    return And(tuple(IsNull(Column((name,))) for name in names))
+
+
+def _unproven(rows: pa.Table, spec: PartitionSpec) -> npt.NDArray[np.bool_] | None:
     if not rows["read_version"].null_count:
         return None
-    mask = pc.and_(pc.is_null(rows["read_version"]), pc.is_null(rows["read_tag"]))
-    for column in values:
-        mask = pc.and_(mask, pc.is_null(column))
-    found = mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask.to_numpy()
-    return found if found.any() else None
+    predicate = unproven_rows(spec)
+    truth = evaluate(predicate, {path: rows[path[0]] for path in columns(predicate)}, len(rows))
+    return truth.to_numpy(zero_copy_only=False) if truth.true_count else None
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
