@@ -13,7 +13,7 @@ from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.namespace.directory.directory import Directory
 from lance_df.namespace.directory.folders import holds_table
 from lance_df.namespace.directory.names import Parts, id_parts
-from lance_df.namespace.directory.tables import DirectoryTables, FoundTable
+from lance_df.namespace.directory.tables import DirectoryTable, DirectoryTables
 from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.sources import to_batches
 from lance_df.storage import Location, open_location
@@ -383,16 +383,16 @@ class DirectoryNamespace:
         table_entry = self._tables.find_table(parts)
         return table_entry is not None and holds_table(self._tables.folder(table_entry))
 
-    def _uri(self, table_entry: FoundTable) -> str:
+    def _uri(self, table_entry: DirectoryTable) -> str:
         return self._tables.folder(table_entry).uri
 
-    def _created(self, table_entry: FoundTable, version: int | None) -> responses.CreateTableResponse:
+    def _created(self, table_entry: DirectoryTable, version: int | None) -> responses.CreateTableResponse:
         return responses.CreateTableResponse(
             location=self._uri(table_entry), version=version, properties=table_entry.properties
         )
 
     def _overwritten(
-        self, parts: Parts, table_entry: FoundTable, data: Any, properties: Mapping[str, str] | None
+        self, parts: Parts, table_entry: DirectoryTable, data: Any, properties: Mapping[str, str] | None
     ) -> responses.CreateTableResponse:
         self._tables.check_changeable(parts, properties)
         version = _write(self._tables.folder(table_entry), data, "overwrite")
@@ -400,7 +400,7 @@ class DirectoryNamespace:
             table_entry = self._tables.set_properties(parts, table_entry, properties)
         return self._created(table_entry, version)
 
-    def _removed(self, parts: Parts, table_entry: FoundTable) -> responses.RemoveTableResponse:
+    def _removed(self, parts: Parts, table_entry: DirectoryTable) -> responses.RemoveTableResponse:
         return responses.RemoveTableResponse(
             id=list(parts), location=self._uri(table_entry), properties=table_entry.properties
         )

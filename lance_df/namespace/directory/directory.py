@@ -151,8 +151,8 @@ class Directory:
         if other := manifest.find(entry.object_id):
             raise AlreadyExistsError(f"{self.root.uri}: there is a {other.object_type} {entry.object_id!r}")
         if parent := parts[:-1]:
-            found = manifest.find(joined(parent))
-            if found is None or not found.is_namespace:
+            parent_entry = manifest.find(joined(parent))
+            if parent_entry is None or not parent_entry.is_namespace:
                 raise NotFoundError(f"{self.root.uri}: no namespace {joined(parent)!r}")
         return Edit((entry,))
 

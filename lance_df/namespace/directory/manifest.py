@@ -114,9 +114,9 @@ class DirectoryManifest:
         self.table = table
         if flags := self._flags(_READER_FLAGS):
             raise UnsupportedFeatureError(f"{table.uri}: unknown feature flags for readers: {flags}")
-        found = {field.name: field.type for field in table.arrow_schema}
+        types = {field.name: field.type for field in table.arrow_schema}
         for name in _COLUMNS:
-            if found.get(name) != pa.string():
+            if types.get(name) != pa.string():
                 raise CorruptDataError(f"{table.uri}: no column {name} of strings, as each namespace has")
 
     @classmethod
@@ -130,7 +130,7 @@ class DirectoryManifest:
     @classmethod
     def open_or_create(cls, root: Location) -> DirectoryManifest:
         """Open the newest version, or make the first one, without rows."""
-        if (found := cls.open(root)) is None:
+        if (manifest := cls.open(root)) is None:
             # whoever reads does not need what writes
             from lance_df.format.operations import Overwrite
             from lance_df.format.transaction import Transaction
@@ -147,8 +147,8 @@ class DirectoryManifest:
                     rows=RowChange.replacing(0),
                     data_format=FILE_VERSION,
                 )
-            found = cls(open_manifest_table(root))
-        return found
+            manifest = cls(open_manifest_table(root))
+        return manifest
 
     def latest(self) -> DirectoryManifest:
         """Return the newest version: this object, if nothing happened since."""
@@ -164,10 +164,10 @@ class DirectoryManifest:
     def runtime_properties(self, object_id: str) -> dict[str, str]:
         """Return the properties of a namespace that no row holds: those of a partitioned namespace."""
         metadata = self.table.manifest.table_metadata
-        place = value_column(metadata, object_id)
-        if place is None:
+        field_and_column = value_column(metadata, object_id)
+        if field_and_column is None:
             return spec_properties(metadata, object_id)
-        field_id, column = place
+        field_id, column = field_and_column
         if column not in self.table.schema.names:
             return {}
         rows = self._scan(ScanRequest(columns=("object_id", column), requires=Promise.COMPLETE))
@@ -204,12 +204,12 @@ class DirectoryManifest:
         CorruptDataError
             There are several, or its properties are no JSON object of texts.
         """
-        found = self._rows.filter(pc.equal(self._rows["object_id"], object_id)).to_pylist()
-        if len(found) > 1:
-            raise CorruptDataError(f"{self.table.uri}: {len(found)} rows have the id {object_id!r}")
-        if not found:
+        rows = self._rows.filter(pc.equal(self._rows["object_id"], object_id)).to_pylist()
+        if len(rows) > 1:
+            raise CorruptDataError(f"{self.table.uri}: {len(rows)} rows have the id {object_id!r}")
+        if not rows:
             return None
-        (row,) = found
+        (row,) = rows
         source = f"{self.table.uri}: metadata of {object_id!r}"
         if row["object_type"] == TABLE and row["location"] is None:
             raise CorruptDataError(f"{self.table.uri}: the table {object_id!r} has no location")
@@ -302,8 +302,8 @@ class DirectoryManifest:
         if not len(row):
             row = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
         for name in _COLUMNS:
-            place = schema.get_field_index(name)
-            row = row.set_column(place, schema.field(place), pa.array([getattr(entry, name)], pa.string()))
+            index = schema.get_field_index(name)
+            row = row.set_column(index, schema.field(index), pa.array([getattr(entry, name)], pa.string()))
         return row
 
     def _in_small_fragments(self) -> pa.ChunkedArray:
@@ -325,7 +325,7 @@ class DirectoryManifest:
 def _properties(text: str | None, source: str) -> dict[str, str] | None:
     if text is None:
         return None
-    found = parse_json(text, source)
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    properties = parse_json(text, source)
+    if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
         raise CorruptDataError(f"{source}: no JSON object of texts: {text:.100}")
-    return found
+    return properties

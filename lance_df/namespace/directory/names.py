@@ -30,13 +30,13 @@ def id_parts(value: object) -> Parts:
     parts = value.split(SEPARATOR) if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
         raise InvalidInputError(f"an id is text, or a list of names, not {value!r}")
-    found = tuple(parts)
-    if found:
-        object_id(found)
-    for part in found:
+    names = tuple(parts)
+    if names:
+        object_id(names)
+    for part in names:
         if part in (".", "..") or _FORBIDDEN.intersection(part) or not _is_text(part):
             raise InvalidInputError(f"{part!r} is no name of a namespace or table")
-    return found
+    return names
 
 
 def joined(parts: Sequence[str]) -> str:

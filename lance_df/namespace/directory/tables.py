@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTable:
+class DirectoryTable:
     """A table of the directory.
 
     Attributes
@@ -108,7 +108,7 @@ class DirectoryTables:
             ids.update(self._listed(manifest))
         return sorted(ids)
 
-    def table(self, parts: Parts) -> FoundTable:
+    def table(self, parts: Parts) -> DirectoryTable:
         """Return a table.
 
         Raises
@@ -116,28 +116,28 @@ class DirectoryTables:
         DatasetNotFoundError
             There is none, or its folder is gone.
         """
-        found = self.find_table(parts)
-        if found is None:
+        known = self.find_table(parts)
+        if known is None:
             raise DatasetNotFoundError(f"{self.root.uri}: no table {joined(parts)!r}")
-        is_there = found.is_listed or self.folder(found).exists()
-        if not is_there and not folders.is_declared_by_pylance(self.root, found.location):
+        is_there = known.is_listed or self.folder(known).exists()
+        if not is_there and not folders.is_declared_by_pylance(self.root, known.location):
             raise DatasetNotFoundError(
-                f"{self.root.uri}: the folder {found.location!r} of the table {joined(parts)!r} is gone"
+                f"{self.root.uri}: the folder {known.location!r} of the table {joined(parts)!r} is gone"
             )
-        return found
+        return known
 
-    def find_table(self, parts: Parts) -> FoundTable | None:
+    def find_table(self, parts: Parts) -> DirectoryTable | None:
         """Return a table, or None if there is none; its folder may be gone."""
         self._check_table_id(parts)
         return self._find(self._directory.manifest(), parts)
 
-    def folder(self, table: FoundTable) -> Location:
+    def folder(self, table: DirectoryTable) -> Location:
         """Return the folder of a table; raises `CorruptDataError` if its row leads elsewhere."""
         return folder_at(self.root, table.location)
 
     def create_table(
         self, parts: Parts, properties: Mapping[str, str] | None, write: Callable[[Location], object]
-    ) -> FoundTable:
+    ) -> DirectoryTable:
         """Make a table, or write one that is declared only.
 
         Parameters
@@ -156,27 +156,29 @@ class DirectoryTables:
         CommitStateUnknownError
             It is not known whether the table was made.
         """
-        found = self.find_table(parts)
-        if found is None:
+        known = self.find_table(parts)
+        if known is None:
             return self._add_table(
                 parts, properties, _Filling(write, Location.remove_tree, fills_declared=True)
             )
-        if folders.holds_table(self.folder(found)):
+        if folders.holds_table(self.folder(known)):
             raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
         self.check_changeable(parts, properties)
-        if found.is_listed and self._directory.uses_manifest:
-            entry = Entry(joined(parts), TABLE, found.location, properties)
+        if known.is_listed and self._directory.uses_manifest:
+            entry = Entry(joined(parts), TABLE, known.location, properties)
             return self._fill(parts, entry, _Filling(write, _leave, fills_declared=True))
-        write(self.folder(found))
-        return self.set_properties(parts, found, properties) if properties else found
+        write(self.folder(known))
+        return self.set_properties(parts, known, properties) if properties else known
 
-    def declare_table(self, parts: Parts, properties: Mapping[str, str] | None) -> FoundTable:
+    def declare_table(self, parts: Parts, properties: Mapping[str, str] | None) -> DirectoryTable:
         """Take an id for a table that is to be written later; errors are those of `create_table`."""
         if self.find_table(parts) is not None:
             raise AlreadyExistsError(f"{self.root.uri}: there is a table {joined(parts)!r}")
         return self._add_table(parts, properties, _DECLARING)
 
-    def register_table(self, parts: Parts, location: str, properties: Mapping[str, str] | None) -> FoundTable:
+    def register_table(
+        self, parts: Parts, location: str, properties: Mapping[str, str] | None
+    ) -> DirectoryTable:
         """Name a table that is in a folder of the root.
 
         Raises
@@ -199,18 +201,18 @@ class DirectoryTables:
         def addition(manifest: DirectoryManifest) -> Edit:
             if other := _sharing(manifest, entry.object_id, location):
                 raise AlreadyExistsError(f"{folder.uri}: is of the table {other!r}")
-            found = self._find(manifest, parts)
-            if found is not None and found.location != location:
+            known = self._find(manifest, parts)
+            if known is not None and known.location != location:
                 raise AlreadyExistsError(f"{self.root.uri}: there is a table {entry.object_id!r}")
             return self._directory.addition(manifest, parts, entry)
 
         self._directory.edit(addition)
         folders.register_again(folder)
-        return FoundTable(location, properties, is_listed=False)
+        return DirectoryTable(location, properties, is_listed=False)
 
     def set_properties(
-        self, parts: Parts, table: FoundTable, properties: Mapping[str, str] | None
-    ) -> FoundTable:
+        self, parts: Parts, table: DirectoryTable, properties: Mapping[str, str] | None
+    ) -> DirectoryTable:
         """Replace the properties of a table.
 
         Raises
@@ -223,17 +225,17 @@ class DirectoryTables:
 
         def replacement(manifest: DirectoryManifest) -> Edit:
             manifest.check_changeable(name)
-            found = self._find(manifest, parts)
-            if found is None or found.location != table.location:
+            known = self._find(manifest, parts)
+            if known is None or known.location != table.location:
                 raise DatasetNotFoundError(f"{self.root.uri}: the table {name!r} was dropped meanwhile")
-            if found.is_listed:
+            if known.is_listed:
                 return self._directory.addition(manifest, parts, entry)
             return Edit((entry,), (name,))
 
         self._directory.edit(replacement)
-        return FoundTable(table.location, properties, is_listed=False)
+        return DirectoryTable(table.location, properties, is_listed=False)
 
-    def deregister_table(self, parts: Parts) -> FoundTable:
+    def deregister_table(self, parts: Parts) -> DirectoryTable:
         """Forget a table, and leave its folder.
 
         Raises
@@ -241,13 +243,13 @@ class DirectoryTables:
         DatasetNotFoundError
             There is none.
         """
-        found = self._found(parts)
-        if self._use_listing and found.location == root_folder(parts[0]) and self.folder(found).exists():
-            folders.deregister(self.folder(found))
-        self._remove_row(parts, found)
-        return found
+        known = self._existing(parts)
+        if self._use_listing and known.location == root_folder(parts[0]) and self.folder(known).exists():
+            folders.deregister(self.folder(known))
+        self._remove_row(parts, known)
+        return known
 
-    def drop_table(self, parts: Parts) -> FoundTable:
+    def drop_table(self, parts: Parts) -> DirectoryTable:
         """Remove a table with its folder.
 
         Raises
@@ -257,11 +259,11 @@ class DirectoryTables:
         InvalidInputError
             The folder is, or holds, or is in, that of another table.
         """
-        found = self._found(parts)
-        folder = self.folder(found)
-        self._remove_row(parts, found, is_alone=True)
+        known = self._existing(parts)
+        folder = self.folder(known)
+        self._remove_row(parts, known, is_alone=True)
         folder.remove_tree()
-        return found
+        return known
 
     def check_changeable(self, parts: Parts, properties: Mapping[str, str] | None = None) -> None:
         """Check that a table may be changed, and may have properties.
@@ -282,25 +284,27 @@ class DirectoryTables:
         known = frozenset(manifest.children((), TABLE)) if manifest else frozenset()
         return folders.listed_tables(self.root, known)
 
-    def _find(self, manifest: DirectoryManifest | None, parts: Parts) -> FoundTable | None:
+    def _find(self, manifest: DirectoryManifest | None, parts: Parts) -> DirectoryTable | None:
         entry = None if manifest is None else manifest.find(joined(parts))
         if entry is not None and entry.is_table and entry.location is not None:
-            return FoundTable(entry.location, entry.properties, is_listed=False)
+            return DirectoryTable(entry.location, entry.properties, is_listed=False)
         if not self._use_listing or len(parts) != 1:
             return None
         folder = self.root / root_folder(parts[0])
         if not folder.exists() or folders.is_deregistered(folder):
             return None
-        return FoundTable(root_folder(parts[0]), None, is_listed=True)
+        return DirectoryTable(root_folder(parts[0]), None, is_listed=True)
 
-    def _found(self, parts: Parts) -> FoundTable:
-        found = self.find_table(parts)
-        if found is None:
+    def _existing(self, parts: Parts) -> DirectoryTable:
+        known = self.find_table(parts)
+        if known is None:
             raise DatasetNotFoundError(f"{self.root.uri}: no table {joined(parts)!r}")
         self.check_changeable(parts)
-        return found
+        return known
 
-    def _add_table(self, parts: Parts, properties: Mapping[str, str] | None, filling: _Filling) -> FoundTable:
+    def _add_table(
+        self, parts: Parts, properties: Mapping[str, str] | None, filling: _Filling
+    ) -> DirectoryTable:
         """Fill a new folder and add the row for it; when that cannot be added, the folder goes again."""
         name = joined(parts)
         is_plain = self._use_listing and len(parts) == 1
@@ -314,15 +318,15 @@ class DirectoryTables:
             )
         if not self._directory.uses_manifest:
             filling.fill(folder)
-            return FoundTable(location, properties, is_listed=True)
+            return DirectoryTable(location, properties, is_listed=True)
         return self._fill(parts, Entry(name, TABLE, location, properties), filling)
 
-    def _fill(self, parts: Parts, entry: Entry, filling: _Filling) -> FoundTable:
+    def _fill(self, parts: Parts, entry: Entry, filling: _Filling) -> DirectoryTable:
         def addition(manifest: DirectoryManifest) -> Edit:
             return self._directory.addition(manifest, parts, entry)
 
-        found = FoundTable(entry.location or "", entry.properties, is_listed=False)
-        folder = self.folder(found)
+        known = DirectoryTable(entry.location or "", entry.properties, is_listed=False)
+        folder = self.folder(known)
         addition(self._directory.manifest_to_change())
         filling.fill(folder)
         try:
@@ -337,9 +341,9 @@ class DirectoryTables:
             if not filling.fills_declared:
                 raise
             return other
-        return found
+        return known
 
-    def _remove_row(self, parts: Parts, table: FoundTable, *, is_alone: bool = False) -> None:
+    def _remove_row(self, parts: Parts, table: DirectoryTable, *, is_alone: bool = False) -> None:
         name = joined(parts)
         manifest = self._directory.manifest()
 
@@ -351,8 +355,8 @@ class DirectoryTables:
 
         def removal(manifest: DirectoryManifest) -> Edit:
             check_alone(manifest)
-            found = self._find(manifest, parts)
-            if found != table:
+            known = self._find(manifest, parts)
+            if known != table:
                 raise DatasetNotFoundError(f"{self.root.uri}: the table {name!r} was dropped meanwhile")
             return Edit(removed=(name,))
 
@@ -371,7 +375,10 @@ class DirectoryTables:
 def _sharing(manifest: DirectoryManifest, name: str, location: str) -> str | None:
     """Return the id of another table whose folder is, or holds, or is in, that of a table."""
     others = manifest.locations().items()
-    return next((other for other, place in others if other != name and overlap(place, location)), None)
+    return next(
+        (other for other, other_location in others if other != name and overlap(other_location, location)),
+        None,
+    )
 
 
 def _leave(folder: Location) -> None:
