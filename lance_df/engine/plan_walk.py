@@ -94,7 +94,8 @@ def logical_scans(plan: LogicalPlan) -> list[LogicalScan]:
 
 def scans_and_blocked(plan: LogicalPlan) -> tuple[list[LogicalScan], list[str]]:
     """Return what `logical_scans` does, and which tables have a scan that may be blocked, see `is_among`."""
-    scans, hidden = visible_scans(plan), HiddenScans(plan)
+    scans, visible = _visible(plan)
+    hidden = HiddenScans(plan, visible)
     blocked = [scan.table[1] for scan in scans if scan.is_blocked] + hidden.may_be_blocked
     return [scan for scan in scans if not hidden.may_read(scan.table[1])], blocked
 
@@ -106,17 +107,24 @@ def is_among(blocked: list[str], table: str) -> bool:
 
 def visible_scans(plan: LogicalPlan) -> list[LogicalScan]:
     """Return the scans of an optimized plan that are not inside expressions."""
+    return _visible(plan)[0]
+
+
+def _visible(plan: LogicalPlan) -> tuple[list[LogicalScan], list[PlanNode]]:
+    """Return the scans of a plan, and all nodes."""
     scans: list[LogicalScan] = []
+    visible: list[PlanNode] = []
     pending: list[tuple[LogicalPlan, tuple[ScopedExpr, ...], Path]] = [(plan, (), ())]
     while pending:
         part, above, path = pending.pop()
         node = node_of(part)
+        visible.append(node)
         if isinstance(node, Scan):
             scans.append(LogicalScan(node.table, tuple(map(ScopedExpr, node.filters)), above, path))
             continue
         below = _below(node, above)
         pending += [(child, below, (*path, number)) for number, child in enumerate(node.inputs)]
-    return scans
+    return scans, visible
 
 
 def _cannot_be_pushed(expr: Any) -> bool:

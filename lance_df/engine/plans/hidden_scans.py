@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from lance_df.compute.compat import LogicalPlan
-from lance_df.engine.plans.walks import nodes
+from lance_df.engine.plans.nodes import PlanNode
 
 _SCAN: Final = "TableScan: "
 _SCAN_LINE: Final = re.compile(rf"(?m)^ *{_SCAN}")
@@ -31,10 +32,11 @@ class HiddenScans:
     ----------
     plan
         An optimized plan.
+    visible
+        Its nodes.
     """
 
-    def __init__(self, plan: LogicalPlan) -> None:
-        visible = list(nodes(plan))
+    def __init__(self, plan: LogicalPlan, visible: Sequence[PlanNode]) -> None:
         has_some = any(node.has_subquery for node in visible)
         self._text = plan.display_indent() if has_some else ""
         self._visible = [node.plan.display() for node in visible] if has_some else []
