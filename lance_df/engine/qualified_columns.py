@@ -14,8 +14,8 @@ from lance_df.compute.compat import (
     PlainSessionContext,
     plan_from_bytes,
     plan_to_bytes,
-    variant,
 )
+from lance_df.engine.plans.nodes import Projection, node_of
 from lance_df.records import dataclass
 from lance_df.sql.splice import quote_identifier
 
@@ -62,12 +62,11 @@ def renaming(ctx: PlainSessionContext, columns: Sequence[tuple[str, QualifiedCol
             parts = b"".join(_message(place, part.encode()) for place, part in enumerate(column.table, 1))
             alias += _message(3, _message(len(column.table), parts))
         message += _message(_EXPR, _message(_ALIAS, alias))
-    plan = variant(plan_from_bytes(ctx, _message(_PROJECTION, message)))
-    wanted = [".".join((*column.table, column.name)) for _, column in columns]
-    found = list(plan.schema().field_names())
-    if found != wanted:
-        raise ValueError(f"columns are called {found}, expected {wanted}")
-    return [Expr(expr) for expr in plan.projections()]
+    projection = node_of(plan_from_bytes(ctx, _message(_PROJECTION, message)))
+    expected = [".".join((*column.table, column.name)) for _, column in columns]
+    if not isinstance(projection, Projection) or projection.columns != expected:
+        raise ValueError(f"columns are called {projection.columns}, expected {expected}")
+    return list(map(Expr, projection.expressions))
 
 
 def _message(field: int, data: bytes) -> bytes:
