@@ -33,7 +33,7 @@ EXPRESSIONS = {
     "CASE WHEN col0 > col1 THEN col0 ELSE CAST(col1 AS BIGINT) END": ["i", "b"],
     "abs(murmur3(lower(col0))) % 8": ["s"],
     "date_part('doy', col0)": ["d"],
-    "encode(col0, 'hex')": ["x"],
+    "CASE WHEN col0 = X'6162' THEN 'ab' ELSE 'other' END": ["x"],
 }
 
 
