@@ -65,6 +65,8 @@ class CacheKind(StrEnum):
     """The newest ``__manifest`` tables that were read, for whoever opens their namespaces again."""
     OPEN_TABLES = "open tables"
     """Versions that workers of Spark have opened."""
+    SCHEMAS = "schemas"
+    """Schemas that manifests of many tables have in common."""
     COLUMNS = "columns"
     """What names of columns mean in a schema."""
     OBSERVED = "observed statistics"

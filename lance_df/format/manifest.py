@@ -16,6 +16,7 @@ from uuid import UUID
 
 from lance_df._pb import table_pb2
 from lance_df._pb.summary_pb2 import ManifestSummary
+from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.messages import parse_message
@@ -392,7 +393,8 @@ _REPLACED: tuple[Any, ...] = (
 
 # Tables of one kind, such as the members of a namespace, have the same schema.
 _MAX_SCHEMAS = 64
-_schemas: dict[object, Schema] = {}
+_FIELD_BYTES = 1024
+_schemas: Entries[Schema] = PROCESS.part(_MAX_SCHEMAS).entries(CacheKind.SCHEMAS)
 
 
 def _schema(message: table_pb2.Manifest, source: str) -> Schema:
@@ -400,17 +402,14 @@ def _schema(message: table_pb2.Manifest, source: str) -> Schema:
         tuple(field.SerializeToString() for field in message.fields),
         tuple(sorted(message.schema_metadata.items())),
     )
-    known = _schemas.get(key)
+    known = _schemas.find(key)
     if known is not None:
         return known
     schema = Schema.from_proto(message.fields, message.schema_metadata, source=source)
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise CorruptDataError(f"{source}: two columns are called {twice[0]!r}")
-    if len(_schemas) >= _MAX_SCHEMAS:
-        _schemas.clear()
-    _schemas[key] = schema
-    return schema
+    return _schemas.put(key, schema, _FIELD_BYTES * len(message.fields))
 
 
 def _max_fragment_id(message: table_pb2.Manifest, fragments: FragmentList) -> int | None:

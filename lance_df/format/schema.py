@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df._pb import file_pb2
+from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import ColumnNotFoundError, CorruptDataError, InvalidInputError, UnsupportedFeatureError
 from lance_df.format import logical_types
 from lance_df.format.extension_types import extension_metadata
@@ -231,21 +232,22 @@ class Schema:
 
     def to_proto(self) -> list[file_pb2.Field]:
         """Return the flat list, parents before children: messages that are to be copied, not changed."""
-        known = _recent_messages.get(id(self.fields))
+        known = _recent_messages.find(id(self.fields))
         if known is not None and known[0] is self.fields:
             return list(known[1])
         messages: list[file_pb2.Field] = []
         for field in self.fields:
             _flatten(field, -1, messages)
-        if len(_recent_messages) >= _MAX_RECENT:
-            _recent_messages.clear()
-        _recent_messages[id(self.fields)] = self.fields, messages
+        _recent_messages.put(id(self.fields), (self.fields, messages), _MESSAGE_BYTES * len(messages))
         return list(messages)
 
 
 # Of schemas of many tables that are written together; each entry holds its fields, so that the id is theirs.
 _MAX_RECENT = 64
-_recent_messages: dict[int, tuple[tuple[Field, ...], list[file_pb2.Field]]] = {}
+_MESSAGE_BYTES = 512
+_recent_messages: Entries[tuple[tuple[Field, ...], list[file_pb2.Field]]] = PROCESS.part(_MAX_RECENT).entries(
+    CacheKind.SCHEMAS
+)
 
 
 def _arrow_metadata(metadata: Mapping[str, bytes]) -> dict[bytes, bytes] | None:
