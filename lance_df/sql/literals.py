@@ -88,7 +88,12 @@ def _text(value: pa.Scalar) -> str:
         return str(number) if abs(number) < 2**63 else _cast(quote_string(str(number)), data_type)
     if kinds.is_floating(data_type):
         number = float(value.as_py())
-        return repr(number) if math.isfinite(number) else _cast(quote_string(_float_name(number)), data_type)
+        if math.isfinite(number):
+            return repr(number)
+        name = quote_string(_float_name(number))
+        # DataFusion 51 casts no text to float16
+        is_half = kinds.is_float16(data_type)
+        return _cast(_cast(name, pa.float32()) if is_half else name, data_type)
     if kinds.is_string(data_type) or kinds.is_large_string(data_type) or kinds.is_string_view(data_type):
         return quote_string(value.as_py())
     if kinds.is_decimal(data_type):

@@ -22,6 +22,7 @@ from lance_df.expr.nodes import And, Column, IsNull, Not, Operator, Or, Unknown
 from lance_df.expr.terms import Call, Value
 from lance_df.namespace.pruning.kept_members import kept_members
 from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports
+from lance_df.namespace.pruning.value_tuples import ValueTuples
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 pytestmark = pytest.mark.engine
@@ -119,6 +120,18 @@ def test_nan_of_both_signs_and_both_zeros():
         assert check(manifest, listed) == sum(value in values for value in (0.0, 1.5, nan))
         check(manifest, Not(listed))
     assert check(manifest, Or((And((where("f", ">", 1.0), where("f", "<", 2.0))), where("i", "=", 1)))) == 4
+
+
+@pytest.mark.parametrize(
+    "data_type", [pa.float16(), pa.float64(), pa.string(), pa.binary(), pa.decimal128(9)]
+)
+def test_tuples_of_values_of_any_type(data_type):
+    texts = pa.array(["1", "2", None, "3", "1"])
+    first = texts.cast(pa.float32()).cast(data_type) if data_type == pa.float16() else texts.cast(data_type)
+    second = pa.array([1, 1, None, 1, 2])
+    tuples = ValueTuples("tuples", None, ("a", "b"), (first.slice(1, 2), second.slice(1, 2)))
+    assert tuples.contain({"a": first, "b": second}).to_pylist() == [False, True, True, False, False]
+    assert tuples.contain({"a": first.slice(0, 0), "b": second.slice(0, 0)}).to_pylist() == []
 
 
 def test_dates_of_partitions_that_hold_one_date():

@@ -3,6 +3,7 @@
 import datetime as dt
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,6 +19,7 @@ VALUES = [
     pa.scalar(2**64 - 1, pa.uint64()),
     *(pa.scalar(number, pa.float64()) for number in (1.5, -0.0, float("inf"), float("-inf"), 1e300)),
     pa.scalar(0.1, pa.float32()),
+    pa.scalar(np.float16("-inf"), pa.float16()),
     *(pa.scalar(text) for text in ("", "it's", "ünï \U0010ffff", "/* -- */")),
     pa.scalar(b"\x00\xff'"),
     pa.scalar(b"", pa.large_binary()),

@@ -53,6 +53,8 @@ class ValueTuples(Unknown):
 
 
 def _codes(values: pa.Array, distinct: pa.Array) -> npt.NDArray[np.int64]:
+    if pa.types.is_float16(values.type):  # which Arrow does not look up
+        values, distinct = (each.cast(pa.float32()) for each in (values, distinct))
     places = pc.index_in(values, value_set=distinct)
     return cast(
         "npt.NDArray[np.int64]", pc.fill_null(places, -1).to_numpy(zero_copy_only=False).astype(np.int64)
