@@ -161,5 +161,5 @@ def _column_name(tokens: list[Token], index: int, columns: Sequence[str]) -> str
         return None
     if text in columns:
         return text
-    alike = [name for name in columns if name.lower() == text.lower()]
-    return alike[0] if len(alike) == 1 else None
+    matches = [name for name in columns if name.lower() == text.lower()]
+    return matches[0] if len(matches) == 1 else None

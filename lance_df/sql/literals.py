@@ -61,7 +61,7 @@ def literal_sql(value: pa.Scalar, *, typed: bool = False) -> str:
     Parameters
     ----------
     typed
-        Whether the literal must have the very type of the value; else one that compares alike will do.
+        Whether the literal must have the very type of the value; otherwise one that compares equally will do.
 
     Raises
     ------

@@ -35,9 +35,9 @@ _WORDS: Final = (
     "and|or|not|is|in|like|ilike|rlike|regexp|similar|escape|between|collate|at|div|xor|overlaps|isnull|notnull|"
     "union|except|intersect|join|case|as"
 )
-# each operator matches once at least: a text with few matches needs no look at its tokens
+# each operator matches once at least: a text with few matches needs no pass over its tokens
 _MAY_NEST: Final = re.compile(rf"[^\w\s()'\"`,;]|\b(?:{_WORDS})\b", re.IGNORECASE)
-# what is between FROM and the next clause, as far as a text tells that
+# what is between FROM and the next clause, as far as a text shows it
 _TABLES: Final = re.compile(
     r"\bfrom\b(.*?)(?=\b(?:where|group|having|order|limit|union|except|intersect)\b|\Z)",
     re.IGNORECASE | re.DOTALL,
@@ -150,7 +150,7 @@ def _may_be_deep(text: str) -> bool:
     if len(_MAY_NEST.findall(text)) > MAX_DEPTH:
         return True
     commas = text.count(",")
-    return commas > MAX_TABLES and any(found[1].count(",") > MAX_TABLES for found in _TABLES.finditer(text))
+    return commas > MAX_TABLES and any(clause[1].count(",") > MAX_TABLES for clause in _TABLES.finditer(text))
 
 
 class _Walk:

@@ -1,7 +1,7 @@
 """SQL filters that compare columns with literals, and say nothing else, to predicates: without an engine.
 
-Only what engines and predicates understand alike is translated: types that need no conversion, or one that
-cannot lose anything. The rest, and whatever is wrong, is for DataFusion to plan, or to refuse.
+Only what engines and predicates understand in the same way is translated: types that need no conversion, or
+one that cannot lose anything. The rest, and whatever is wrong, is for DataFusion to plan, or to refuse.
 """
 
 from __future__ import annotations

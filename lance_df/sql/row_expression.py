@@ -25,7 +25,7 @@ _NO_CALLS: Final = frozenset(
         *("numeric", "time", "timestamp", "varbinary", "varchar"),
     ]
 )
-# Names that DataFusion counts as deterministic, though they tell of the engine and not of the row.
+# Names that DataFusion counts as deterministic, though they describe the engine and not the row.
 _ABOUT_THE_ENGINE: Final = frozenset({"version", "arrow_metadata", "arrow_typeof", "input_file_name"})
 # Words that read the clock or the session without parentheses.
 _STATE: Final = frozenset(

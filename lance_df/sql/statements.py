@@ -104,7 +104,7 @@ def parse_create_view(text: str) -> CreateView | None:
     if not reader.take("VIEW"):
         return None
     if reader.take("IF", "NOT", "EXISTS"):
-        return None  # whether it does anything cannot be told from its text
+        return None  # whether it does anything does not follow from its text
     name = reader.name()
     if not reader.take("AS"):
         return None
@@ -195,7 +195,7 @@ class _Reader:
 
     def need(self, *words: str) -> None:
         if not self.take(*words):
-            raise InvalidInputError(f"expected {' '.join(words)}, found {self._found()}")
+            raise InvalidInputError(f"expected {' '.join(words)}, found {self._next_text()}")
 
     def name(self) -> tuple[str, ...]:
         parts = [self._part()]
@@ -206,26 +206,26 @@ class _Reader:
     def string(self) -> str:
         token = self._peek()
         if token is None or token.token_type is not TokenType.STRING:
-            raise InvalidInputError(f"expected a string in single quotes, found {self._found()}")
+            raise InvalidInputError(f"expected a string in single quotes, found {self._next_text()}")
         self._next += 1
         return str(token.text)
 
     def options(self) -> tuple[tuple[str, str], ...]:
         """Take ``('key' 'value', key value, ...)``."""
         self.need("(")
-        found: list[tuple[str, str]] = []
-        while not found or self.take(","):
+        pairs: list[tuple[str, str]] = []
+        while not pairs or self.take(","):
             key = self._word()
             while self.take("."):
                 key += "." + self._word()
-            found.append((key, self._word()))
+            pairs.append((key, self._word()))
         self.need(")")
-        return tuple(found)
+        return tuple(pairs)
 
     def end(self) -> None:
         self.take(";")
         if self._peek() is not None:
-            raise InvalidInputError(f"expected the end of the statement, found {self._found()}")
+            raise InvalidInputError(f"expected the end of the statement, found {self._next_text()}")
 
     def position(self) -> int:
         """Return where the next token stands in the text."""
@@ -239,7 +239,7 @@ class _Reader:
     def _peek(self) -> Token | None:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
-    def _found(self) -> str:
+    def _next_text(self) -> str:
         token = self._peek()
         return "the end" if token is None else repr(token.text)
 
@@ -250,14 +250,14 @@ class _Reader:
             or not (_is_quoted(token) or token.text.isidentifier())
             or (token.token_type is TokenType.STRING)
         ):
-            raise InvalidInputError(f"expected a name, found {self._found()}")
+            raise InvalidInputError(f"expected a name, found {self._next_text()}")
         self._next += 1
         return str(token.text) if _is_quoted(token) else token.text.lower()
 
     def _word(self) -> str:
         token = self._peek()
         if token is None or token.text in ("(", ")", ","):
-            raise InvalidInputError(f"expected a key or a value in OPTIONS, found {self._found()}")
+            raise InvalidInputError(f"expected a key or a value in OPTIONS, found {self._next_text()}")
         self._next += 1
         return str(token.text)
 

@@ -60,12 +60,12 @@ def _placeholders(expression: str) -> tuple[tuple[int, int, int], ...]:
         tree = parse_one(f"{_BEFORE}{expression}\n)", dialect=DataFusion)
     except SqlglotError as err:
         raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
-    found = []
+    placeholders = []
     for column in tree.find_all(exp.Column):
         name = column.parts[0]  # col0.a is a field of col0, and a.col0 is no column of the expression
         text = name.name if name.args.get("quoted") else name.name.lower()
         match = _PLACEHOLDER.fullmatch(text)
         if match is not None:
             start = name.meta["start"] - len(_BEFORE)
-            found.append((int(match[1]), start, name.meta["end"] + 1 - len(_BEFORE)))
-    return tuple(sorted(found, key=lambda each: each[1]))
+            placeholders.append((int(match[1]), start, name.meta["end"] + 1 - len(_BEFORE)))
+    return tuple(sorted(placeholders, key=lambda each: each[1]))

@@ -47,7 +47,7 @@ IN_NAMES = {
 CLEAN_ROOMS = [
     *("errors", "records", "forks", "exits", "interrupts", "storage", "hashing", "udfs", "expr", "compute"),
     *("table/commit", "table/changes", "table/evolution", "table/maintenance"),
-    *("namespace/directory", "engine/plans"),
+    *("sql", "namespace/spec", "namespace/directory", "engine/plans"),
     *("api", "spark", "cli"),
     *("blob", "dataset", "fragment", "operations", "optimize", "partition", "progress", "refs"),
     *("scan_options", "scanner", "schema", "sources", "udf", "write"),

@@ -50,14 +50,14 @@ def checked_result_type(
         A demand is not met; the message says which.
     """
     evaluator.check(expression)
-    found = _stored_type(evaluator.result_type(expression, sources))
-    result_type = found if declared is None else declared
-    if not _are_alike(found, result_type):
+    given = _stored_type(evaluator.result_type(expression, sources))
+    result_type = given if declared is None else declared
+    if not _differ_in_width_only(given, result_type):
         raise InvalidInputError(
-            f"the expression {expression!r} gives {found}, which is not the declared {result_type}"
+            f"the expression {expression!r} gives {given}, which is not the declared {result_type}"
         )
     if pa.types.is_nested(result_type) or pa.types.is_null(result_type):
-        raise InvalidInputError(f"the expression {expression!r} gives {found}, which is no partition value")
+        raise InvalidInputError(f"the expression {expression!r} gives {given}, which is no partition value")
     _check_nulls(expression, sources, evaluator)
     _check_widths(expression, sources, result_type, evaluator)
     return result_type
@@ -93,9 +93,9 @@ def _check_widths(
 def _row(sources: Sequence[pa.DataType], number: int, value: object, as_type: pa.DataType) -> list[pa.Array]:
     return [
         pa.array([value], as_type)
-        if place == number
+        if index == number
         else pa.array([next(iter(_samples(other)), None)], other)
-        for place, other in enumerate(sources)
+        for index, other in enumerate(sources)
     ]
 
 
@@ -142,8 +142,8 @@ def _stored_type(data_type: pa.DataType) -> pa.DataType:
     return pa.binary() if data_type == pa.binary_view() else data_type
 
 
-def _are_alike(found: pa.DataType, declared: pa.DataType) -> bool:
+def _differ_in_width_only(given: pa.DataType, declared: pa.DataType) -> bool:
     """Whether values of one type are, but for their width, values of the other."""
-    if found == declared or any(found in family and declared in family for family in _FAMILIES):
+    if given == declared or any(given in family and declared in family for family in _FAMILIES):
         return True
-    return bool(pa.types.is_decimal(found) and pa.types.is_decimal(declared))
+    return bool(pa.types.is_decimal(given) and pa.types.is_decimal(declared))

@@ -59,10 +59,10 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
     UnsupportedFeatureError
         A type that Lance has not.
     """
-    found: dict[str, Any] = {"fields": [_field_to_json(field) for field in schema]}
+    members: dict[str, Any] = {"fields": [_field_to_json(field) for field in schema]}
     if schema.metadata:
-        found["metadata"] = _metadata_to_json(schema.metadata)
-    return found
+        members["metadata"] = _metadata_to_json(schema.metadata)
+    return members
 
 
 def schema_from_json(data: object, *, source: str) -> pa.Schema:
@@ -88,11 +88,11 @@ def type_to_json(data_type: pa.DataType) -> dict[str, Any]:
     if (name := _NAMES.get(data_type)) is not None:
         return {"type": name}
     if types.is_decimal128(data_type) or types.is_decimal256(data_type):
-        found = {
+        members = {
             "type": f"decimal{data_type.bit_width}",
             "length": data_type.precision * _SCALES_PER_PRECISION + data_type.scale,
         }
-        return found if data_type.scale >= 0 else _exact(found, data_type)
+        return members if data_type.scale >= 0 else _exact(members, data_type)
     if types.is_timestamp(data_type) or types.is_time(data_type) or types.is_duration(data_type):
         return _exact({"type": _temporal_name(data_type)}, data_type)
     if types.is_dictionary(data_type):
@@ -157,8 +157,8 @@ def _type_of_name(name: str, members: Mapping[str, Any], source: str) -> pa.Data
             raise UnsupportedFeatureError(f"{source}: unknown data type {name!r}")
 
 
-def _exact(found: dict[str, Any], data_type: pa.DataType) -> dict[str, Any]:
-    return {**found, _LOGICAL_TYPE: logical_types.from_arrow(data_type)}
+def _exact(members: dict[str, Any], data_type: pa.DataType) -> dict[str, Any]:
+    return {**members, _LOGICAL_TYPE: logical_types.from_arrow(data_type)}
 
 
 def _temporal_name(data_type: pa.DataType) -> str:
@@ -168,14 +168,14 @@ def _temporal_name(data_type: pa.DataType) -> str:
 
 
 def _field_to_json(field: pa.Field) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "name": field.name,
         "nullable": field.nullable,
         "type": type_to_json(field.type),
     }
     if field.metadata:
-        found["metadata"] = _metadata_to_json(field.metadata)
-    return found
+        members["metadata"] = _metadata_to_json(field.metadata)
+    return members
 
 
 def _field_from_json(data: object, source: str) -> pa.Field:

@@ -110,11 +110,11 @@ class NamespaceSchema:
         ColumnNotFoundError
             There is none.
         """
-        found = _find(self.columns.fields, path)
-        if found is None:
+        field = _find(self.columns.fields, path)
+        if field is None:
             names = ", ".join(map(repr, self.columns.names))
             raise ColumnNotFoundError(f"no column {path!r}; the columns are {names}")
-        return found
+        return field
 
     def with_columns(self, columns: Schema) -> NamespaceSchema:
         """Return the schema with other columns; the ids of those that are gone stay taken."""
@@ -169,7 +169,7 @@ def _find(fields: Sequence[Field], path: str) -> Field | None:
             return field
     for field in fields:
         if field.is_struct and path.startswith(field.name + "."):
-            found = _find(field.children, path[len(field.name) + 1 :])
-            if found is not None:
-                return found
+            child = _find(field.children, path[len(field.name) + 1 :])
+            if child is not None:
+                return child
     return None

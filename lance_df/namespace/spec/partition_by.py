@@ -162,9 +162,9 @@ def parse_partition_by(text: str) -> PartitionBy:
     InvalidInputError
         There is no such transform, or its parameters are wrong.
     """
-    if own := _EXPRESSION.fullmatch(text):
-        sources = tuple(column.strip() for column in own[2].split(","))
-        return PartitionBy(sources, expression=own[1].replace("''", "'"))
+    if custom := _EXPRESSION.fullmatch(text):
+        sources = tuple(column.strip() for column in custom[2].split(","))
+        return PartitionBy(sources, expression=custom[1].replace("''", "'"))
     call = _CALL.fullmatch(text)
     if call is None:
         return PartitionBy((text.strip(),), Transform(TransformKind.IDENTITY))

@@ -107,12 +107,12 @@ class Transform:
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of a partition spec."""
-        found: dict[str, Any] = {"type": self.kind.value}
+        members: dict[str, Any] = {"type": self.kind.value}
         if self.num_buckets is not None:
-            found["num_buckets"] = self.num_buckets
+            members["num_buckets"] = self.num_buckets
         if self.width is not None:
-            found["width"] = self.width
-        return found
+            members["width"] = self.width
+        return members
 
     @classmethod
     def from_json(cls, data: object, *, source: str) -> Transform:
