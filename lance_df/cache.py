@@ -34,10 +34,15 @@ ENTRY_BYTES: Final = 512
 # A full budget is cleared by this share at once: to find the oldest entry of many tables takes long.
 _CLEARED_SHARE: Final = 16
 _MIN_PRUNED: Final = 64
+# An entry that was used so many look-ups ago need not move to the end again.
+_RECENT: Final = 32
 
 
 class CacheKind(StrEnum):
     """What entries are."""
+
+    # That of enumerations is a function of Python, and each look-up asks for hashes.
+    __hash__ = str.__hash__
 
     DATA_FILES = "data files"
     """Open data files, with the metadata and page tables of the columns that were read."""
@@ -131,13 +136,14 @@ class CacheStatistics:
 
 
 class _Entry:
-    __slots__ = ("__weakref__", "name", "num_bytes", "used", "value")
+    __slots__ = ("__weakref__", "is_here", "name", "num_bytes", "used", "value")
 
     def __init__(self, name: _Name, value: Any, num_bytes: int, used: int) -> None:
         self.name = name
         self.value = value
         self.num_bytes = num_bytes
         self.used = used
+        self.is_here = True
 
 
 class _Tally:
@@ -337,6 +343,7 @@ class TableCache:
                 tally = self._tallies.setdefault(kind, _Tally())
                 if self._max_entries is not None and len(self._entries) > self._max_entries:
                     _, old = self._entries.popitem(last=False)
+                    old.is_here = False
                     tally.evictions += 1
                 added = taken - (0 if old is None else old.num_bytes)
                 self._size.num_bytes += added
@@ -348,10 +355,13 @@ class TableCache:
 
     def _use(self, entry: _Entry) -> bool:
         """Count an entry as used; returns whether it is still here."""
+        now = next(_now)
+        if now - entry.used < _RECENT:
+            return entry.is_here
         with self._lock:
-            if self._entries.get(entry.name) is not entry:
+            if not entry.is_here:
                 return False
-            entry.used = next(_now)
+            entry.used = now
             self._entries.move_to_end(entry.name)
             return True
 
@@ -369,6 +379,7 @@ class TableCache:
             entry = self._entries.pop(name, None)
             if entry is None:
                 return
+            entry.is_here = False
             self._size.num_bytes -= entry.num_bytes
         _budget.add(self, -entry.num_bytes)
 
@@ -402,6 +413,7 @@ class TableCache:
                     self._size.num_bytes -= freed
                     return freed, entry.used
                 del self._entries[name]
+                entry.is_here = False
                 self._tallies[name[0]].evictions += 1
                 freed += entry.num_bytes
                 gone.append(entry)

@@ -179,3 +179,18 @@ def test_threads_agree_on_values_and_bytes_while_entries_are_evicted(budget):
     assert statistics.num_bytes <= statistics.max_bytes
     set_cache_bytes(0)
     assert cache_statistics().num_bytes == 0
+
+
+def test_an_object_that_is_held_elsewhere_says_whether_it_is_counted(budget):
+    budget(32)
+    entries = TableCache().entries(KIND)
+    held, other = Footprint(1000), Footprint(1000)
+    assert not held.use()
+    entries.put("held", "value", held)
+    entries.put("other", "value", other)
+    for number in range(60):
+        entries.put(number, number, 1000)
+        assert held.use()  # so that it is among those that were used lately
+    assert not other.use()
+    entries.drop("held")
+    assert not held.use()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap
 
-    from lance_df.cache import Entries
+    from lance_df.cache import Entries, TableCache
     from lance_df.file.reader import FileReader
     from lance_df.format.fragments import DataFile, DeletionFile
     from lance_df.format.manifest import IndexMetadata, Manifest
@@ -84,10 +84,6 @@ class Table:
         ``None`` on main.
     manifest
         The model of the manifest.
-    cache
-        Of this version, a part of that of the table.
-    scan_plans
-        What engines have planned of this version lately.
     """
 
     def __init__(self, file: ManifestFile, *, location: Location, branch: str | None, shared: Shared) -> None:
@@ -100,11 +96,19 @@ class Table:
         self.shared = shared
         self._file = file
         self._bases = BasePaths(location, file.manifest.base_paths, source=file.path)
-        self.cache = shared.cache.part()
-        self.scan_plans: Entries[Any] = shared.cache.part(_MAX_SCAN_PLANS).entries(CacheKind.PLANS)
 
     def __repr__(self) -> str:
         return f"<Table {self.uri} version {self.version}>"
+
+    @cached_property
+    def cache(self) -> TableCache:
+        """The cache of this version, a part of that of the table."""
+        return self.shared.cache.part()
+
+    @cached_property
+    def scan_plans(self) -> Entries[Any]:
+        """What engines have planned of this version lately."""
+        return self.shared.cache.part(_MAX_SCAN_PLANS).entries(CacheKind.PLANS)
 
     @property
     def num_bytes(self) -> int:
