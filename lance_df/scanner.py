@@ -208,15 +208,22 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         self, options: ScanOptions
     ) -> tuple[ScanPlan, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:
         """Plan a scan without SQL; what no predicate can say is left to the function returned."""
-        predicate, hint, residual, more = None, None, None, set()
+        predicate, pruning_predicate, residual, more = None, None, None, set()
         if isinstance(options.filter, pc.Expression):
             from lance_df.engine.residual import ResidualFilter, as_datafusion
 
             predicate = as_datafusion(to_predicate(options.filter, system_schema(self._table.arrow_schema)))
             if has_unknown(predicate):
                 filtered = ResidualFilter(options.filter)
-                predicate, hint, residual, more = None, predicate, filtered.apply, filtered.columns
-        return plan_scan(self._table, _request(self._table, options, predicate, hint, more)), residual
+                predicate, pruning_predicate, residual, more = (
+                    None,
+                    predicate,
+                    filtered.apply,
+                    filtered.columns,
+                )
+        return plan_scan(
+            self._table, _request(self._table, options, predicate, pruning_predicate, more)
+        ), residual
 
     def _skip_fragments(self) -> tuple[ScanOptions, int]:
         """Turn an offset into fragments to leave out, as far as it goes, and a number of rows to skip."""
@@ -295,17 +302,17 @@ def _request(
     table: Table,
     options: ScanOptions,
     predicate: Predicate | None,
-    hint: Predicate | None,
+    pruning_predicate: Predicate | None,
     more: Iterable[str] = (),
 ) -> ScanRequest:
     names = _names(table, options)
     limit = None
-    if options.limit is not None and hint is None:
+    if options.limit is not None and pruning_predicate is None:
         limit = options.limit + (options.offset or 0)
     return ScanRequest(
         columns=(*names, *sorted(set(more).difference(names))),
         predicate=predicate,
-        hint=hint,
+        pruning_predicate=pruning_predicate,
         limit=limit,
         fragment_ids=options.fragment_ids,
         use_statistics=_uses_statistics(options),

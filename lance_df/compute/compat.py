@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from typing import Any, Final
 
@@ -36,9 +35,7 @@ __all__ = [
     "col",
     "default_schema_name",
     "functions",
-    "limit_of",
     "plan_from_bytes",
-    "plan_schema",
     "plan_to_bytes",
     "shows_null_aware_joins",
     "udf",
@@ -98,26 +95,6 @@ def shows_null_aware_joins() -> bool:
 def key_array_settings(density: float) -> dict[str, str]:
     """Return what lets joins look up integer keys in an array of which no less than ``density`` is filled."""
     return {"datafusion.execution.perfect_hash_join_min_key_density": str(density)} if _RELEASE >= 53 else {}
-
-
-def plan_schema(detail: Any) -> list[str]:
-    """Return the names of a plan node's columns, with their tables."""
-    return list(detail.schema().field_names())
-
-
-def limit_of(plan: Any) -> tuple[int | None, int]:
-    """Return how many rows a Limit node keeps (None for all), after how many it leaves out.
-
-    Raises
-    ------
-    ValueError
-        The numbers are not constants.
-    """
-    limit = re.fullmatch(r"Limit: skip=(\d+), fetch=(\d+|None)", plan.display())
-    if limit is None:
-        raise ValueError(f"not a limit by numbers: {plan.display()}")
-    skip, fetch = limit.groups()
-    return None if fetch == "None" else int(fetch), int(skip)
 
 
 def plan_to_bytes(plan: Any) -> bytes:

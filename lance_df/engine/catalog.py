@@ -20,12 +20,13 @@ from lance_df.engine.created import defined_name
 from lance_df.engine.folders import MemberTables, TableFolder, Tables, spelt_like, tables_of_schema
 from lance_df.engine.parts import PartSource, metadata_names
 from lance_df.engine.plain_table import plain_table
-from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.provider import LanceTableProvider, SourceScan
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.interrupts import callback
 from lance_df.namespace.names import SEPARATOR
+from lance_df.scan.request import ScanRequest
 
 T = TypeVar("T")
 
@@ -204,7 +205,9 @@ class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     @cached_property
     def _opened(self) -> LanceTableProvider:
-        return LanceTableProvider(self._source.current(), extra_columns=self._source.extra_columns)
+        current, extra = self._source.current(), self._source.extra_columns
+        columns = (*current.arrow_schema.names, *extra) if extra else None
+        return LanceTableProvider(SourceScan(source=current, request=ScanRequest(columns=columns)))
 
 
 class FolderCatalog(CatalogProvider):  # type: ignore[misc]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext, SessionConfig, SQLOptions
 from lance_df.engine.failures import planning_errors, streamed_batches
-from lance_df.engine.join_sides import with_small_sides_built
+from lance_df.engine.optimizer.rules.join_side import with_small_sides_built
 from lance_df.engine.partial_aggregates import PartialAggregate
 from lance_df.engine.partitioned_join_analysis import divisible_parts, needed_groups
 from lance_df.engine.partitioned_join_units import first_scans
@@ -101,7 +101,9 @@ class DividedStatement:
         root = node_of(plan)
         if isinstance(root, EmptyRelation) and not root.has_row:
             return
-        analysis = divisible_parts(ctx, statement, plan, visible_scans(plan), not_in=not_in)
+        analysis = divisible_parts(
+            ctx, tuple(statement.tables.values()), plan, visible_scans(plan), not_in=not_in
+        )
         [part] = analysis.parts if len(analysis.parts) == 1 else [None]
         if part is not None and part.path and _is_merged(ctx, statement, plan, part.path[:-1], self.schema):
             self.merged_depth = len(part.path) - 1
@@ -228,7 +230,8 @@ def _aggregate(ctx: SessionContext, plan: LogicalPlan, depth: int) -> PartialAgg
 def _partly(ctx: SessionContext, statement: Statement, aggregate: PartialAggregate) -> DataFrame:
     [rows] = aggregate.node.inputs()
     below = ctx.create_dataframe_from_logical_plan(rows)
-    below, _ = with_small_sides_built(ctx, statement, below, rows) or (below, rows)
+    tables = tuple(statement.tables.values())
+    below, _ = with_small_sides_built(ctx, tables, below.schema(), rows) or (below, rows)
     return aggregate.over(aggregate.node, below)
 
 

@@ -24,16 +24,11 @@ from lance_df.engine.plans.nodes import (
     SubqueryAlias,
     Window,
 )
-from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
-from lance_df.table.table import Table
 
 if TYPE_CHECKING:
-    from lance_df.engine.provider import LanceTableProvider
-    from lance_df.engine.statement import ResolvedTable
+    from lance_df.engine.statement import PlannedTable
 
-# with fewer rows a join takes less than to plan it in another way
-WORTH_ROWS: Final = 10_000
 _KEPT: Final = {"=": 0.1, "!=": 0.9, "<": 0.4, "<=": 0.4, ">": 0.4, ">=": 0.4}
 _KEPT_BY_OTHERS: Final = 0.2
 _IN_GROUPS: Final = 0.3
@@ -54,28 +49,14 @@ class Size:
         return max(self.tables.values(), default=self.rows)
 
 
-def may_be_large(tables: Sequence[ResolvedTable]) -> bool:
-    """Return whether one of the tables may have so many rows that it matters how it is joined."""
-    told = (told_rows(table.provider) for table in tables)
-    return any(rows is None or rows >= WORTH_ROWS for rows in told)
-
-
-def scanned_size(scan: Scan, tables: Sequence[ResolvedTable]) -> Size | None:
+def scanned_size(scan: Scan, tables: Sequence[PlannedTable]) -> Size | None:
     """Return the size of a scan; None if the rows of its table are not known."""
     name = scan.table
     found = [table for table in tables if table.is_called(name)]
-    rows = told_rows(found[0].provider) if len(found) == 1 else None
+    rows = found[0].estimated_rows() if len(found) == 1 else None
     if rows is None:
         return None
     return Size(max(1.0, rows * _kept_of_all(scan.filters)), {scan.qualifier: float(rows)})
-
-
-def told_rows(provider: LanceTableProvider) -> int | None:
-    """Return the rows of a table, or of those members of a namespace that a hint leaves."""
-    table = provider.table
-    if isinstance(table, Table):
-        return table.told_rows()
-    return table.told_rows(provider.hint) if is_namespace(table) else None
 
 
 def size_above(node: PlanNode, inputs: Sequence[Size]) -> Size | None:

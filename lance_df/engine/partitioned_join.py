@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext, key_array_settings
-from lance_df.engine.join_sides import with_small_sides_built
+from lance_df.engine.optimizer.rules.join_side import with_small_sides_built
 from lance_df.engine.partial_aggregates import PartialAggregate
 from lance_df.engine.partitioned_join_analysis import Part, divisible_parts
 from lance_df.engine.partitioned_join_units import Units, units_of
@@ -38,11 +38,11 @@ from lance_df.engine.report import JoinReport
 from lance_df.engine.unit_stream import Width, streamed
 from lance_df.engine.unit_tables import Turns, UnitTable
 from lance_df.namespace.member_subset import MemberSubset
-from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.scan.run import num_cores
 
 if TYPE_CHECKING:
     from lance_df.engine.join_options import JoinOptions
+    from lance_df.engine.optimizer.planned import Context, Planned
     from lance_df.engine.provider import LanceTableProvider
     from lance_df.engine.statement import Statement
 
@@ -70,50 +70,37 @@ _REPARTITIONED: Final = (
 )
 
 
-def join_by_partition(
-    ctx: PlainSessionContext,
-    statement: Statement,
-    planned: tuple[DataFrame, LogicalPlan],
-    plan_again: Callable[[], DataFrame],
-    options: JoinOptions,
-) -> DataFrame | None:
-    """Return a frame with the same rows, joined and grouped partition by partition; None where none are.
-
-    Parameters
-    ----------
-    planned
-        The statement as a frame, and the optimized plan of that.
-    plan_again
-        Plans the statement again, with ``statement.stand_ins`` as they are then.
-    """
-    if not any(isinstance(table.provider.table, NamespaceSnapshot) for table in statement.tables.values()):
-        return None
-    frame, plan = planned
-    if not any(map(_may_be_divided, nodes(plan))):
+def partitioned_join(planned: Planned, context: Context) -> Planned | None:
+    """Join and group namespaces partition by partition."""
+    statement, options = context.statement, context.joins
+    if not any(map(_may_be_divided, nodes(planned.optimized))):
         return None
     if options.partitioned_joins == "never":
         statement.joins.append(JoinReport("joins and groups", "not by partition: switched off"))
         return None
     chosen: list[tuple[Part, Units]] = []
     try:
-        not_in = holds_in_subquery(frame.logical_plan())
-        analysis = divisible_parts(ctx, statement, plan, visible_scans(plan), not_in=not_in)
+        analysis = divisible_parts(
+            context.session,
+            tuple(planned.tables.values()),
+            planned.optimized,
+            visible_scans(planned.optimized),
+            not_in=holds_in_subquery(planned.frame.logical_plan()),
+        )
         statement.joins += [JoinReport(join, f"not by partition: {why}") for join, why in analysis.refused]
         chosen += _chosen(statement, analysis.parts, options)
         if not chosen:
             return None
-        found = _Rewriting(ctx, statement, plan, plan_again).frame(
-            chosen, frame.schema(), options.join_memory_limit
-        )
-    except Exception as err:  # noqa: BLE001 - whatever DataFusion does not take, the ordinary join stands
+        found = _Rewriting(context, planned).frame(chosen, planned.frame.schema(), options.join_memory_limit)
+    except Exception as err:
         statement.units.clear()
         statement.unit_plans.clear()
         joins = [step for part, _ in chosen for step in part.steps] or ["joins"]
         statement.joins += [JoinReport(join, f"not by partition: {err}") for join in joins]
-        return None
+        raise
     for part, units in chosen:
         statement.joins += [JoinReport(step, _effect(part, units)) for step in part.steps]
-    return found
+    return planned.replanned(found, planned.optimized, is_final=True)
 
 
 def _may_be_divided(node: PlanNode) -> bool:
@@ -139,17 +126,12 @@ def _effect(part: Part, units: Units) -> str:
 
 
 class _Rewriting:
-    def __init__(
-        self,
-        ctx: PlainSessionContext,
-        statement: Statement,
-        plan: LogicalPlan,
-        plan_again: Callable[[], DataFrame],
-    ) -> None:
-        self._ctx = ctx
-        self._statement = statement
-        self._plan = plan
-        self._plan_again = plan_again
+    def __init__(self, context: Context, planned: Planned) -> None:
+        self._ctx = context.session
+        self._statement = context.statement
+        self._planned = planned
+        self._plan = planned.optimized
+        self._tables = tuple(planned.tables.values())
 
     def frame(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema, limit: int | None) -> DataFrame:
         paths = [part.path for part, _ in chosen]
@@ -178,14 +160,14 @@ class _Rewriting:
             aggregate = PartialAggregate.of(ctx, plan_at(self._plan, part.path[:-1]))
         path = part.path if aggregate is None else part.path[:-1]
         whole = ctx.create_dataframe_from_logical_plan(part.plan)
-        builds_other_sides = with_small_sides_built(ctx, self._statement, whole, part.plan) is not None
+        builds_other_sides = self._with_small_sides(ctx, whole, part.plan) is not None
 
         def frame(stand_ins: Mapping[int, Any]) -> DataFrame:
             plan = self._planned_over(stand_ins, path)
             rows = plan if aggregate is None else plan.inputs()[0]
             found = ctx.create_dataframe_from_logical_plan(rows)
             if builds_other_sides:
-                found, rows = with_small_sides_built(ctx, self._statement, found, rows) or (found, rows)
+                found, rows = self._with_small_sides(ctx, found, rows) or (found, rows)
             return _numbered(found, rows) if aggregate is None else aggregate.over(plan, found)
 
         if units.at_once is None:
@@ -198,6 +180,11 @@ class _Rewriting:
         if not columns:
             return path, found
         return path, found.select(*renaming(ctx, list(zip(found.schema().names, columns, strict=True))))
+
+    def _with_small_sides(
+        self, ctx: PlainSessionContext, frame: DataFrame, plan: Any
+    ) -> tuple[DataFrame, Any] | None:
+        return with_small_sides_built(ctx, self._tables, frame.schema(), plan)
 
     def _in_turn(
         self,
@@ -220,8 +207,8 @@ class _Rewriting:
 
         def release(number: int) -> None:
             for provider in units[number].values():
-                if isinstance(provider.table, MemberSubset):
-                    provider.table.release_pages()
+                if isinstance(provider.scan.source, MemberSubset):
+                    provider.scan.source.release_pages()
 
         def plan(number: int) -> Any:
             with turns.alone(number):
@@ -232,19 +219,18 @@ class _Rewriting:
 
     def _providers(self, part: Part, units: Units) -> Iterator[dict[int, LanceTableProvider]]:
         """Yield what each unit reads, by the keys of tables."""
-        keys = {id(table): key for key, table in self._statement.tables.items()}
         num_partitions = 1 if units.at_once is not None else num_cores()
         num_threads = 1 if units.at_once is None else _threads_each(units.at_once)
         for unit in units.units:
-            found = list(unit.providers(part, units.num_rows, num_partitions, num_threads=num_threads))
-            self._statement.units += found
-            yield {keys[id(table)]: provider for table, provider in found}
+            found = dict(unit.providers(part, units.num_rows, num_partitions, num_threads=num_threads))
+            self._statement.units += found.items()
+            yield found
 
     def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> LogicalPlan:
         """Return the node at ``path`` of the statement, planned over other tables."""
         self._statement.stand_ins.update(stand_ins)
         try:
-            plan = plan_at(self._plan_again().optimized_logical_plan(), path)
+            plan = plan_at(self._planned.plan(self._planned.tables).frame.optimized_logical_plan(), path)
         finally:
             self._statement.stand_ins.clear()
         if not have_same_shape(plan, plan_at(self._plan, path)):

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from lance_df.compute.compat import Expr, LogicalPlan, PlainSessionContext
 from lance_df.compute.expressions import qualified_name, uncast
-from lance_df.engine.hints import scan_condition
 from lance_df.engine.plan_walk import LogicalScan
 from lance_df.engine.plans.nodes import (
     Aggregate,
@@ -37,14 +36,16 @@ from lance_df.engine.plans.nodes import (
     node_of,
 )
 from lance_df.engine.plans.walks import Path
+from lance_df.engine.pruning_predicates import scan_condition
 from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_grouping
 from lance_df.namespace.joins.key_types import keeps_apart, key_class
 from lance_df.namespace.pruning.kept_members import kept_members
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.records import dataclass
+from lance_df.scan.request import Rows
 
 if TYPE_CHECKING:
-    from lance_df.engine.statement import ResolvedTable, Statement
+    from lance_df.engine.statement import PlannedTable
 
     Flags = npt.NDArray[np.bool_]
     IsEmpty = Callable[[Sequence[Flags]], Flags]
@@ -77,7 +78,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
 class JoinedScan:
     """A scan of a namespace in a part; ``needed`` are the members that its filters leave."""
 
-    table: ResolvedTable
+    table: PlannedTable
     snapshot: NamespaceSnapshot
     needed: Flags
     columns: tuple[str, ...]
@@ -134,7 +135,7 @@ class Analysis:
 
 def divisible_parts(
     ctx: PlainSessionContext,
-    statement: Statement,
+    tables: Sequence[PlannedTable],
     plan: LogicalPlan,
     scans: Sequence[LogicalScan],
     *,
@@ -144,12 +145,14 @@ def divisible_parts(
 
     Parameters
     ----------
+    tables
+        Those that the plan reads.
     scans
         All scans of the plan.
     not_in
         Whether the statement may hold a ``NOT IN (SELECT …)`` that the optimized plan does not show.
     """
-    walk = _Walk(ctx, statement, {scan.path: scan for scan in scans}, not_in)
+    walk = _Walk(ctx, tables, {scan.path: scan for scan in scans}, not_in)
     walk.close(walk.visit(plan, ()))
     return Analysis(tuple(walk.parts), tuple(dict.fromkeys(walk.refused)))
 
@@ -158,12 +161,12 @@ class _Walk:
     def __init__(
         self,
         ctx: PlainSessionContext,
-        statement: Statement,
+        tables: Sequence[PlannedTable],
         scans: Mapping[Path, LogicalScan],
         not_in: bool,
     ) -> None:
         self._ctx = ctx
-        self._statement = statement
+        self._tables = tables
         self._scans = scans
         self._not_in = not_in
         self.parts: list[Part] = []
@@ -192,16 +195,17 @@ class _Walk:
         return None
 
     def _scan(self, node: Scan, path: Path) -> Part | None:
-        tables = [table for table in self._statement.tables.values() if table.is_called(node.table)]
+        tables = [table for table in self._tables if table.is_called(node.table)]
         if len(tables) != 1 or node.fetch is not None or path not in self._scans:
             return None
-        snapshot = tables[0].provider.table
+        snapshot = tables[0].scan.source
         if not isinstance(snapshot, NamespaceSnapshot):
             return None
         columns = snapshot.manifest.schema.columns
         own, shown = tuple(node.projection), node.columns
-        runs = tables[0].provider.runs
-        made = () if runs is None else runs.names
+        output = tables[0].scan.request.output
+        calls = () if isinstance(output, Rows) else output.calls
+        made = {call.name: call.column for call in calls}
         if len(own) != len(shown) or any(name not in columns.names for name in own if name not in made):
             return None
         stored = [
@@ -211,11 +215,13 @@ class _Walk:
             _Key((field.id,), {name: field.arrow_type()}) for field, name in stored if shown.count(name) == 1
         )
         needed = np.ones(len(snapshot.manifest.members), bool)
-        condition = scan_condition(self._scans[path], tables[0].provider.schema)
+        condition = scan_condition(self._scans[path], tables[0].stored_schema)
         if condition is not None:
             needed[:] = False
             needed[kept_members(snapshot.manifest, condition).places] = True
-        scan = JoinedScan(tables[0], snapshot, needed, own if runs is None else runs.stored(own))
+        read = (made.get(name, name) for name in own)
+        stored_names = tuple(dict.fromkeys(name for name in read if name is not None))
+        scan = JoinedScan(tables[0], snapshot, needed, stored_names)
         return Part(path, node.plan, (scan,), keys, lambda empty: empty[0])
 
     def _above(self, node: PlanNode, part: Part) -> Part | None:
@@ -362,7 +368,7 @@ def _sides(scans: Sequence[JoinedScan], keys: Sequence[_Key]) -> tuple[list[Join
     found: list[JoinSide] = []
     for place, scan in enumerate(scans):
         columns = tuple(key.columns[place] for key in keys)
-        number = numbers.setdefault(id(scan.table), len(found))
+        number = numbers.setdefault(scan.table.key, len(found))
         if number == len(found):
             found.append(JoinSide(scan.snapshot.manifest, scan.needed, columns))
             continue
@@ -370,7 +376,7 @@ def _sides(scans: Sequence[JoinedScan], keys: Sequence[_Key]) -> tuple[list[Join
         if known.keys != columns:
             return "a table is joined with itself on different columns"
         found[number] = JoinSide(known.manifest, known.needed | scan.needed, columns)
-    return found, tuple(numbers[id(scan.table)] for scan in scans)
+    return found, tuple(numbers[scan.table.key] for scan in scans)
 
 
 def _renamed(part: Part, names: Sequence[tuple[str, str]]) -> Part:

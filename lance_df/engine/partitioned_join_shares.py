@@ -6,21 +6,17 @@ reads the partitions of the group again, and keeps only its own rows.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.engine.provider import LanceTableProvider, PlannedScan
 from lance_df.hashing.arrays import murmur3
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from lance_df.engine.provider import BatchFilter
 
 # Rows of a bucket have hashes with equal remainders: the product's upper bits depend on all bits.
 _MIXER: Final = np.uint32(0x9E3779B1)
@@ -41,34 +37,24 @@ class Share:
         return found
 
 
-class SharedTableProvider(LanceTableProvider):
-    """Rows of one share of a table.
+@dataclass(frozen=True, slots=True)
+class ShareFilter:
+    """The rows of one share of a table: a `RowFilter`.
 
-    Parameters
+    Attributes
     ----------
     key
         The column that shares are made by.
     """
 
-    def __init__(self, *arguments: Any, key: str, share: Share, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._key = key
-        self._share = share
-
-    def _plan_anew(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
-        output = tuple(self.schema.names) if columns is None else columns
-        planned = super()._plan_anew(tuple(dict.fromkeys((*output, self._key))), expression)
-        left = _ShareFilter(self._key, self._share, planned.residual)
-        return replace(planned, residual=left, output=output, counts_only=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _ShareFilter:
     key: str
     share: Share
-    other: BatchFilter | None
+
+    @property
+    def columns(self) -> set[str]:
+        """The key."""
+        return {self.key}
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of the share for which the other filter is true, too."""
-        own = batch.filter(pa.array(self.share.holds(batch[self.key])))
-        return own if self.other is None or not own.num_rows else self.other.apply(own)
+        """Return the rows of the share."""
+        return batch.filter(pa.array(self.share.holds(batch[self.key])))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from lance_df.engine.partitioned_join_gain import (
     grouped_sooner_as_a_whole,
     sooner_as_a_whole,
 )
-from lance_df.engine.partitioned_join_shares import Share, SharedTableProvider
+from lance_df.engine.partitioned_join_shares import Share, ShareFilter
 from lance_df.engine.provider import LanceTableProvider
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.records import dataclass
@@ -24,7 +25,6 @@ from lance_df.scan.run import num_cores
 
 if TYPE_CHECKING:
     from lance_df.engine.join_options import JoinOptions
-    from lance_df.engine.statement import ResolvedTable
 
     Numbers = npt.NDArray[np.int64]
 
@@ -66,8 +66,10 @@ class Unit:
 
     def providers(
         self, part: Part, num_rows: int, num_partitions: int, *, num_threads: int = 1
-    ) -> Iterator[tuple[ResolvedTable, LanceTableProvider]]:
-        """Yield what stands for each namespace of a part; a large unit of few is read by several cores.
+    ) -> Iterator[tuple[int, LanceTableProvider]]:
+        """Yield what stands for each namespace of a part, with its key.
+
+        A large unit of few is read by several cores.
 
         Parameters
         ----------
@@ -87,21 +89,17 @@ class Unit:
             most_rows = _WINDOW_ROWS
             if num_threads > 1 and is_local:  # of a store, each window would ask for the file's end again
                 most_rows = self.num_rows // (_WINDOWS_EACH * num_threads)
-            options: dict[str, Any] = {
-                "num_partitions": num_partitions,
-                "in_turn": is_local,
-                "window_rows": _window_rows(scan, most_rows),
-                "schema": scan.table.provider.stored_schema,
-            }
-            if self.share is None:
-                provider = LanceTableProvider(subset, **options)
-            else:
-                key = _shared_key(part, side)
-                provider = SharedTableProvider(subset, key=key, share=self.share, **options)
-            provider.hint = scan.table.provider.hint
-            provider.needs_all = scan.table.provider.needs_all
-            provider.runs = scan.table.provider.runs
-            yield scan.table, provider
+            source_scan = dataclasses.replace(
+                scan.table.scan.requesting(window_rows=_window_rows(scan, most_rows)),
+                source=subset,
+                num_partitions=num_partitions,
+                in_turn=is_local,
+            )
+            row_filter = None if self.share is None else ShareFilter(_shared_key(part, side), self.share)
+            provider = LanceTableProvider(
+                source_scan, row_filter=row_filter, stored_schema=scan.table.stored_schema
+            )
+            yield scan.table.key, provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,23 +13,23 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from lance_df.compute.compat import PlainSessionContext, Table, as_view, col
-from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.provider import LanceTableProvider, SourceScan
 from lance_df.sql.splice import quote_identifier
 
 if TYPE_CHECKING:
-    from lance_df.engine.provider import Scanned
+    from lance_df.scan.source import Scannable
 
 _TRUE = "__true"
 
 
-def plain_table(table: Scanned) -> Table:
+def plain_table(source: Scannable) -> Table:
     """Return a version of a table, as any context can scan it where its conditions are literals."""
-    names = table.arrow_schema.names
+    names = source.arrow_schema.names
     true_column = _TRUE
     while true_column in names:
         true_column += "_"
     context = _context()
-    provider = LanceTableProvider(table, true_column=true_column)
+    provider = LanceTableProvider(SourceScan(source=source), true_column=true_column)
     scan = context.read_table(Table(provider))
     frame = scan.filter(col(true_column)).select(*(col(quote_identifier(name)) for name in names))
     # optimized, the condition is one of the scan's

@@ -37,8 +37,19 @@ class NotRebuiltError(Exception):
 
 
 def columns_of(frame: DataFrame, plan: LogicalPlan) -> list[QualifiedColumn]:
-    """Return the columns of a plan, of which ``frame`` is made."""
-    shown = columns_of_plan(plan)
+    """Return the columns of a plan, of which ``frame`` is made.
+
+    Raises
+    ------
+    NotRebuiltError
+        Their tables are not known.
+    """
+    node = node_of(plan)
+    while isinstance(node, Distinct):  # it has those of its input, and shows none
+        if not node.is_of_all_columns:
+            raise NotRebuiltError("it has a DISTINCT ON, whose columns are not known")
+        node = node_of(node.inputs[0])
+    shown = node.columns
     return [QualifiedColumn.of(each, name) for each, name in zip(shown, frame.schema().names, strict=True)]
 
 

@@ -14,7 +14,6 @@ from lance_df.compute.compat import LogicalPlan
 from lance_df.compute.expressions import kind_of, literal, operator_of
 from lance_df.engine.plans.hidden_scans import HiddenScans, is_shown_by
 from lance_df.engine.plans.nodes import Filter, PlanNode, Projection, Scan, SubqueryAlias, node_of
-from lance_df.engine.plans.nodes import outputs_of as projected_names
 from lance_df.engine.plans.walks import Path
 from lance_df.records import dataclass
 
@@ -23,7 +22,6 @@ __all__ = [
     "ScopedExpr",
     "is_among",
     "logical_scans",
-    "projected_names",
     "scans_and_blocked",
     "visible_scans",
 ]

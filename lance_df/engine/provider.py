@@ -14,8 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +22,6 @@ import pyarrow.dataset
 
 from lance_df.cache import CacheKind, Entries, TableCache
 from lance_df.compute.calls import check_process
-from lance_df.engine.hints import scan_hint
 from lance_df.engine.residual import ResidualFilter, as_datafusion
 from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
@@ -33,60 +31,104 @@ from lance_df.expr.nodes import And, Literal, Predicate
 from lance_df.expr.walk import has_unknown
 from lance_df.forks import new_lock
 from lance_df.interrupts import callback
-from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
-from lance_df.scan.plan import ScanPlan
-from lance_df.scan.request import ScanRequest
+from lance_df.scan.request import PartialAggregate, Rows, ScanRequest
 from lance_df.scan.run import num_cores, run_ahead, run_tasks
-from lance_df.table.kept_task import keep_few_rows, plan_footprint
-from lance_df.table.scan.plan import plan_scan
-from lance_df.table.table import Table
 
 if TYPE_CHECKING:
-    from lance_df.engine.plan_walk import LogicalScan
-    from lance_df.namespace.metadata.tables import MetadataTable
-    from lance_df.namespace.snapshot import NamespaceSnapshot
-    from lance_df.scan.plan import ScanTask
-    from lance_df.table.run_aggregates import RunAggregates
+    from lance_df.scan.aggregate import PartialAggregator
+    from lance_df.scan.plan import ScanPlan, ScanTask
+    from lance_df.scan.source import Scannable
 
-    Scanned: TypeAlias = Table | NamespaceSnapshot | MetadataTable
-
-_MAX_CACHED_PLANS = 16
-# plans of tables of so many fragments at most are kept for other statements
-_MAX_SHARED_FRAGMENTS = 1024
-_COUNT_BATCH_ROWS = 1 << 20
+_MAX_CACHED_PLANS: Final = 16
+_COUNT_BATCH_ROWS: Final = 1 << 20
+# of a small predicate; larger ones are about twice as large as the expression
+_PREDICATE_BYTES: Final = 1024
 # a partition of a table in a store mostly waits for answers
-_FAR_TASKS = 4
+_REMOTE_TASKS: Final = 4
 
 
-class BatchFilter(Protocol):
-    """What is left to filter after a scan."""
+class RowFilter(Protocol):
+    """Rows of batches that are wanted, for reasons that a scan does not know.
+
+    Attributes
+    ----------
+    columns
+        The top-level columns that it reads.
+    """
+
+    @property
+    def columns(self) -> set[str]: ...
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that are wanted."""
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceScan:
+    """What the scans of one table of a statement request, and how their tasks run.
+
+    Attributes
+    ----------
+    source
+        What is scanned.
+    request
+        What every scan requests beside the columns and the predicate that DataFusion gives it. ``columns``
+        are those that the table has, ``None`` for all stored ones, and ``output`` the one that is offered:
+        with a `PartialAggregate` the table has the results of its calls as columns, too, and scans that
+        return none of these return rows.
+    num_partitions
+        Upper bound for the partitions of a scan; ``None`` for one per core.
+    in_turn
+        Whether a single partition reads one task after the other, in the thread that asks for batches.
+    reads_ahead
+        Whether tasks in a store are read ahead, as all rows will be asked for.
+    condition
+        An expression that is applied beside what each scan is given.
+    """
+
+    source: Scannable
+    request: ScanRequest = ScanRequest()
+    num_partitions: int | None = None
+    in_turn: bool = False
+    reads_ahead: bool = False
+    condition: pc.Expression | None = None
+
+    def requesting(self, **changes: Any) -> SourceScan:
+        """Return the same with another request."""
+        return dataclasses.replace(self, request=dataclasses.replace(self.request, **changes))
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """A scan as it will run: the plan, what is left to filter and to aggregate, and the order of columns."""
+    """A scan as it will run.
+
+    Attributes
+    ----------
+    plan
+        What is read.
+    filters
+        Applied to its batches.
+    aggregator
+        Applied then, to ``aggregated`` columns; None where the plan aggregates or rows are returned.
+    output
+        The columns that are returned.
+    counts_only
+        Whether only the number of rows is.
+    """
 
     plan: ScanPlan
-    residual: BatchFilter | None
     output: tuple[str, ...]
-    counts_only: bool
-    runs: RunAggregates | None = None
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The columns of a table that are returned."""
-        own = () if self.runs is None else self.runs.names
-        return tuple(name for name in self.output if name not in own)
+    counts_only: bool = False
+    filters: tuple[RowFilter, ...] = ()
+    aggregator: PartialAggregator | None = None
+    aggregated: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class ScanCounters:
-    """What the scans of one provider have done since it was made."""
+    """What scans have done."""
 
     plans: int = 0
     tasks: int = 0
@@ -102,160 +144,76 @@ class ScanCounters:
             self.rows += rows
 
 
+@dataclass(frozen=True, slots=True)
+class ScanLog:
+    """What the scans of one table of a statement have done.
+
+    Attributes
+    ----------
+    errors
+        The `LanceError` objects that they have raised; DataFusion keeps only their text.
+    scans
+        The plans of all scan nodes, in the order of planning.
+    counters
+        What has been read.
+    """
+
+    errors: list[LanceError] = field(default_factory=list)
+    scans: list[ScanPlan] = field(default_factory=list)
+    counters: ScanCounters = field(default_factory=ScanCounters)
+
+
 class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """One version of a table or namespace, for one statement or many.
+    """One version of a table or namespace, for one statement or many. Nothing about it ever changes.
 
     Parameters
     ----------
-    table
-        The version to scan.
-    num_partitions
-        Upper bound for the partitions of a scan; ``None`` for one per core.
-    extra_columns
-        Names of system columns or of struct fields that are columns too.
-    fragment_ids, batch_rows, window_rows, use_statistics
-        Handed to every scan, see `ScanRequest`.
-    condition
-        An expression that is applied beside what each scan is asked for.
-    schema
-        Of the scans, if that is known.
-    in_turn
-        Whether a single partition reads one task after the other, in the thread that asks for batches.
+    scan
+        What is scanned, and what each scan requests.
+    log
+        Where scans note what they do; a new one by default.
+    row_filter
+        Applied to the rows of all scans besides.
+    stored_schema
+        Of the columns, if it is known.
     true_column
         The name of a column that the schema then has at its end. It is TRUE in every row; conditions may name
         it, but it cannot be returned.
 
     Attributes
     ----------
-    hint
-        A condition that every row a statement can need fulfils; it prunes and is not applied.
-    views
-        Names of columns of strings that are string views in the schema, and in what scans return.
-    extremes_only
-        Whether statements need nothing but the extremes of columns over all rows.
-    distinct
-        Whether statements need equal rows once only.
-    count_as
-        The name of a column that the schema then has at its end: how many equal rows each row stands for.
-    runs
-        Columns that the schema then has at its end, of runs of equal rows; see `RunAggregates`.
-    errors
-        The `LanceError` objects that scans have raised; DataFusion keeps only their text.
-    scans
-        The plans of all scan nodes, in the order of planning.
-    counters
-        What has been read.
-    num_partitions
-        Upper bound for the partitions of the scans that are planned next.
-    is_near
-        Whether reading takes no waiting for a store.
-    needs_all
-        Whether all rows will be asked for, so that reading ahead is no waste.
+    scan, log
+        As given.
+    stored_schema
+        Of the columns of ``scan``, without what its output adds.
     """
 
     def __init__(
         self,
-        table: Scanned,
+        scan: SourceScan,
         *,
-        num_partitions: int | None = None,
-        extra_columns: tuple[str, ...] = (),
-        fragment_ids: tuple[int, ...] | None = None,
-        batch_rows: int | None = None,
-        window_rows: int | None = None,
-        use_statistics: bool = True,
-        condition: pc.Expression | None = None,
-        in_turn: bool = False,
-        schema: pa.Schema | None = None,
+        log: ScanLog | None = None,
+        row_filter: RowFilter | None = None,
+        stored_schema: pa.Schema | None = None,
         true_column: str | None = None,
     ) -> None:
         # The C++ dataset behind the base class is left unmade on purpose: nothing here uses it.
-        self.table = table
-        self.hint: Predicate | None = None
-        self.extremes_only = False
-        self.distinct = False
-        self._views: frozenset[str] = frozenset()
-        self._count_as: str | None = None
-        self._runs: RunAggregates | None = None
-        self.errors: list[LanceError] = []
-        self.scans: list[ScanPlan] = []
-        self.counters = ScanCounters()
-        self.num_partitions = num_partitions or num_cores()
-        self._template = ScanRequest(
-            fragment_ids=fragment_ids,
-            batch_rows=batch_rows,
-            window_rows=window_rows,
-            use_statistics=use_statistics,
-        )
-        self._schema = schema or _schema_of(table, (*table.arrow_schema.names, *extra_columns))
+        self.scan = scan
+        self.log = log or ScanLog()
+        self.stored_schema = stored_schema_of(scan) if stored_schema is None else stored_schema
+        self._row_filter = row_filter
         self._true_column = true_column
-        self._show()
-        self._condition = condition
-        self._sharing = _shares_plans(table) if condition is None else None
-        # as they are now: a plan does not change while the scan that it is for learns more
-        self._num_observed = 0 if self._sharing is None else self._sharing.shared.observed.bounds.num_observed
+        self._schema = _offered(self.stored_schema, scan.request, true_column)
+        self._num_partitions = scan.num_partitions or num_cores()
         # A single partition is how rows stay in order; its tasks run at once all the same.
-        self._at_once = self.num_partitions == 1 and not in_turn
-        place = getattr(table, "location", None) or getattr(table, "root", None)
-        self.is_near = in_turn or place is None or place.is_local
-        self.needs_all = False
+        self._at_once = self._num_partitions == 1 and not scan.in_turn
         self._planned: Entries[PlannedScan] = TableCache(max_entries=_MAX_CACHED_PLANS).entries(
             CacheKind.PLANS
         )
         self._planning = threading.local()
 
-    @property
-    def stored_schema(self) -> pa.Schema:
-        """The columns of the table."""
-        return self._schema
-
     # DataFusion panics where this raises, so no Python code runs in which an interruption could be raised.
-    schema = property(attrgetter("_shown_schema"))
-
-    @property
-    def views(self) -> frozenset[str]:
-        return self._views
-
-    @views.setter
-    def views(self, names: frozenset[str]) -> None:
-        self._views = names
-        self._show()
-
-    @property
-    def count_as(self) -> str | None:
-        return self._count_as
-
-    @count_as.setter
-    def count_as(self, name: str | None) -> None:
-        self._count_as = name
-        self._show()
-
-    @property
-    def runs(self) -> RunAggregates | None:
-        return self._runs
-
-    @runs.setter
-    def runs(self, runs: RunAggregates | None) -> None:
-        self._runs = runs
-        self._show()
-
-    def _show(self) -> None:
-        schema = with_views(self._schema, self._views) if self._views else self._schema
-        if self._runs is not None:
-            schema = pa.schema([*schema, *self._runs.fields], schema.metadata)
-        elif self._count_as is not None:
-            schema = schema.append(pa.field(self._count_as, pa.int64(), nullable=False))
-        if self._true_column is not None:
-            schema = schema.append(pa.field(self._true_column, pa.bool_()))
-        self._shown_schema = schema
-
-    @property
-    def strings(self) -> frozenset[str]:
-        """The columns that could be views."""
-        return frozenset(field.name for field in self._schema if field.type == pa.string())
-
-    def hint_of(self, scans: list[LogicalScan]) -> Predicate | None:
-        """Return what the plan of a statement says about the rows that its scans of this table need."""
-        return scan_hint(scans, self._schema, with_terms=is_namespace(self.table))
+    schema = property(attrgetter("_schema"))
 
     @callback()
     def scanner(
@@ -266,7 +224,7 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
     ) -> _Scan:
         """Answer the planner, which reads only the schema."""
         self._planning.columns = None if columns is None else tuple(columns)
-        return _Scan(_projected(self.schema, columns), iter)
+        return _Scan(_projected(self._schema, columns), iter)
 
     @callback()
     def get_fragments(
@@ -286,72 +244,81 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
         check_process()  # contexts of others have no other check
         columns = getattr(self._planning, "columns", None)
         planned = self._plan(columns, filter)
-        self.scans.append(planned.plan)
-        most = min(num_partitions or self.num_partitions, len(planned.plan.tasks))
+        self.log.scans.append(planned.plan)
+        most = min(num_partitions or self._num_partitions, len(planned.plan.tasks))
         work = WorkList()
         return [_Partition(self, number, work) for number in range(max(1, most))]
 
     def _plan(self, columns: tuple[str, ...] | None, expression: pc.Expression | None) -> PlannedScan:
-        output = tuple(self.schema.names) if columns is None else columns
-        asked = (self.views, self.extremes_only, self.distinct, self.count_as, self.runs)
-        own = (output, _fingerprint(expression), *asked)
-        kept, others = self._kept_plans()
+        output = tuple(self._schema.names) if columns is None else columns
+        # kept, as a plan does not change while the scan that it is for observes more
+        key = (output, _fingerprint(expression))
         try:
-            return kept.get(
-                (*own, *others),
-                lambda: self._plan_anew(output, expression),
-                lambda planned: plan_footprint(planned.plan),
-            )
+            return self._planned.get(key, lambda: self._plan_anew(output, expression), 0)
         except LanceError as err:
-            self.errors.append(err)
+            self.log.errors.append(err)
             raise
 
-    def _kept_plans(self) -> tuple[Entries[PlannedScan], tuple[object, ...]]:
-        """Return where plans are kept, and what tells them apart there beside what a scan is asked for."""
-        if self._sharing is not None:
-            key = (self._template, self.hint, self._num_observed)
-            try:
-                hash(key)
-            except TypeError:  # it holds a list of values
-                pass
-            else:
-                return self._sharing.scan_plans, key
-        return self._planned, (id(self.hint),)
-
     def _plan_anew(self, output: tuple[str, ...], expression: pc.Expression | None) -> PlannedScan:
-        if self._condition is not None:
-            expression = self._condition if expression is None else expression & self._condition
-        condition = None if expression is None else self._predicate(expression)
-        runs = None if self.runs is None else self.runs.among(output)
-        stored = output if runs is None else runs.stored(output)
-        predicate, hint, residual, wanted = condition, self.hint, None, stored
-        if condition is not None and has_unknown(condition):
-            predicate, residual = None, ResidualFilter(expression, true_column=self._true_column)
-            hint = condition if hint is None else And((hint, condition))
-            wanted = (*stored, *sorted(residual.columns.difference(stored)))
-        elif isinstance(condition, Literal):
-            predicate = None if condition.value is True else Literal(False)
-        is_counted = self.count_as in wanted
-        request = dataclasses.replace(
-            self._template,
-            columns=tuple(name for name in wanted if name != self.count_as) if is_counted else wanted,
-            predicate=predicate,
-            hint=hint,
-            # what is left to filter is compared as plain strings
-            views=self.views if residual is None else frozenset(),
-            extremes_only=self.extremes_only and expression is None,
-            distinct=self.distinct,
-            count_as=self.count_as if is_counted else None,
+        if (condition := self.scan.condition) is not None:
+            expression = condition if expression is None else expression & condition
+        request = self.scan.request
+        predicate = None if expression is None else self._predicate_of(expression)
+        pruning_predicate = request.pruning_predicate
+        filters = [] if self._row_filter is None else [self._row_filter]
+        if predicate is not None and has_unknown(predicate):
+            filters.append(ResidualFilter(expression, true_column=self._true_column))
+            conditions = tuple(each for each in (pruning_predicate, predicate) if each is not None)
+            pruning_predicate, predicate = And(conditions), None
+        elif isinstance(predicate, Literal):
+            predicate = None if predicate.value is True else Literal(False)
+        aggregate = _requested(request, output)
+        if aggregate is not None and aggregate.has_extremes and (filters or predicate is not None):
+            aggregate = None
+        request = dataclasses.replace(request, predicate=predicate, pruning_predicate=pruning_predicate)
+        self.log.counters.add(plans=1)
+        if filters:
+            return self._filtered(request, output, tuple(filters), aggregate)
+        if aggregate is not None:
+            plan = self.scan.source.plan(dataclasses.replace(request, columns=None, output=aggregate))
+            return PlannedScan(plan, output)
+        rows = request.output if isinstance(request.output, Rows) else Rows()
+        plan = self.scan.source.plan(dataclasses.replace(request, columns=output, output=rows))
+        return PlannedScan(plan, output, counts_only=not output and predicate is None)
+
+    def _filtered(
+        self,
+        request: ScanRequest,
+        output: tuple[str, ...],
+        filters: tuple[RowFilter, ...],
+        aggregate: PartialAggregate | None,
+    ) -> PlannedScan:
+        """Return a scan of rows that are filtered, and then aggregated, here."""
+        aggregated = () if aggregate is None else aggregate.columns
+        returned = output if aggregate is None else aggregated
+        compared = sorted(set().union(*(each.columns for each in filters)).difference(returned))
+        # what is left to filter is compared as plain strings
+        request = dataclasses.replace(request, columns=(*returned, *compared), output=Rows())
+        plan = self.scan.source.plan(request)
+        if aggregate is None:
+            return PlannedScan(plan, output, filters=filters)
+        from lance_df.scan.aggregate import PartialAggregator
+
+        aggregator = PartialAggregator(aggregate, _projected(plan.schema, list(aggregated)))
+        return PlannedScan(plan, output, filters=filters, aggregator=aggregator, aggregated=aggregated)
+
+    def _predicate_of(self, expression: pc.Expression) -> Predicate:
+        """Return the predicate that an expression is; statements that are repeated convert it once."""
+        fingerprint = _fingerprint(expression)
+        predicate: Predicate = self.scan.source.plan_cache.get(
+            ("predicate", self._true_column, fingerprint),
+            lambda: self._predicate(expression),
+            _PREDICATE_BYTES + 2 * len(fingerprint),
         )
-        plan = _planned(self.table, request)
-        if self._sharing is not None:
-            plan = keep_few_rows(plan)
-        self.counters.add(plans=1)
-        counts_only = not output and residual is None and predicate is None
-        return PlannedScan(plan, residual, output, counts_only, runs)
+        return predicate
 
     def _predicate(self, expression: pc.Expression) -> Predicate:
-        return as_datafusion(to_predicate(expression, self._schema, true_column=self._true_column))
+        return as_datafusion(to_predicate(expression, self.stored_schema, true_column=self._true_column))
 
     def _read(
         self, planned: PlannedScan, schema: pa.Schema, partition: int, work: WorkList
@@ -363,10 +330,10 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
                     batch = next(batches, None)
                 if batch is None:
                     return
-                self.counters.add(batches=1, rows=batch.num_rows)
+                self.log.counters.add(batches=1, rows=batch.num_rows)
                 yield batch
         except LanceError as err:
-            self.errors.append(err)
+            self.log.errors.append(err)
             raise
         finally:
             batches.close()
@@ -379,48 +346,66 @@ class LanceTableProvider(pyarrow.dataset.Dataset):  # type: ignore[misc]
             for task in tasks:
                 yield from _row_counts(task.num_rows)
             return
-        found = planned.plan.schema
-        is_as_promised = tuple(found.names) == planned.output and found.equals(schema, check_metadata=True)
+        is_as_promised = (
+            not planned.filters
+            and tuple(planned.plan.schema.names) == planned.output
+            and planned.plan.schema.equals(schema, check_metadata=True)
+        )
         with closing(self._run(tasks)) as batches:
             for batch in batches:
-                kept = batch if planned.residual is None else planned.residual.apply(batch)
-                if planned.runs is not None:
-                    kept = planned.runs.apply(kept, planned.keys)
-                if kept.num_rows:
-                    yield kept if is_as_promised else _conform(kept, planned.output, schema)
+                for row_filter in planned.filters:
+                    if batch.num_rows:
+                        batch = row_filter.apply(batch)  # noqa: PLW2901
+                if planned.aggregator is not None:
+                    batch = planned.aggregator.of_batch(batch.select(list(planned.aggregated)))  # noqa: PLW2901
+                if batch.num_rows:
+                    yield batch if is_as_promised else _conform(batch, planned.output, schema)
 
     def _run(self, tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:
         if self._at_once:
             return run_tasks(list(tasks))
-        return _in_turn(tasks) if self.is_near or not self.needs_all else run_ahead(tasks, _FAR_TASKS)
+        scan = self.scan
+        if scan.in_turn or scan.source.is_local or not scan.reads_ahead:
+            return _in_turn(tasks)
+        return run_ahead(tasks, _REMOTE_TASKS)
 
     def _counted(self, tasks: Iterator[ScanTask]) -> Iterator[ScanTask]:
         for task in tasks:
-            self.counters.add(tasks=1)
+            self.log.counters.add(tasks=1)
             yield task
 
 
-def _shares_plans(table: Scanned) -> Table | None:
-    """Return a table of which plans are kept for other statements; None for what plans in another way."""
-    if isinstance(table, Table) and type(table) is Table and len(table.fragments) <= _MAX_SHARED_FRAGMENTS:
-        return table
-    return None
+def stored_schema_of(scan: SourceScan) -> pa.Schema:
+    """Return the schema of the columns of a scan, as it returns them."""
+    columns = scan.request.columns
+    names = tuple(scan.source.arrow_schema.names) if columns is None else columns
+    return scan.source.plan(ScanRequest(columns=names, predicate=Literal(False))).schema
 
 
-def _planned(table: Scanned, request: ScanRequest) -> ScanPlan:
-    return plan_scan(table, request) if isinstance(table, Table) else table.plan_scan(request)
+def _offered(stored: pa.Schema, request: ScanRequest, true_column: str | None) -> pa.Schema:
+    """Return the schema of what scans may return."""
+    output = request.output
+    if isinstance(output, Rows):
+        schema = with_views(stored, output.views) if output.views else stored
+    else:
+        results = [
+            pa.field(call.name, call.data_type, nullable=call.is_nullable)
+            for call in output.calls
+            if call.name not in stored.names
+        ]
+        schema = pa.schema([*stored, *results], stored.metadata)
+    return schema if true_column is None else schema.append(pa.field(true_column, pa.bool_()))
 
 
-# A version of a table is mostly asked by many statements.
-_schemas: WeakKeyDictionary[Scanned, dict[tuple[str, ...], pa.Schema]] = WeakKeyDictionary()
-
-
-def _schema_of(table: Scanned, columns: tuple[str, ...]) -> pa.Schema:
-    known = _schemas.setdefault(table, {})
-    if columns not in known:
-        nothing = ScanRequest(columns=columns, predicate=Literal(False))
-        known[columns] = _planned(table, nothing).schema
-    return known[columns]
+def _requested(request: ScanRequest, output: tuple[str, ...]) -> PartialAggregate | None:
+    """Return the partial aggregate that a scan of some columns returns; None for rows."""
+    if isinstance(request.output, Rows):
+        return None
+    aggregate = request.output.among(output)
+    if aggregate is None:
+        return None
+    returned = {*aggregate.keys, *(call.name for call in aggregate.calls)}
+    return aggregate if returned == set(output) and output else None
 
 
 def _in_turn(tasks: Iterator[ScanTask]) -> Generator[pa.RecordBatch]:
@@ -468,7 +453,7 @@ def _projected(schema: pa.Schema, columns: list[str] | None) -> pa.Schema:
     return pa.schema([schema.field(name) for name in columns], schema.metadata)
 
 
-def _fingerprint(expression: pc.Expression | pa.Scalar | bool | None) -> object:
+def _fingerprint(expression: pc.Expression | pa.Scalar | bool | None) -> bytes | str:
     return (
         expression.__reduce__()[1][0].to_pybytes()
         if isinstance(expression, pc.Expression)

@@ -31,7 +31,7 @@ def pushed_condition(snapshot: NamespaceSnapshot, filter: str) -> Predicate | No
         reader.read_all()
     if listener.request is None:
         return None
-    known = (listener.request.predicate, listener.request.hint)
+    known = (listener.request.predicate, listener.request.pruning_predicate)
     return And(tuple(each for each in known if each is not None))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +14,22 @@ from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.plan_walk import logical_scans
 from lance_df.engine.plans.walks import nodes
-from lance_df.engine.provider import LanceTableProvider
-from lance_df.engine.statement import ResolvedTable, Statement
+from lance_df.engine.provider import SourceScan
+from lance_df.engine.requests import requests_of
+from lance_df.engine.statement import Statement, TableSlot
 from lance_df.errors import InvalidInputError
 from lance_df.exits import stoppable
 from lance_df.expr.text_views import parts_of_texts
 from lance_df.namespace.kind import is_namespace
+from lance_df.scan.request import ScanRequest
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
-    from lance_df.engine.source import Scannable
+    from lance_df.engine.statement import PlannedTable
     from lance_df.scan.plan import ScanPlan
+    from lance_df.scan.source import Scannable
 
 _TABLE = "t"
 _BATCH_ROWS = 64 * 1024
@@ -86,22 +90,20 @@ def scan_with_sql(
         if value is not None and value < (name == "batch_size"):
             raise InvalidInputError(f"{name} is {value}, which is too small")
     selected = _Selection(table, columns, with_row_id=with_row_id, with_row_address=with_row_address)
-    provider = LanceTableProvider(
-        table,
-        num_partitions=1,
-        extra_columns=selected.extra_columns,
+    request = ScanRequest(
+        columns=(*table.arrow_schema.names, *selected.extra_columns),
         fragment_ids=fragment_ids,
         batch_rows=batch_size,
         window_rows=window_rows,
         use_statistics=use_statistics,
-        condition=condition,
     )
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
         text += f" WHERE (\n{to_datafusion(filter, selected.known)}\n)"
-    statement = Statement(filter or text, tables={0: ResolvedTable(provider, {(None, _TABLE)})})
+    statement = Statement(filter or text)
     with planning_errors(statement):
-        frame = _plan(text, provider, batch_size or _BATCH_ROWS)
+        own = _planned_table(table, request, condition, statement)
+        frame = _plan(text, own, batch_size or _BATCH_ROWS)
         if limit is not None or offset:
             frame = frame.limit(_NO_LIMIT if limit is None else limit, offset or 0)
         if types is not None:
@@ -124,24 +126,21 @@ def plan_with_sql(
     Its tasks may return rows, and columns, that are left for DataFusion to filter.
     """
     selected = _Selection(table, columns, with_row_id=False, with_row_address=False)
-    provider = LanceTableProvider(
-        table,
-        num_partitions=1,
-        extra_columns=selected.extra_columns,
+    request = ScanRequest(
+        columns=(*table.arrow_schema.names, *selected.extra_columns),
         fragment_ids=fragment_ids,
         use_statistics=use_statistics,
-        condition=condition,
     )
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
         text += f" WHERE (\n{to_datafusion(filter, selected.known)}\n)"
-    statement = Statement(filter or text, tables={0: ResolvedTable(provider, {(None, _TABLE)})})
+    statement = Statement(filter or text)
     with planning_errors(statement):
-        provider.scans.clear()
-        _plan(text, provider, _BATCH_ROWS).execution_plan()
-        if not provider.scans:  # no row can match, so the plan of the statement has no scan
-            provider.get_fragments(pc.scalar(False))
-    return provider.scans[-1]
+        own = _planned_table(table, request, condition, statement)
+        _plan(text, own, _BATCH_ROWS).execution_plan()
+        if not own.log.scans:  # no row can match, so the plan of the statement has no scan
+            own.provider().get_fragments(pc.scalar(False))
+    return own.log.scans[-1]
 
 
 def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
@@ -211,9 +210,18 @@ class _Selection:
         return schema if self._listed or self._expressions else pa.schema([])
 
 
-def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
+def _planned_table(
+    source: Scannable, request: ScanRequest, condition: pc.Expression | None, statement: Statement
+) -> PlannedTable:
+    """Return the only table of a statement, whose rows come in their order."""
+    scan = SourceScan(source=source, request=request, num_partitions=1, condition=condition)
+    return statement.add_table(frozenset({(None, _TABLE)}), scan)
+
+
+def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
     ctx = PlainSessionContext(SessionConfig().with_target_partitions(1).with_batch_size(batch_rows))
-    ctx.register_table(_TABLE, Table(provider))
+    slot = TableSlot(table)
+    ctx.register_table(_TABLE, Table(slot))
     if "murmur3" in text.lower():
         from lance_df.compute.typed_calls import with_typed_calls
 
@@ -225,17 +233,24 @@ def _plan(text: str, provider: LanceTableProvider, batch_rows: int) -> Any:
     plan = frame.optimized_logical_plan()
     _check_rowwise(plan)
     scans = logical_scans(plan)
-    provider.hint = provider.hint_of(scans)
+    table = requests_of({table.key: table}, plan, scans, can_prove=True)[table.key]
     if any(scan.is_blocked for scan in scans):
-        view = ctx.read_table(Table(provider)).limit(_NO_LIMIT).into_view()
+        view = ctx.read_table(Table(table.provider())).limit(_NO_LIMIT).into_view()
         ctx.deregister_table(_TABLE)
         ctx.register_table(_TABLE, view)
         return ctx.sql(text)
-    if len(scans) != 1 or not is_namespace(provider.table):
-        return frame
-    from lance_df.engine.decided_filters import without_decided_filters
+    if len(scans) == 1 and is_namespace(table.scan.source):
+        from lance_df.engine.optimizer.rules.decided_filters import without_decided_filters
 
-    return without_decided_filters(ctx, frame, plan, [(scans[0], provider)]) or frame
+        try:
+            undecided = without_decided_filters(ctx, plan, [(scans[0], table)])
+        except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
+            undecided = None
+        if undecided is not None and undecided[0].schema() == frame.schema():
+            frame = undecided[0]
+            table = dataclasses.replace(table, scan=undecided[1][table.key])
+    slot.complete(table)
+    return frame
 
 
 def _cast(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:

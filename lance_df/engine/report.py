@@ -12,6 +12,7 @@ from lance_df.scan.report import Count, TableReport
 
 if TYPE_CHECKING:
     from lance_df.cache import CacheStatistics
+    from lance_df.engine.optimizer.planned import RuleReport
     from lance_df.engine.statement import Statement
 
 _TITLES = ("table", "version", "partitions", "fragments", "pages", "bytes", "why")
@@ -33,11 +34,13 @@ class JoinReport:
 class ScanReport:
     """What the scans of a statement keep of their tables, and why. One entry in ``tables`` for each scan.
 
-    ``joins`` has those in which partitioned namespaces take part, and what groups the rows of one.
+    ``joins`` has those in which partitioned namespaces take part, and what groups the rows of one. ``rules``
+    has what rules of the optimizer did that may apply.
     """
 
     tables: tuple[TableReport, ...]
     joins: tuple[JoinReport, ...] = ()
+    rules: tuple[RuleReport, ...] = ()
 
     @property
     def partitions(self) -> Count:
@@ -59,7 +62,8 @@ class ScanReport:
         if not self.tables:
             return "no Lance table is read"
         lines = [line for table in self.tables for line in _lines(table)]
-        return "\n".join([*lines, *(f"{join.join}: {join.effect}" for join in self.joins)])
+        lines += [f"{join.join}: {join.effect}" for join in self.joins]
+        return "\n".join([*lines, *(f"rule {rule.rule} {rule.effect}" for rule in self.rules)])
 
     def _repr_html_(self) -> str:
         titles = "".join(f"<th>{title}</th>" for title in _TITLES)
@@ -70,8 +74,8 @@ class ScanReport:
 def scan_reports(statement: Statement) -> Iterator[TableReport]:
     """Yield what each scan of a statement reads; one that is cut into units is one scan."""
     for table in statement.tables.values():
-        yield from (plan.report for plan in table.provider.scans)
-        units = [provider.scans for own, provider in statement.units if own is table]
+        yield from (plan.report for plan in table.log.scans)
+        units = [provider.log.scans for key, provider in statement.units if key == table.key]
         for plans in zip(*units, strict=False):
             yield merged([plan.report for plan in plans])
 

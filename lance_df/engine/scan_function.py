@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_df.compute.compat import PlainSessionContext, udtf
 from lance_df.compute.expressions import kind_of, shown
-from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.provider import LanceTableProvider, SourceScan
 from lance_df.engine.source import TableSource
 from lance_df.engine.statement import current_statement
 from lance_df.errors import InvalidInputError, LanceError
@@ -32,7 +32,7 @@ def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[st
                 return TableSource(path, version=version, storage_options=storage_options)
 
             if statement is None:
-                return LanceTableProvider(source().current())
+                return LanceTableProvider(SourceScan(source=source().current()))
             known = statement.source_once((SCAN_FUNCTION, path, version), source)
             return statement.resolve(known, None, _SCANNED)
         except LanceError as err:

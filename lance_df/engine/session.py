@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import uuid
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,14 +31,14 @@ from lance_df.engine.created import (
     registered_name_parts,
 )
 from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
-from lance_df.engine.extremes import EXTREMES
 from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
-from lance_df.engine.join_mode import JoinMode
 from lance_df.engine.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.names import names_of
+from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame
+from lance_df.engine.optimizer.settings import JoinSettings
 from lance_df.engine.plan_walk import LogicalScan, is_among, scans_and_blocked
-from lance_df.engine.rewriting import rewritten
+from lance_df.engine.requests import requests_of
 from lance_df.engine.scan_function import register_scan_function
 from lance_df.engine.source import TableSource, as_source, is_ours
 from lance_df.engine.statement import Statement, planning
@@ -54,9 +53,10 @@ from lance_df.table.refs import VersionRef
 if TYPE_CHECKING:
     from lance_df.engine.prepared import PreparedStatements
     from lance_df.engine.report import ScanReport
+    from lance_df.engine.statement import PlannedTable
     from lance_df.sql.statements import CreateExternalTable, CreateView
 
-Context = TypeVar("Context", bound=PlainSessionContext)
+SomeContext = TypeVar("SomeContext", bound=PlainSessionContext)
 
 _NO_LIMIT = 2**62
 _SHOWS_FUNCTIONS = re.compile(r"\s*show\s+functions\b", re.IGNORECASE)
@@ -82,7 +82,7 @@ class LanceSession:
     join_memory_limit: int | None = None
 
     _typed_functions: TypedFunctions
-    _join_mode: JoinMode
+    _join_settings: JoinSettings
     _prepared: PreparedStatements | None
     _storage_options: Mapping[str, Any] | None
     _registered: set[str]
@@ -118,7 +118,7 @@ class LanceSession:
             if "murmur3" in lowered:
                 query = self._with_typed_calls(query, param_values)
             frame = self._plan(query, statement, options, param_values, named_params)
-            self._join_mode.forget(lowered)
+            self._join_settings.forget(lowered)
             if "prepare" in lowered or "deallocate" in lowered:
                 self._note_prepared(query)
             if (view := created_view(query)) is not None:
@@ -191,13 +191,13 @@ class LanceSession:
                 plan()
         from lance_df.engine.report import ScanReport, scan_reports
 
-        return ScanReport(tuple(scan_reports(statement)), tuple(statement.joins))
+        return ScanReport(tuple(scan_reports(statement)), tuple(statement.joins), tuple(statement.rules))
 
     def _set_up(self, storage_options: Mapping[str, Any] | None) -> None:
         self._storage_options = storage_options
         self._registered = set()
         self._typed_functions = TypedFunctions(self)
-        self._join_mode = JoinMode()
+        self._join_settings = JoinSettings()
         self._prepared = None
         register_hashes(self)
         self._registered.clear()
@@ -215,86 +215,72 @@ class LanceSession:
         named_params: dict[str, Any],
     ) -> LanceDataFrame:
         def plan() -> DataFrame:
-            with planning(statement):
-                frame = PlainSessionContext.sql(self, query, options, param_values, **named_params)
-                anew = None if self._prepared is None else self._prepared.planned_anew(self, query)
-                return frame if anew is None else anew
+            frame = PlainSessionContext.sql(self, query, options, param_values, **named_params)
+            anew = None if self._prepared is None else self._prepared.planned_anew(self, query)
+            return frame if anew is None else anew
 
         # predicates prove nothing where functions of the user's have the names of built-in ones
         can_prove = not (self._registered and _replaces_functions(self._registered))
+        tables: Mapping[int, PlannedTable] = {}
         if (source := query_of_created_table(query)) is not None:  # DataFusion runs it at once
-            with planning(statement):
-                ahead = PlainSessionContext.sql(self, source, _ONLY_QUERIES, param_values, **named_params)
-            self._tell_tables(statement, ahead.optimized_logical_plan(), can_prove)
-        frame = plan()
+            ahead, _ = statement.planned_over(
+                {},
+                lambda: PlainSessionContext.sql(self, source, _ONLY_QUERIES, param_values, **named_params),
+            )
+            tables, _ = self._requests(statement, ahead.optimized_logical_plan(), can_prove)
+        frame, slots = statement.planned_over(tables, plan)
         if not statement.tables:
-            return LanceDataFrame(self._typed(frame).df, (statement,), self)
-        optimized = frame.optimized_logical_plan()
-        scans, is_blocked = self._tell_tables(statement, optimized, can_prove)
-        if is_blocked:
-            frame = self._typed(plan())
-        else:
-            typed = with_types_of_rows(self, frame, optimized)
-            plan_again = plan if typed is frame else lambda: self._typed(plan())
-            frame = typed
-            if can_prove:
-                frame = self._rewritten(statement, scans, (frame, optimized), plan_again)
-        return LanceDataFrame(frame.df, (statement,), self)
+            return LanceDataFrame(with_types_of_rows(self, frame).df, (statement,), self)
+        plan_of_frame = frame.optimized_logical_plan()
+        tables, scans = self._requests(statement, plan_of_frame, can_prove)
+        statement.note(tables)
+        if scans is None:
+            frame = with_types_of_rows(self, statement.planned_over(tables, plan)[0])
+            return LanceDataFrame(frame.df, (statement,), self)
+        typed = with_types_of_rows(self, frame, plan_of_frame)
 
-    def _typed(self, frame: DataFrame) -> DataFrame:
-        return with_types_of_rows(self, frame)
+        def plan_again(others: Mapping[int, PlannedTable]) -> PlannedFrame:
+            again, slots = statement.planned_over(others, plan)
+            return PlannedFrame(again if typed is frame else with_types_of_rows(self, again), slots)
 
-    def _rewritten(
-        self,
-        statement: Statement,
-        scans: list[LogicalScan],
-        planned: tuple[DataFrame, Any],
-        plan: Callable[[], DataFrame],
-    ) -> DataFrame:
-        """Return a frame with the same rows, columns and order that takes less time."""
-        frame, optimized = planned
-        how = JoinOptions(self.partitioned_joins, self.join_memory_limit)
-        anew, plan_of_anew = rewritten(self, statement, scans, planned, plan, how, self._registered)
-        if len(scans) > 1 and plan_of_anew is not None:
-            anew = self._join_mode.apply(self, statement, anew, plan_of_anew)
-        if anew is frame:
-            return frame
-        from lance_df.engine.plan_order import RewriteWarning, lost_by_rewriting
+        planned = Planned(typed, plan_of_frame, tables, plan_again, slots, tuple(scans))
+        if can_prove and (planned.may_be_large or planned.reads_namespaces):
+            from lance_df.engine.optimizer.driver import optimized
 
-        if (lost := lost_by_rewriting(frame, optimized, anew)) is None:
-            return anew
-        warnings.warn(f"the statement runs as it is written: {lost}", RewriteWarning, stacklevel=4)
-        statement.forget_tables()
-        frame = plan()
-        self._tell_tables(statement, frame.optimized_logical_plan(), can_prove=True)
-        return frame
+            planned = optimized(planned, self._context_of(statement))
+        planned.complete()
+        statement.note(planned.tables)
+        return LanceDataFrame(planned.frame.df, (statement,), self)
 
-    def _tell_tables(
-        self, statement: Statement, optimized: Any, can_prove: bool
-    ) -> tuple[list[LogicalScan], bool]:
-        """Tell tables what a plan needs of them; return its scans, and whether it has to be made anew."""
-        scans, blocked = scans_and_blocked(optimized)
-        if blocked:
-            scans = [scan.unpushed() for scan in scans]
-        if scans and can_prove:
-            for table, own in statement.scans_of_tables(scans):
-                table.provider.hint = table.provider.hint_of(own)
-        far = [table.provider for table in statement.tables.values() if not table.provider.is_near]
-        if far and "fetch=" not in optimized.display_indent():
-            for provider in far:
-                provider.needs_all = True
-        if blocked:
-            self._stand_in(statement, blocked)
-        return scans, bool(blocked)
+    def _requests(
+        self, statement: Statement, plan: Any, can_prove: bool
+    ) -> tuple[dict[int, PlannedTable], list[LogicalScan] | None]:
+        """Return what the scans of a plan request, and its scans; None where it has to be made anew."""
+        scans, blocked = scans_and_blocked(plan)
+        unpushed = [scan.unpushed() for scan in scans] if blocked else scans
+        tables = requests_of(statement.tables, plan, unpushed, can_prove=can_prove)
+        if not blocked:
+            return tables, scans
+        self._stand_in(statement, tables, blocked)
+        return tables, None
 
-    def _stand_in(self, statement: Statement, blocked: list[str]) -> None:
+    def _context_of(self, statement: Statement) -> Context:
+        return Context(
+            self,
+            statement,
+            JoinOptions(self.partitioned_joins, self.join_memory_limit),
+            self._registered,
+            lambda: self._join_settings.of(self),
+        )
+
+    def _stand_in(self, statement: Statement, tables: Mapping[int, PlannedTable], blocked: list[str]) -> None:
         """Keep DataFusion from pushing filters into tables where that fails, see `LogicalScan.is_blocked`.
 
         A filter does not pass a LIMIT, so DataFusion applies it above the scan.
         """
-        for key, table in statement.tables.items():
+        for key, table in tables.items():
             if any(is_among(blocked, name) for _, name in table.names):
-                frame = PlainSessionContext.read_table(self, Table(table.provider)).limit(_NO_LIMIT)
+                frame = PlainSessionContext.read_table(self, Table(table.provider())).limit(_NO_LIMIT)
                 statement.stand_ins[key] = as_view(frame)
 
     def _note_prepared(self, query: str) -> None:
@@ -426,7 +412,7 @@ def connect(
     )
 
 
-def enable(ctx: Context) -> Context:
+def enable(ctx: SomeContext) -> SomeContext:
     """Give an existing context all that a `SessionContext` of ours can do, and return it.
 
     The object keeps its identity and its tables; its class becomes one with `LanceSession` before its own.
@@ -489,7 +475,7 @@ def _replaces_functions(names: set[str]) -> bool:
     from lance_df.compute.calculator import evaluator
     from lance_df.engine.partial_aggregates import MERGED_FUNCTIONS
 
-    return not names.isdisjoint({*EXTREMES, *MERGED_FUNCTIONS}) or evaluator().replaces(names)
+    return not names.isdisjoint(MERGED_FUNCTIONS) or evaluator().replaces(names)
 
 
 def _named_as_written(frame: LanceDataFrame) -> LanceDataFrame:

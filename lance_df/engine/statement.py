@@ -6,57 +6,139 @@ planned it, so a context variable does.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.dataset
+
 from lance_df.engine.parts import PartSource
-from lance_df.engine.provider import LanceTableProvider
+from lance_df.engine.provider import LanceTableProvider, ScanLog, SourceScan, stored_schema_of
 from lance_df.engine.source import TableSource
 from lance_df.errors import LanceError
 from lance_df.forks import new_lock
-from lance_df.table.table import Table
+from lance_df.scan.request import ScanRequest
 
 if TYPE_CHECKING:
-    from lance_df.engine.plan_walk import LogicalScan
-    from lance_df.engine.provider import Scanned
+    from lance_df.compute.compat import DataFrame
+    from lance_df.engine.optimizer.planned import RuleReport
     from lance_df.engine.report import JoinReport
+    from lance_df.scan.source import Scannable
 
 
-@dataclass(slots=True)
-class ResolvedTable:
-    """A table of a statement, with all names by which the statement knows it."""
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """A table of a statement, and what its scans request.
 
-    provider: LanceTableProvider
-    names: set[tuple[str | None, str]]
+    Attributes
+    ----------
+    key
+        Identifies it in the statement.
+    names
+        All names by which the statement knows it, as (schema or None, name).
+    scan
+        What its scans request.
+    log
+        Where these note what they do.
+    stored_schema
+        The columns, without what the output of ``scan`` adds.
+    """
+
+    key: int
+    names: frozenset[tuple[str | None, str]]
+    scan: SourceScan
+    log: ScanLog
+    stored_schema: pa.Schema
 
     def is_called(self, name: tuple[str | None, str]) -> bool:
         """Whether a plan's (schema or None, name) may mean this table."""
         return any(own[1] == name[1] and (name[0] is None or own[0] in (None, name[0])) for own in self.names)
+
+    def estimated_rows(self) -> int | None:
+        """Return about how many rows its scans read; None where that is not known."""
+        return self.scan.source.estimated_rows(self.scan.request.pruning_predicate)
+
+    def provider(self) -> LanceTableProvider:
+        """Return what DataFusion scans."""
+        return LanceTableProvider(self.scan, log=self.log, stored_schema=self.stored_schema)
+
+
+class TableSlot(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """What DataFusion plans the scans of a table with, in one plan of a statement.
+
+    DataFusion decides what a scan reads when it makes a physical plan. What it is about is known from the
+    logical plan, so the request is completed between the two, once, by who plans the statement.
+    """
+
+    def __init__(self, table: PlannedTable) -> None:
+        self._provider = table.provider()
+
+    # see `LanceTableProvider.schema`
+    schema = property(attrgetter("_provider.schema"))
+
+    def complete(self, table: PlannedTable) -> None:
+        """Let scans request what is known now.
+
+        Raises
+        ------
+        ValueError
+            They would return other columns than the plan was made for.
+        """
+        if table.scan is self._provider.scan:
+            return
+        provider = table.provider()
+        if provider.schema != self._provider.schema:
+            raise ValueError(f"the plan has the columns {self.schema.names}, not {provider.schema.names}")
+        self._provider = provider
+
+    def scanner(self, *arguments: Any, **options: Any) -> Any:
+        return self._provider.scanner(*arguments, **options)
+
+    def get_fragments(self, *arguments: Any) -> Any:
+        return self._provider.get_fragments(*arguments)
 
 
 @dataclass(slots=True)
 class Statement:
     """The state of one statement, from its text to the end of its last execution.
 
-    ``stand_ins`` holds what DataFusion is given in place of providers. ``joins`` tells how joins of
-    namespaces are computed, ``units`` has the providers that read some of their members each, and
-    ``unit_plans`` plans what is not planned before its turn comes.
+    Attributes
+    ----------
+    text
+        As it is written.
+    stand_ins
+        What DataFusion is given in place of tables, by their keys.
+    errors
+        What callbacks have raised.
+    joins
+        How joins of namespaces are computed.
+    rules
+        What the rules of the optimizer did.
+    units
+        The providers that read some members of a namespace each, with the key of the table.
+    unit_plans
+        Plan what is not planned before its turn comes.
     """
 
     text: str
-    tables: dict[int, ResolvedTable] = field(default_factory=dict)
     stand_ins: dict[int, Any] = field(default_factory=dict)
     errors: list[LanceError] = field(default_factory=list)
     joins: list[JoinReport] = field(default_factory=list)
-    units: list[tuple[ResolvedTable, LanceTableProvider]] = field(default_factory=list)
+    rules: list[RuleReport] = field(default_factory=list)
+    units: list[tuple[int, LanceTableProvider]] = field(default_factory=list)
     unit_plans: list[Callable[[], Any]] = field(default_factory=list)
+    _tables: dict[int, PlannedTable] = field(default_factory=dict)
+    _slots: dict[int, TableSlot] = field(default_factory=dict)
+    _planned: Mapping[int, PlannedTable] = field(default_factory=dict)
     _sources: list[TableSource | PartSource] = field(default_factory=list)
     _scanned: dict[Hashable, TableSource] = field(default_factory=dict)
-    _versions: dict[int, Scanned] = field(default_factory=dict)
+    _versions: dict[int, Scannable] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=new_lock)
 
     def source_once(self, key: Hashable, make: Callable[[], TableSource]) -> TableSource:
@@ -69,27 +151,66 @@ class Statement:
                 self._scanned[key] = make()
             return self._scanned[key]
 
+    def planned_over(
+        self, tables: Mapping[int, PlannedTable], plan: Callable[[], DataFrame]
+    ) -> tuple[DataFrame, dict[int, TableSlot]]:
+        """Return a frame over tables that request what they do in ``tables``, and the slots of these."""
+        with self._lock:
+            self._slots, self._planned = {}, tables
+        with planning(self):
+            frame = plan()
+        with self._lock:
+            return frame, dict(self._slots)
+
     def resolve(self, source: TableSource | PartSource, schema: str | None, name: str) -> Any:
-        """Return the table object for ``source``: for the whole statement the same one, of one version.
+        """Return the table object for ``source``: for one plan the same one, of one version in all plans.
 
         The parts of a namespace are those of the version that the statement sees of it.
         """
         with self._lock:
             key = id(source)
-            if (known := self.tables.get(key)) is None:
-                provider = LanceTableProvider(self._seen(source), extra_columns=source.extra_columns)
+            known = self._tables.get(key)
+            if known is None:
+                known = self._new_table(key, source)
                 self._sources.append(source)  # keeps the key unique
-                known = self.tables[key] = ResolvedTable(provider, set())
-            known.names.add((schema, name))
-            return self.stand_ins.get(key, known.provider)
+            if (schema, name) not in known.names:
+                known = dataclasses.replace(known, names=known.names | {(schema, name)})
+            self._tables[key] = known
+            if key in self.stand_ins:
+                return self.stand_ins[key]
+            if key not in self._slots:
+                self._slots[key] = TableSlot(self._planned.get(key, known))
+            return self._slots[key]
 
-    def forget_tables(self) -> None:
-        """Forget what plans have been made of; the next one reads the same versions."""
+    def add_table(self, names: frozenset[tuple[str | None, str]], scan: SourceScan) -> PlannedTable:
+        """Add a table that no name has to be resolved for, and return it."""
+        table = PlannedTable(id(scan), names, scan, ScanLog(), stored_schema_of(scan))
+        self._tables[table.key] = table
+        return table
+
+    @property
+    def tables(self) -> dict[int, PlannedTable]:
+        """The tables that it reads, by key, with what their scans request."""
+        return dict(self._tables)
+
+    def note(self, tables: Mapping[int, PlannedTable]) -> None:
+        """Take note of what the scans of tables request."""
         with self._lock:
-            for known in (self.tables, self.stand_ins, self.joins, self.units, self.unit_plans):
+            self._tables.update(tables)
+
+    def forget_units(self) -> None:
+        """Forget what was planned for units of partitions."""
+        with self._lock:
+            for known in (self.joins, self.units, self.unit_plans):
                 known.clear()
 
-    def _seen(self, source: TableSource | PartSource) -> Scanned:
+    def _new_table(self, key: int, source: TableSource | PartSource) -> PlannedTable:
+        seen = self._seen(source)
+        columns = (*seen.arrow_schema.names, *source.extra_columns) if source.extra_columns else None
+        scan = SourceScan(source=seen, request=ScanRequest(columns=columns))
+        return PlannedTable(key, frozenset(), scan, ScanLog(), stored_schema_of(scan))
+
+    def _seen(self, source: TableSource | PartSource) -> Scannable:
         if isinstance(source, PartSource):
             return source.of(self._seen(source.parent))
         if id(source) not in self._versions:
@@ -97,35 +218,13 @@ class Statement:
             self._sources.append(source)
         return self._versions[id(source)]
 
-    def scans_of_tables(self, scans: list[LogicalScan]) -> Iterator[tuple[ResolvedTable, list[LogicalScan]]]:
-        """Yield tables whose scans are known, and these."""
-        tables = list(self.tables.values())
-        for table in tables:
-            own = [scan for scan in scans if table.is_called(scan.table)]
-            is_shared = any(
-                other is not table and other.is_called(scan.table) for scan in own for other in tables
-            )
-            if not is_shared:
-                yield table, own
-
-    @property
-    def reads_tables_only(self) -> bool:
-        """Whether nothing but tables is read: no namespaces, and no tables about these."""
-        return all(isinstance(table.provider.table, Table) for table in self.tables.values())
-
-    def lone_scans(self, scans: list[LogicalScan]) -> Iterator[tuple[LogicalScan, LanceTableProvider]]:
-        """Yield the scans of tables that are scanned once, with what they read from."""
-        for table, own in self.scans_of_tables(scans):
-            if len(own) == 1:
-                yield own[0], table.provider
-
     def all_errors(self) -> list[LanceError]:
         """Return the errors of the statement and of its scans so far."""
-        providers = [
-            *(table.provider for table in self.tables.values()),
-            *(provider for _, provider in self.units),
+        logs = [
+            *(table.log for table in self._tables.values()),
+            *(provider.log for _, provider in self.units),
         ]
-        return [*self.errors, *(error for provider in providers for error in provider.errors)]
+        return [*self.errors, *(error for log in logs for error in log.errors)]
 
 
 _current: ContextVar[Statement | None] = ContextVar("lance_df_statement", default=None)

@@ -98,4 +98,4 @@ class UnitTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def get_fragments(self, filter: pc.Expression | None = None) -> list[Any]:  # noqa: A002
         number, num_partitions = self._turns.current
         provider = self._providers[number]
-        return [*provider.get_fragments(filter, num_partitions if provider.is_near else None)]
+        return [*provider.get_fragments(filter, num_partitions if provider.scan.source.is_local else None)]

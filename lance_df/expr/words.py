@@ -104,9 +104,9 @@ class WordMatcher:
         return KeptRows(in_dictionary.mask.take(numbers, mode="clip"))
 
 
-def word_matchers(hint: Predicate) -> Iterator[WordMatcher]:
+def word_matchers(pruning_predicate: Predicate) -> Iterator[WordMatcher]:
     """Yield what finds the words that a condition asks for, for each LIKE of a column that it demands."""
-    for part in conjuncts(hint):
+    for part in conjuncts(pruning_predicate):
         match part:
             case Unknown(_, Call("LIKE", (Column(path), Value(pattern)), "")) if pattern.is_valid:
                 words = words_of(pattern.as_py())

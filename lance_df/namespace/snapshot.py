@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +25,14 @@ from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.scan.plan import ScanPlan, ScanTask
 from lance_df.scan.report import Count, SpecReport, TableReport
-from lance_df.scan.request import Promise, ScanRequest
-from lance_df.table.kept_task import plan_footprint
+from lance_df.scan.request import Promise, Rows, ScanRequest
 from lance_df.table.parallel import map_reads
 from lance_df.table.refs import ResolvedRef
-from lance_df.table.scan.columns import resolve_columns
+from lance_df.table.scan.cached_plans import plan_footprint
+from lance_df.table.scan.columns import output_of
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.system_columns import SYSTEM_COLUMNS
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
     from lance_df.namespace.joined_members import Run
     from lance_df.namespace.published import Member
+    from lance_df.scan.source import Sample
     from lance_df.storage import Location
-    from lance_df.table.table import Table
 
 SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
 # of a fragment in a table of many small members
@@ -124,12 +125,27 @@ class NamespaceSnapshot:
         """Return the number of the newest version."""
         return self.manifest.table.latest_version()
 
-    def plan_scan(self, request: ScanRequest) -> ScanPlan:
-        """Plan a scan over all partitions that may hold what is wanted; see `lance_df.table.scan.plan_scan`.
+    @property
+    def is_local(self) -> bool:
+        """Whether reading takes no requests to a store."""
+        return self.root.is_local
+
+    @property
+    def plan_cache(self) -> Entries[Any]:
+        """See `lance_df.scan.source.Scannable`."""
+        return self._plans
+
+    @property
+    def prunes_by_terms(self) -> bool:
+        """Partition values prune by terms of partition columns, too."""
+        return True
+
+    def plan(self, request: ScanRequest) -> ScanPlan:
+        """Plan a scan over all partitions that may hold what is wanted; see `lance_df.scan.source.Scannable`.
 
         What the values of a partition prove of the predicate is not asked of its rows again.
         """
-        if request.hint is not None and has_unknown(request.hint):
+        if request.pruning_predicate is not None and has_unknown(request.pruning_predicate):
             return self._planned(request)  # its literals may differ though they are equal: -0.0 and 0.0
         try:
             known = self._plans.find(request)
@@ -150,7 +166,7 @@ class NamespaceSnapshot:
         kept = self.kept(request)
         requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
         is_small = len(kept.places) <= NAMESPACE_LIMITS.current.few_members
-        plan = _kept_plan if is_small and _is_plain(request) else plan_scan
+        plan = Table.plan if is_small and _is_plain(request) else plan_scan
         plans = [plan(table, requests[choice]) for table, choice in self._tables_of(request, kept)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         return ScanPlan(
@@ -163,11 +179,7 @@ class NamespaceSnapshot:
         )
 
     def _schema_of(self, request: ScanRequest) -> pa.Schema:
-        schema = self.manifest.schema.columns
-        output = resolve_columns(
-            schema, request.columns, blobs_as_bytes=request.blobs_as_bytes, views=request.views
-        )
-        return pa.schema([column.output for column in output], schema.arrow_metadata)
+        return output_of(self.manifest.schema.columns, request).schema
 
     def _tables_of(self, request: ScanRequest, kept: KeptMembers) -> Iterator[tuple[Table, int]]:
         """Yield tables to scan, small members joined, and what is left to be asked of each."""
@@ -210,24 +222,24 @@ class NamespaceSnapshot:
             columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
             key = member.folder.path, member.version, columns
             counts: Entries[int | None] = self.cache.entries(CacheKind.ROW_COUNTS)
-            known = counts.get(key, lambda: self._told_rows(member), 0)
+            known = counts.get(key, lambda: self._counted_rows(member), 0)
             if known is not None:
                 return known
         return self._opened(member).count_rows()
 
-    def _told_rows(self, member: Member) -> int | None:
+    def _counted_rows(self, member: Member) -> int | None:
         manifest = member.manifest_file().manifest
         # releases before told wrong numbers; and what is in other columns has to be looked at
         if manifest.writer_version is None or manifest.schema.fields != self.manifest.schema.columns.fields:
             return None
         return manifest.fragments.live_rows()
 
-    def told_rows(self, hint: Predicate | None) -> int | None:
-        """Return how many rows a scan that needs those of a hint reads, where that is known without reading.
+    def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:
+        """Return how many rows a scan with a pruning predicate reads, where that is known without reading.
 
         None if it is not; so it is of many members.
         """
-        places = self.kept(ScanRequest(hint=hint)).places
+        places = self.kept(ScanRequest(pruning_predicate=pruning_predicate)).places
         if len(places) > NAMESPACE_LIMITS.current.many_members:
             return None
         key = places.tobytes()
@@ -236,20 +248,25 @@ class NamespaceSnapshot:
             return total
         members = members_at(self.root, self.manifest, places)
         opened = [self._members.find(self._key(member)) for member in members]
-        rows = [None if table is None else table.told_rows() for table in opened]
+        rows = [None if table is None else table.estimated_rows() for table in opened]
         known = [count for count in rows if count is not None]
         if len(known) < len(rows):
             return None
         return counts.put(key, sum(known), len(key))
 
-    def first_member(self, hint: Predicate | None) -> Table | None:
-        """Return the table of the first member that may have a row that fulfils a hint; None if none may."""
-        tables = self.open_members(self.kept(ScanRequest(hint=hint)).places[:1])
-        return tables[0] if tables else None
+    def sample(self, pruning_predicate: Predicate | None) -> Sample | None:
+        """Return a sample of the first member that may have rows of a pruning predicate.
+
+        None if none may, or it takes requests to a store.
+        """
+        if not self.is_local:
+            return None
+        tables = self.open_members(self.kept(ScanRequest(pruning_predicate=pruning_predicate)).places[:1])
+        return tables[0].sample() if tables else None
 
     def kept(self, request: ScanRequest) -> KeptMembers:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""
-        return kept_members(self.manifest, request.predicate, request.hint)
+        return kept_members(self.manifest, request.predicate, request.pruning_predicate)
 
     def open_members(self, places: npt.NDArray[np.intp]) -> list[Table]:
         """Return the tables of some rows of ``manifest.members``, by the places of these."""
@@ -283,7 +300,7 @@ class NamespaceSnapshot:
         return in_columns_of(self.manifest.schema, member.open(self.cache.part()))
 
     def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
-        return spec_reports(self.manifest, request.predicate, request.hint, kept)
+        return spec_reports(self.manifest, request.predicate, request.pruning_predicate, kept)
 
     def _report(
         self, plans: Sequence[ScanPlan], partitions: Count, specs: Sequence[SpecReport]
@@ -322,10 +339,5 @@ def _runs_bytes(runs: Sequence[Run]) -> int:
 
 def _is_plain(request: ScanRequest) -> bool:
     """Whether a plan depends on nothing but the version: not on what scans have learned, or on literals."""
-    asks = request.predicate is not None or request.hint is not None
-    return not (asks or request.extremes_only or request.distinct or request.count_as is not None)
-
-
-def _kept_plan(table: Table, request: ScanRequest) -> ScanPlan:
-    plan: ScanPlan = table.scan_plans.get(request, lambda: plan_scan(table, request), plan_footprint)
-    return plan
+    asks = request.predicate is not None or request.pruning_predicate is not None
+    return not asks and isinstance(request.output, Rows)

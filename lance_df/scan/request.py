@@ -5,11 +5,16 @@ A consumer that relies on more than the schema of the batches names it in `ScanR
 
 from __future__ import annotations
 
-from enum import Flag, auto
+from collections.abc import Collection
+from enum import Enum, Flag, auto
+from typing import TYPE_CHECKING, TypeAlias
 
 from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import Predicate
 from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Promise(Flag):
@@ -19,14 +24,14 @@ class Promise(Flag):
     COMPLETE = auto()
     """Exactly the rows of the request are returned: those for which its predicate is true, each once.
 
-    A limit, a pruning predicate (``hint``), ``extremes_only``, ``distinct`` and ``count_as`` exclude it.
+    A limit, a pruning predicate and a `PartialAggregate` exclude it.
     """
     ORDERED = auto()
     """Rows come in the order of the fragments of the request, and within a fragment by ascending offset.
 
-    So do tasks; `lance_df.table.scan_run.run_tasks` and ``run_ahead`` keep the order. The order of fragments
+    So do tasks; `lance_df.scan.run.run_tasks` and ``run_ahead`` keep the order. The order of fragments
     is that of ``fragment_ids``, or else of the table's list; in a namespace, that of its members first.
-    ``extremes_only``, ``distinct`` and ``count_as`` exclude it.
+    A `PartialAggregate` excludes it.
     """
     PER_FRAGMENT = auto()
     """The rows of a task, and so those of a batch, are of one fragment. Small fragments are not joined.
@@ -35,19 +40,137 @@ class Promise(Flag):
     """
 
 
+class AggregateFunction(Enum):
+    """What a scan may compute for rows that are equal in the keys of a `PartialAggregate`."""
+
+    COUNT_ROWS = auto()
+    """The number of rows (int64). Sums merge it."""
+    COUNT = auto()
+    """The number of values of a column that are not NULL (int64). Sums merge it."""
+    SUM = auto()
+    """The sum of a column, NULL of no values. Sums merge it."""
+    EXTREMES = auto()
+    """Values of a column with the same minimum and maximum as all of its values have.
+
+    The result has the name and the type of the column, and any number of rows; values in one row need not be
+    those of one stored row. There are no keys then, and no other functions.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """A column of a partial aggregate.
+
+    Attributes
+    ----------
+    name
+        Of the result.
+    column
+        What is aggregated: a top-level column; None for COUNT_ROWS.
+    data_type
+        Of the result: int64 of counts, the stored type of extremes, `lance_df.scan.runs.summed_type` of sums.
+    """
+
+    function: AggregateFunction
+    name: str
+    column: str | None
+    data_type: pa.DataType
+
+    @property
+    def is_nullable(self) -> bool:
+        """Whether the result may be NULL: counts are not."""
+        return self.function in (AggregateFunction.SUM, AggregateFunction.EXTREMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A scan returns rows.
+
+    Attributes
+    ----------
+    views
+        Columns of type string, of those that are returned, to return as string_view.
+    """
+
+    views: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PartialAggregate:
+    """A scan returns rows that each stand for one or more rows which are equal in all keys.
+
+    There may be several rows for equal keys: the engine merges them, so a scan aggregates as much of its rows
+    at a time as is fast. A scan that has no faster way returns each row by itself. Batches have the keys,
+    and then the results of the calls. Without calls, equal rows may be returned as one.
+
+    Attributes
+    ----------
+    keys
+        Top-level columns.
+    calls
+        What is computed for the rows that a row stands for.
+    """
+
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read, each once: the keys, and then what is aggregated."""
+        aggregated = (call.column for call in self.calls if call.column is not None)
+        return tuple(dict.fromkeys((*self.keys, *aggregated)))
+
+    @property
+    def has_extremes(self) -> bool:
+        """Whether it is one of extremes."""
+        return any(call.function is AggregateFunction.EXTREMES for call in self.calls)
+
+    def among(self, names: Collection[str]) -> PartialAggregate | None:
+        """Return the aggregate of which some columns are returned; None if no call is among them.
+
+        An aggregate without calls is one for any columns.
+        """
+        calls = tuple(call for call in self.calls if call.name in names)
+        if self.calls and not calls:
+            return None
+        return PartialAggregate(tuple(key for key in self.keys if key in names), calls)
+
+    def check(self) -> None:
+        """Raise for what is none.
+
+        Raises
+        ------
+        InvalidInputError
+            There is nothing to return, a name is there twice, or extremes are mixed with anything else.
+        """
+        names = [*self.keys, *(call.name for call in self.calls)]
+        if not names:
+            raise InvalidInputError("a partial aggregate needs a key or a call")
+        if len(set(names)) < len(names):
+            raise InvalidInputError(f"a partial aggregate has a name twice: {', '.join(names)}")
+        if self.has_extremes and (
+            self.keys or any(call.function is not AggregateFunction.EXTREMES for call in self.calls)
+        ):
+            raise InvalidInputError("extremes are computed without keys and without other functions")
+
+
+Output: TypeAlias = Rows | PartialAggregate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """What an engine wants from one table version.
+    """What an engine wants of one version of a table, a namespace or a table about one.
 
     Attributes
     ----------
     columns
         Top-level columns in output order; ``None`` for all. An empty tuple asks for row counts only. A field
         of a struct is named ``"a.b"``; the system columns (``_rowid``, ``_rowaddr``, ``_rowoffset``,
-        ``_row_created_at_version``, ``_row_last_updated_at_version``) may be named too.
+        ``_row_created_at_version``, ``_row_last_updated_at_version``) may be named too. Of a
+        `PartialAggregate` the columns are its own, and these stay ``None``.
     predicate
         Applied exactly, row by row. Must hold no `Unknown`.
-    hint
+    pruning_predicate
         A condition that rows outside of need not be returned, and that need not be applied: it prunes, and
         tells words that strings must hold. May hold `Unknown`.
     with_row_id, with_row_address
@@ -72,21 +195,13 @@ class ScanRequest:
         Return deleted rows too, with a null ``_rowid``.
     blobs_as_bytes
         Return blobs as their bytes, not as descriptions of where these are.
-    views
-        Columns of type string, of those that are returned, to return as string_view.
-    extremes_only
-        Any rows will do that have the same smallest and largest value in each column, of which not all need
-        be the values of one row.
-    distinct
-        Rows that are equal in all columns may be returned as one.
-    count_as
-        As ``distinct``, and with a last column of this name (int64): how many rows each row stands for. Needs
-        other columns.
+    output
+        What batches hold: rows, or a partial aggregate of them.
     """
 
     columns: tuple[str, ...] | None = None
     predicate: Predicate | None = None
-    hint: Predicate | None = None
+    pruning_predicate: Predicate | None = None
     with_row_id: bool = False
     with_row_address: bool = False
     limit: int | None = None
@@ -98,10 +213,7 @@ class ScanRequest:
     use_statistics: bool = True
     include_deleted_rows: bool = False
     blobs_as_bytes: bool = False
-    views: frozenset[str] = frozenset()
-    extremes_only: bool = False
-    distinct: bool = False
-    count_as: str | None = None
+    output: Output = Rows()
 
     def promises(self) -> Promise:
         """Return what every plan of the request promises.
@@ -109,14 +221,24 @@ class ScanRequest:
         Raises
         ------
         InvalidInputError
-            Something that is required is excluded by something else that is asked for.
+            Something that is required is excluded by something else that is asked for, or a partial aggregate
+            is none.
         """
+        if isinstance(self.output, PartialAggregate):
+            self._check_aggregate(self.output)
         promises = self.requires & Promise.PER_FRAGMENT
-        if not (self.extremes_only or self.distinct or self.count_as is not None):
+        if isinstance(self.output, Rows):
             promises |= Promise.ORDERED
-            if self.limit is None and (self.hint is None or not self.use_statistics):
+            if self.limit is None and (self.pruning_predicate is None or not self.use_statistics):
                 promises |= Promise.COMPLETE
         if missing := self.requires & ~promises:
             names = " and ".join(str(each.name) for each in missing)
             raise InvalidInputError(f"a scan that is to be {names} is asked for what excludes that")
         return promises
+
+    def _check_aggregate(self, output: PartialAggregate) -> None:
+        output.check()
+        if self.columns is not None or self.with_row_id or self.with_row_address:
+            raise InvalidInputError("the columns of a partial aggregate are its own: no others can be named")
+        if self.limit is not None:
+            raise InvalidInputError("a partial aggregate is of all rows: it has no limit")

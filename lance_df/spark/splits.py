@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.refs import ResolvedRef
-from lance_df.table.scan.plan import kept_fragments, plan_scan
+from lance_df.table.scan.plan import kept_fragments
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
@@ -106,8 +106,7 @@ class Piece:
             fragment_ids=self.fragment_ids,
             rows=self.rows,
         )
-        plan = plan_scan(source, request) if isinstance(source, Table) else source.plan_scan(request)
-        for task in plan.tasks:
+        for task in source.plan(request).tasks:
             yield from task.read()
 
 
@@ -230,12 +229,12 @@ def _items_of_table(
 
 
 def _kept_members(snapshot: NamespaceSnapshot, wanted: Filter) -> KeptMembers:
-    hint = None
+    pruning_predicate = None
     if wanted.sql is not None:
         from lance_df.engine.pushed_condition import pushed_condition
 
-        hint = pushed_condition(snapshot, wanted.sql)
-    return snapshot.kept(ScanRequest(predicate=wanted.predicate, hint=hint))
+        pruning_predicate = pushed_condition(snapshot, wanted.sql)
+    return snapshot.kept(ScanRequest(predicate=wanted.predicate, pruning_predicate=pruning_predicate))
 
 
 def _items_of_fragments(snapshot: NamespaceSnapshot, wanted: Filter, fragments: Fragments) -> Iterator[_Item]:

@@ -31,7 +31,7 @@ def count_rows(table: Table) -> int:
     return int(live.sum()) + sum(map_reads(table.live_rows, unknown, where=table.location))
 
 
-def told_rows(table: Table) -> int | None:
+def estimated_rows(table: Table) -> int | None:
     """Return the rows of a table as the manifest tells them without more ado; None if it does not.
 
     Where it does not say how many rows are deleted, these count.

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
-from lance_df.records import dataclass
+from lance_df.scan.source import SampledStrings
 from lance_df.table.observed import sampled_fragment
 
 if TYPE_CHECKING:
@@ -23,33 +23,17 @@ _LOOKED_AT: Final = 1024
 _MOSTLY: Final = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class StringLook:
-    """Names of columns.
-
-    Attributes
-    ----------
-    short
-        Most values lie within string views themselves.
-    coded
-        Stored as a dictionary.
-    """
-
-    short: frozenset[str]
-    coded: frozenset[str]
-
-
-def look_at_strings(table: Table, names: Collection[str]) -> StringLook | None:
+def look_at_strings(table: Table, names: Collection[str]) -> SampledStrings | None:
     """Look at some top-level columns of strings; None where nothing can be read, as who scans them tells."""
     reader = sampled_fragment(table)
     if reader is None:
         return None
 
-    def look() -> StringLook:
+    def look() -> SampledStrings:
         rows = RowRange(0, min(_LOOKED_AT, reader.num_rows))
         arrays = reader.read([table.schema.field(name) for name in names], rows, keep_dictionaries=True)
         found = dict(zip(names, arrays, strict=True))
-        return StringLook(
+        return SampledStrings(
             frozenset(name for name, array in found.items() if _is_short(array)),
             frozenset(name for name, array in found.items() if pa.types.is_dictionary(array.type)),
         )

@@ -43,18 +43,22 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lance_df.cache import Entries, TableCache
+    from lance_df.expr.nodes import Predicate
     from lance_df.file.reader import FileReader
     from lance_df.format.fragments import DataFile, DeletionFile
     from lance_df.format.manifest import IndexMetadata, Manifest
     from lance_df.format.refs import Branch, Tag
     from lance_df.format.row_ids import RunSequence
     from lance_df.format.transaction import Transaction
+    from lance_df.scan.plan import ScanPlan
+    from lance_df.scan.request import ScanRequest
     from lance_df.storage import ByteSource, Location
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.manifest_io import ManifestFile
     from lance_df.table.picked_column import PickedColumn
     from lance_df.table.row_ids import RowIdIndex
     from lance_df.table.row_lineage import RowLineage
+    from lance_df.table.sample import TableSample
     from lance_df.table.shared import Shared
     from lance_df.table.version_info import VersionInfo
 
@@ -262,14 +266,41 @@ class Table:
 
         return count_rows(self)
 
-    def told_rows(self) -> int | None:
-        """Return the number of rows that the manifest tells without more ado; None if it does not.
+    @property
+    def is_local(self) -> bool:
+        """Whether reading takes no requests to a store."""
+        return self.location.is_local
 
-        Where it does not say how many rows are deleted, these count.
+    @property
+    def plan_cache(self) -> Entries[Any]:
+        """See `lance_df.scan.source.Scannable`."""
+        return self.scan_plans
+
+    @property
+    def prunes_by_terms(self) -> bool:
+        """Indices and statistics are of columns, not of terms."""
+        return False
+
+    def plan(self, request: ScanRequest) -> ScanPlan:
+        """Plan a scan; equal requests share a plan. See `lance_df.table.scan.plan.plan_scan`."""
+        from lance_df.table.scan.cached_plans import cached_plan
+
+        return cached_plan(self, request)
+
+    def estimated_rows(self, pruning_predicate: Predicate | None = None) -> int | None:  # noqa: ARG002
+        """Return the number of rows, where the manifest has it; deleted ones count where it has not theirs.
+
+        See `lance_df.scan.source.Scannable`.
         """
-        from lance_df.table.row_counts import told_rows
+        from lance_df.table.row_counts import estimated_rows
 
-        return told_rows(self)
+        return estimated_rows(self)
+
+    def sample(self, pruning_predicate: Predicate | None = None) -> TableSample | None:  # noqa: ARG002
+        """Return a sample of the rows; None where it takes requests to a store."""
+        from lance_df.table.sample import TableSample
+
+        return TableSample(self) if self.is_local else None
 
     def fragment(self, fragment_id: int) -> Fragment:
         """Return a fragment by its id.

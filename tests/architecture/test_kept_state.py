@@ -59,7 +59,6 @@ OF_FUNCTIONS = {
 # What goes with an object that it is about, and is no larger than that.
 OF_OBJECTS = {
     "engine.names._all_names",
-    "engine.provider._schemas",
     "namespace.changes.partition_index._known",
     "namespace.changes.publish._lines",
     "namespace.pruning.spec_members._known",

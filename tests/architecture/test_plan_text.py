@@ -20,18 +20,6 @@ TEXTS = {
     *("display", "display_indent", "display_indent_schema", "display_graphviz"),
     *("canonical_name", "schema_name", "plan_to_sql", "expr_to_sql"),
 }
-# Modules that are still to be converted, by name: they move.
-UNCONVERTED = {
-    "compat.py",
-    "decided_filters.py",
-    "extremes.py",
-    "grouped_runs.py",
-    "grouped_scans.py",
-    "rewriting.py",
-    "run_calls.py",
-    "session.py",
-    "string_views.py",
-}
 
 
 def breaches(path: Path) -> list[str]:
@@ -67,8 +55,7 @@ MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path not in READERS
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_reads_the_text_of_plans(path):
-    if path.name not in UNCONVERTED:
-        assert breaches(path) == []
+    assert breaches(path) == []
     assert reads_of_shown(path) == []
 
 

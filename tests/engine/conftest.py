@@ -1,6 +1,5 @@
 import importlib.util
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,18 +12,8 @@ _spec.loader.exec_module(fake_table)
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[type]:
-    """Make scans of `FakeTable` objects work as those of stored tables do."""
-    from lance_df.engine import provider
-
-    real = provider.plan_scan
-
-    def plan_scan(table, request):
-        return (fake_table.fake_plan_scan if isinstance(table, fake_table.FakeTable) else real)(
-            table, request
-        )
-
-    monkeypatch.setattr(provider, "plan_scan", plan_scan)
+def fake() -> type:
+    """The class of tables in memory."""
     return fake_table.FakeTable
 
 

@@ -7,9 +7,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 
 import pyarrow as pa
 
+from lance_df.cache import CacheKind, Entries, TableCache
 from lance_df.errors import LanceError, VersionNotFoundError
 from lance_df.expr.nodes import (
     And,
@@ -47,8 +49,21 @@ class FakeTable(Table):
     fail: LanceError | None = None
     requests: list[ScanRequest] = field(default_factory=list)
 
-    def told_rows(self) -> int:
+    is_local = True
+
+    def estimated_rows(self, pruning_predicate: Predicate | None = None) -> int:
         return self.past[self.version - 1].num_rows
+
+    @cached_property
+    def plan_cache(self) -> Entries[object]:
+        return TableCache(max_entries=16).entries(CacheKind.PLANS)
+
+    def sample(self, pruning_predicate: Predicate | None = None) -> None:
+        return None
+
+    def plan(self, request: ScanRequest) -> ScanPlan:
+        """Plan a scan; what needs no data is not noted."""
+        return fake_plan_scan(self, request)
 
     def __post_init__(self) -> None:
         self.version = self.version or len(self.past)
@@ -93,7 +108,7 @@ def fake_plan_scan(table: FakeTable, request: ScanRequest) -> ScanPlan:
     kept = [task for task in tasks if task.may_match()]
     reasons = tuple(
         Reason(to_text(each), f"kept {len(kept)} of {len(tasks)} pages")
-        for each in (request.predicate, request.hint)
+        for each in (request.predicate, request.pruning_predicate)
         if each is not None
     )
     report = TableReport(
@@ -115,7 +130,7 @@ class _FakeTask:
         self.num_bytes = 8
 
     def may_match(self) -> bool:
-        hint = self._request.hint
+        hint = self._request.pruning_predicate
         if hint is None or not self._request.use_statistics:
             return True
         return any(may_be_true(hint, row) for row in self._slice.to_pylist())

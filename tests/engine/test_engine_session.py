@@ -227,7 +227,7 @@ def test_hints_of_joined_scans(ours):
 def test_hidden_scans_switch_hints_off(ours, sample):
     sample.requests.clear()
     ours.sql("SELECT id FROM t WHERE s LIKE 'ab%' AND id = (SELECT max(id) FROM t)").collect()
-    hints = [request.hint for request in sample.requests if request.columns]
+    hints = [request.pruning_predicate for request in sample.requests if request.columns]
     assert all(hint is None or "s" not in str(hint) or "Or(" in str(hint) for hint in hints)
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.engine.extremes import needs_extremes_only
-from lance_df.engine.plan_walk import logical_scans
+from lance_df.engine.optimizer import planned
+from lance_df.scan.request import PartialAggregate
 
 pytestmark = pytest.mark.engine
 
@@ -77,14 +77,14 @@ def test_every_type(version, rows, tmp_path):
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
 def test_what_was_read_is_not_read_again(version, rows, tmp_path, monkeypatch):
-    from lance_df.table.scan.row_slice import Stretch
+    from lance_df.table.scan.row_slice import RowSlice
 
     lance_df.write_dataset(rows, tmp_path / "t.lance", data_storage_version=version)
     ctx = lance_df.connect(tmp_path)
     first = ask(ctx, "SELECT max(number), min(text) FROM t")
     reads = []
-    values = Stretch.values
-    monkeypatch.setattr(Stretch, "values", lambda self, *rows: reads.append(rows) or values(self, *rows))
+    values = RowSlice.values
+    monkeypatch.setattr(RowSlice, "values", lambda self, *rows: reads.append(rows) or values(self, *rows))
     assert ask(ctx, "SELECT max(number), min(text) FROM t") == first
     assert ask(ctx, "SELECT min(number) AS a FROM t").to_pylist() == [{"a": 0}]
     assert reads == []
@@ -152,9 +152,12 @@ def test_statements(sessions, text):
 
 
 @pytest.mark.parametrize("text", [*STATEMENTS, *OTHERS])
-def test_only_extremes_over_all_rows_are_such(sessions, text):
-    plan = sessions[1].sql(text).optimized_logical_plan()
-    assert needs_extremes_only(plan, logical_scans(plan)) == (text in STATEMENTS)
+def test_only_extremes_over_all_rows_are_such(sessions, text, monkeypatch):
+    monkeypatch.setattr(planned, "WORTH_ROWS", 0)
+    statements = sessions[0].sql(text).statements
+    outputs = [table.scan.request.output for each in statements for table in each.tables.values()]
+    are_extremes = [isinstance(each, PartialAggregate) and each.has_extremes for each in outputs]
+    assert any(are_extremes) == (text in STATEMENTS)
 
 
 def test_functions_of_the_user_are_asked(rows, tmp_path):

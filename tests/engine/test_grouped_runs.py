@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.engine import grouped_runs
+from lance_df.engine.optimizer.rules import partial_aggregate
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
@@ -68,15 +68,15 @@ def sessions(request, tables, tmp_path_factory):
 @pytest.fixture
 def uses_runs(monkeypatch):
     """What tells whether the last statement was planned over runs."""
-    monkeypatch.setattr(grouped_runs, "_WORTH_ROWS", 1000)
+    monkeypatch.setattr(partial_aggregate, "_WORTH_ROWS", 1000)
     found = []
-    real = grouped_runs.over_runs
+    real = partial_aggregate._of_runs
 
     def spy(*arguments):
         found.append(real(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(grouped_runs, "over_runs", spy)
+    monkeypatch.setattr(partial_aggregate, "_of_runs", spy)
     return lambda: bool(found) and found[-1] is not None
 
 

@@ -92,7 +92,7 @@ def test_scans_return_groups(sessions, text):
     frame = sessions[0].sql(text)
     assert frame.to_arrow_table().num_rows
     ((table, *_),) = [tuple(statement.tables.values()) for statement in frame.statements]
-    assert table.provider.counters.rows < 2000
+    assert table.log.counters.rows < 2000
 
 
 def test_deleted_rows(rows, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from datafusion import SessionConfig
 
 import lance_df
-from lance_df.engine import join_mode
+from lance_df.engine.optimizer.rules import join_mode
 from lance_df.scan.run import num_cores
 from tests.engine.query_results import assert_same_result
 

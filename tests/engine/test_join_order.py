@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.engine import join_order, join_sides, join_sizes
-from lance_df.engine.join_order import Edge, Pair, better_order
+from lance_df.engine.optimizer import planned
+from lance_df.engine.optimizer.rules import join_order, join_side
+from lance_df.engine.optimizer.rules.join_order import Edge, Pair, better_order
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
@@ -90,10 +91,10 @@ def orders(monkeypatch):
         found.append(order)
         return order
 
-    monkeypatch.setattr(join_sides, "WORTH_ROWS", 0)
-    monkeypatch.setattr(join_sizes, "WORTH_ROWS", 0)
+    monkeypatch.setattr(join_side, "WORTH_ROWS", 0)
+    monkeypatch.setattr(planned, "WORTH_ROWS", 0)
     monkeypatch.setattr(join_order, "_CLEARLY_LESS", float("inf"))
-    monkeypatch.setattr(join_sides, "better_order", better)
+    monkeypatch.setattr(join_side, "better_order", better)
     return found
 
 

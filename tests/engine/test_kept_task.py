@@ -8,11 +8,9 @@ import pytest
 
 import lance_df
 from lance_df.scan.request import ScanRequest
-from lance_df.table import kept_task
-from lance_df.table.kept_task import keep_few_rows
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.open import open_table
-from lance_df.table.scan.plan import plan_scan
+from lance_df.table.scan import cached_plans
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine
@@ -41,14 +39,14 @@ _STATEMENTS = [
 def reads(monkeypatch):
     """Count how often tasks are read, and how often what was kept is."""
     found = {"asked": 0, "kept": 0}
-    read = kept_task._KeptTask.read
+    read = cached_plans._CachedTask.read
 
     def counted(task):
         found["asked"] += 1
         found["kept"] += task._batches is not None
         return read(task)
 
-    monkeypatch.setattr(kept_task._KeptTask, "read", counted)
+    monkeypatch.setattr(cached_plans._CachedTask, "read", counted)
     return found
 
 
@@ -73,9 +71,9 @@ def test_statements_that_are_repeated_answer_as_before_and_follow_the_table(tmp_
 def test_only_one_small_task_is_kept(tmp_path):
     lance_df.write_dataset(_ROWS, tmp_path / "small.lance")
     lance_df.write_dataset(pa.table({"id": range(5000)}), tmp_path / "large.lance")
-    large = plan_scan(open_table(str(tmp_path / "large.lance")), ScanRequest())
-    assert keep_few_rows(large) is large
-    (task,) = keep_few_rows(plan_scan(open_table(str(tmp_path / "small.lance")), ScanRequest())).tasks
+    large = open_table(str(tmp_path / "large.lance")).plan(ScanRequest())
+    assert not any(isinstance(each, cached_plans._CachedTask) for each in large.tasks)
+    (task,) = open_table(str(tmp_path / "small.lance")).plan(ScanRequest()).tasks
     assert (task.num_rows, task.num_bytes > 0) == (4, True)
     with SCAN_LIMITS.replaced(max_cached_result_bytes=10):
         assert sum(batch.num_rows for _ in range(2) for batch in task.read()) == 8

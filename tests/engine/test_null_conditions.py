@@ -208,7 +208,7 @@ def test_other_conditions_prune_in_any_context(tmp_path, monkeypatch):
 
     def noted(self, *given):
         found = planned(self, *given)
-        plans.append(self.scans[-1])
+        plans.append(self.log.scans[-1])
         return found
 
     monkeypatch.setattr(LanceTableProvider, "get_fragments", noted)

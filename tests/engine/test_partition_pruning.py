@@ -98,7 +98,7 @@ def kept(monkeypatch):
 
     monkeypatch.setattr(NamespaceSnapshot, "kept", counted)
     # which looks for no plan of an earlier scan
-    monkeypatch.setattr(NamespaceSnapshot, "plan_scan", NamespaceSnapshot._planned)
+    monkeypatch.setattr(NamespaceSnapshot, "plan", NamespaceSnapshot._planned)
     return found
 
 
@@ -436,7 +436,7 @@ def test_prepared_statements_read_the_newest_version_and_prune(tmp_path):
             assert frame.sort("id").to_pydict()["id"] == expected
             if "3" in execution:
                 (table,) = frame.statements[0].tables.values()
-                assert table.provider.scans[-1].report.partitions.kept == 1
+                assert table.log.scans[-1].report.partitions.kept == 1
         namespace.append(rows())
     ours.sql("DEALLOCATE q")
     with pytest.raises(lance_df.LanceError, match="does not exist"):
@@ -479,6 +479,6 @@ def test_tables_that_are_created_of_a_query_read_what_it_needs(root, condition, 
     ):
         frame = ours.sql(f"{create} made{number} AS SELECT id FROM months WHERE {condition}")
         (table,) = frame.statements[0].tables.values()
-        assert table.provider.scans[-1].report.partitions.kept == kept
+        assert table.log.scans[-1].report.partitions.kept == kept
         expected = ours.sql(f"SELECT id FROM months WHERE {condition}").sort("id").to_pydict()
         assert ours.sql(f"SELECT id FROM made{number}").sort("id").to_pydict() == expected

@@ -412,7 +412,7 @@ def test_a_group_that_is_larger_than_the_limit_is_joined_in_shares(tmp_path, mon
         [effect] = [join.effect for join in statement.joins]
         units = int(effect.split(" in ")[1].split()[0])
         assert units > 8, effect
-        read = [provider.counters.rows for _, provider in statement.units]
+        read = [provider.log.counters.rows for _, provider in statement.units]
         assert 0 < max(read) < count / 4
 
 
@@ -625,7 +625,7 @@ def test_all_threads_read_a_group_that_is_one_file(tmp_path, monkeypatch, num_th
     found = context.sql("SELECT sum(a) AS s FROM a JOIN b ON a.k = b.k AND a + b > 9")
     assert found.to_pylist() == [{"s": sum(range(5, 300_000))}]
     [statement] = found.statements
-    tasks = [len(provider.scans[-1].tasks) for _, provider in statement.units]
+    tasks = [len(provider.log.scans[-1].tasks) for _, provider in statement.units]
     assert len(tasks) == 4
     assert set(tasks) == ({1} if num_threads == 1 else {6})
 

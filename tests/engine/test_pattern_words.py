@@ -8,8 +8,8 @@ from datafusion import SessionContext
 
 import lance_df
 from lance_df.encodings import kernels
-from lance_df.engine.hints import scan_hint
 from lance_df.engine.plan_walk import logical_scans
+from lance_df.engine.pruning_predicates import pruning_predicate_of_scans
 from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
@@ -81,7 +81,7 @@ def test_scans_return_rows_with_the_words(contexts, name, pattern):
     ctx, _, uri = contexts
     table = open_table(uri)
     scans = logical_scans(ctx.sql(f"SELECT id FROM t WHERE {name} LIKE '{pattern}'").optimized_logical_plan())
-    hint = scan_hint(scans, table.arrow_schema)
+    hint = pruning_predicate_of_scans(scans, table.arrow_schema)
     words = [word for word in pattern.split("%") if word]
     columns = ("id", name)
 
@@ -93,6 +93,6 @@ def test_scans_return_rows_with_the_words(contexts, name, pattern):
     wanted = [row for row in everything if row[name] and all(word in row[name] for word in words)]
     in_order = [row for row in wanted if row[name].find(words[-1]) >= row[name].find(words[0])]
     assert 0 < len(in_order) < len(everything) / 10
-    assert found(hint=hint) == in_order
-    assert found(hint=hint, use_statistics=False) == everything
-    assert found(hint=hint, limit=20)[:20] == everything[:20]  # of each task
+    assert found(pruning_predicate=hint) == in_order
+    assert found(pruning_predicate=hint, use_statistics=False) == everything
+    assert found(pruning_predicate=hint, limit=20)[:20] == everything[:20]  # of each task

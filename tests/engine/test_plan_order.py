@@ -9,7 +9,8 @@ import pytest
 from query_results import assert_same_result, order_columns
 
 import lance_df
-from lance_df.engine import grouped_runs, grouped_scans, session, string_views
+from lance_df.engine.optimizer import driver
+from lance_df.engine.optimizer.rules import partial_aggregate, string_views
 from lance_df.engine.plan_order import RewriteWarning, lost_by_rewriting
 
 pytestmark = pytest.mark.engine
@@ -20,9 +21,9 @@ KEYS = 30_000
 
 @pytest.fixture(autouse=True)
 def _small_tables_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (string_views, grouped_scans):
-        monkeypatch.setattr(module, "WORTH_ROWS", 1000)
-    monkeypatch.setattr(grouped_runs, "_WORTH_ROWS", 1000)
+    monkeypatch.setattr(string_views, "_WORTH_ROWS", 1000)
+    monkeypatch.setattr(partial_aggregate, "_WORTH_GROUPED_ROWS", 1000)
+    monkeypatch.setattr(partial_aggregate, "_WORTH_ROWS", 1000)
 
 
 def _rows(num_rows: int = ROWS, num_keys: int = KEYS) -> pa.Table:
@@ -172,24 +173,49 @@ def test_keys_that_the_optimizer_leaves_out_are_not_lost(memory):
     assert lost_by_rewriting(frame, optimized, frame) is None
 
 
-def test_a_wrong_rewrite_is_dropped(root, memory, monkeypatch):
+def _cast_above(planned, context):
+    frame = planned.frame
+    return planned.replanned(
+        frame.select(*(datafusion.col(each.name).cast(each.type).alias(each.name) for each in frame.schema()))
+    )
+
+
+def _fails(planned, context):
+    raise KeyError("a mistake in a rule")
+
+
+def _is_refused(planned, context):
+    planned.plan({}).frame.aggregate([datafusion.col("nowhere")], [])
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [(_cast_above, "ordered by None"), (_fails, "KeyError: 'a mistake in a rule'"), (_is_refused, None)],
+)
+def test_a_rule_that_is_wrong_is_left_out(root, memory, monkeypatch, rule, message):
     query = "SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s"
-    with monkeypatch.context() as patch:
-        patch.setattr(session, "rewritten", _cast_above)
-        context = lance_df.connect(root)
-        with pytest.raises(lance_df.LanceError, match="as it is written: the rows are ordered by None"):
+    monkeypatch.setattr(string_views, "string_views", rule)
+    context = lance_df.connect(root)
+    if message is None:
+        frame = context.sql(query)
+    else:
+        with pytest.raises(lance_df.LanceError, match=message):  # as warnings are errors here
             context.sql(query)
-        with pytest.warns(RewriteWarning, match="ordered by None"):
+        with pytest.warns(RewriteWarning, match=message):
             frame = context.sql(query)
-        assert_same_result(frame, memory.sql(query))
+        with pytest.warns(RewriteWarning):
+            report = context.explain_scan(query)
+        assert "rule string_views skipped" in str(report)
+        assert message in str(report)
+    assert_same_result(frame, memory.sql(query))
 
 
-def _cast_above(ctx, statement, scans, planned, plan_again, options, registered=()):
-    del scans, options, registered
-    (table,) = statement.tables.values()
-    table.provider.views = frozenset({"s"})
-    frame = plan_again()
-    schema = planned[0].schema()
-    return frame.select(
-        *(datafusion.col(each.name).cast(each.type).alias(each.name) for each in schema)
-    ), None
+def test_rules_that_apply_are_reported(root):
+    report = lance_df.connect(root).explain_scan("SELECT kind, max(s) FROM t GROUP BY kind")
+    assert ("string_views", "applied") in [(each.rule, each.effect) for each in report.rules]
+
+
+def test_rules_have_modules_and_functions_of_their_names():
+    for rule in driver.RULES:
+        module = __import__(f"lance_df.engine.optimizer.rules.{rule.name}", fromlist=[rule.name])
+        assert callable(getattr(module, rule.name))

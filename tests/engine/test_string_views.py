@@ -9,7 +9,8 @@ from datafusion import SessionContext, udf
 from query_results import assert_same_result
 
 import lance_df
-from lance_df.engine import string_views
+from lance_df.engine.optimizer import planned
+from lance_df.engine.optimizer.rules import string_views
 from lance_df.table.table import Table
 
 pytestmark = pytest.mark.engine
@@ -35,7 +36,8 @@ def _rows() -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def _small_tables_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(string_views, "WORTH_ROWS", 3)
+    monkeypatch.setattr(string_views, "_WORTH_ROWS", 3)
+    monkeypatch.setattr(planned, "WORTH_ROWS", 3)
 
 
 @pytest.fixture(scope="module", params=["2.0", "2.2", "namespace"])
@@ -113,11 +115,11 @@ def test_rows_and_types_are_those_of_plain_strings(contexts, query):
     ],
 )
 def test_strings_of_few_rows_meet_those_that_are_views(contexts, monkeypatch, query):
-    monkeypatch.setattr(string_views, "WORTH_ROWS", 10)
+    monkeypatch.setattr(string_views, "_WORTH_ROWS", 10)
     ours, memory = contexts
     frame = ours.sql(query)
     if "UNION SELECT kind FROM few ORDER BY" not in query:  # a DISTINCT right below a sort stands as it is
-        views = [table.provider.views for table in frame.statements[0].tables.values()]
+        views = [table.scan.request.output.views for table in frame.statements[0].tables.values()]
         assert sorted(map(len, views)) == [0, 1]
     assert_same_result(frame, memory.sql(query))
 
@@ -127,19 +129,17 @@ def test_aggregated_strings_are_read_as_views(contexts):
     frame = ours.sql("SELECT kind, max(text) FROM t WHERE other = 'a' GROUP BY kind")
     (table,) = frame.statements[0].tables.values()
     # in 2.2 a column of few distinct texts is a dictionary, of which views are slower
-    is_coded = (
-        not isinstance(table.provider.table, Table) or table.provider.table.manifest.data_format > "2.0"
-    )
-    assert table.provider.views == ({"kind"} if is_coded else {"kind", "text"})
+    is_coded = not isinstance(table.scan.source, Table) or table.scan.source.manifest.data_format > "2.0"
+    assert table.scan.request.output.views == ({"kind"} if is_coded else {"kind", "text"})
     for query in ("SELECT kind, text FROM t WHERE other = 'a'", "SELECT text, count(*) FROM t GROUP BY text"):
         (table,) = ours.sql(query).statements[0].tables.values()
-        assert not table.provider.views
+        assert not table.scan.request.output.views
 
 
 def test_small_tables_are_planned_once(contexts, monkeypatch):
-    monkeypatch.setattr(string_views, "WORTH_ROWS", 1_000_000)
+    monkeypatch.setattr(string_views, "_WORTH_ROWS", 1_000_000)
     (table,) = contexts[0].sql("SELECT kind, count(*) FROM t GROUP BY kind").statements[0].tables.values()
-    assert not table.provider.views
+    assert not table.scan.request.output.views
 
 
 def test_results_can_be_worked_on(contexts):

@@ -230,7 +230,7 @@ def test_files_are_made_durable_together(tmp_path, monkeypatch):
 
 
 def test_trap_61_both_sides_of_a_join_are_one_version(namespace, monkeypatch):
-    plans, original = [], NamespaceSnapshot.plan_scan
+    plans, original = [], NamespaceSnapshot.plan
 
     def plan_scan(self, request):
         plan = original(self, request)
@@ -241,7 +241,7 @@ def test_trap_61_both_sides_of_a_join_are_one_version(namespace, monkeypatch):
 
     context = lance_df.SessionContext()
     lance_df.register(context, "t", namespace.uri)
-    monkeypatch.setattr(NamespaceSnapshot, "plan_scan", plan_scan)
+    monkeypatch.setattr(NamespaceSnapshot, "plan", plan_scan)
     joined = context.sql("SELECT l.p, r.k FROM t l JOIN t r ON l.k = r.k ORDER BY 2").to_arrow_table()
     assert joined["k"].to_pylist() == [1, 2, 3]
     assert set(plans) == {2}
@@ -264,7 +264,7 @@ def test_trap_68_a_tag_that_moves_during_a_query(namespace, monkeypatch):
         member.tags.create("golden", 1)
     publish_otherwise(namespace, "true", read_version="NULL", read_tag="'golden'")
     assert namespace.count_rows() == 3
-    plans, original = [], NamespaceSnapshot.plan_scan
+    plans, original = [], NamespaceSnapshot.plan
 
     def plan_scan(self, request):
         nonlocal plans
@@ -277,7 +277,7 @@ def test_trap_68_a_tag_that_moves_during_a_query(namespace, monkeypatch):
 
     context = lance_df.SessionContext()
     lance_df.register(context, "t", namespace.uri)
-    monkeypatch.setattr(NamespaceSnapshot, "plan_scan", plan_scan)
+    monkeypatch.setattr(NamespaceSnapshot, "plan", plan_scan)
     query = "SELECT l.k FROM t l JOIN t r ON l.k = r.k"
     assert context.sql(query).to_arrow_table().num_rows == 3
     assert context.sql(query).to_arrow_table().num_rows == 6

@@ -53,7 +53,7 @@ def test_every_value_is_found_in_its_partition(tmp_path, name, how):
             continue
         for operator in Operator:
             condition = compare(Column(("key",)), values.type, operator, value)
-            plan = namespace._table.plan_scan(ScanRequest(columns=("n",), predicate=condition))
+            plan = namespace._table.plan(ScanRequest(columns=("n",), predicate=condition))
             found = [n for task in plan.tasks for batch in task.read() for n in batch["n"].to_pylist()]
             truth = evaluate(condition, {("key",): values}, len(values)).to_pylist()
             assert sorted(found) == sorted([n for n, is_true in enumerate(truth) if is_true] * 2)

@@ -284,7 +284,7 @@ def test_what_partition_values_prove_is_not_asked_of_rows():
     assert sorted(zip(names, map(str, left), strict=True)) == sorted(
         (name, str(predicate)) for name, predicates in expected.items() for predicate in predicates
     )
-    kept = kept_by_condition(manifest, since, hint=where("t", "<", dt.datetime(2023, 12, 31)))
+    kept = kept_by_condition(manifest, since, pruning_predicate=where("t", "<", dt.datetime(2023, 12, 31)))
     assert {str(kept.residuals[choice]) for choice in kept.choices.tolist()} == {str(since), "None"}
 
 

@@ -185,7 +185,7 @@ def test_answers_are_those_without_pruning_and_of_memory(folder, data, table, sp
         assert answer(plain, condition) in (expected, None), condition
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(NamespaceSnapshot, "kept", unpruned)
-            patch.setattr(NamespaceSnapshot, "plan_scan", NamespaceSnapshot._planned)
+            patch.setattr(NamespaceSnapshot, "plan", NamespaceSnapshot._planned)
             assert answer(ours, condition) == expected, condition
 
 

@@ -96,7 +96,7 @@ def test_an_open_namespace_stays_what_it_was_when_nothing_is_cached(namespace):
 def test_a_query_sees_one_version_of_each_member(namespace, monkeypatch):
     context = lance_df.SessionContext()
     lance_df.register(context, "t", namespace.uri)
-    original, plans = lance_df.namespace.snapshot.NamespaceSnapshot.plan_scan, []
+    original, plans = lance_df.namespace.snapshot.NamespaceSnapshot.plan, []
 
     def plan_scan(self, request):
         plan = original(self, request)
@@ -105,7 +105,7 @@ def test_a_query_sees_one_version_of_each_member(namespace, monkeypatch):
             append_directly(namespace, "a", 4)
         return plan
 
-    monkeypatch.setattr(lance_df.namespace.snapshot.NamespaceSnapshot, "plan_scan", plan_scan)
+    monkeypatch.setattr(lance_df.namespace.snapshot.NamespaceSnapshot, "plan", plan_scan)
     query = "SELECT l.k FROM t l JOIN t r ON l.k = r.k"
     assert context.sql(query).to_arrow_table().num_rows == 3
     assert context.sql(query).to_arrow_table().num_rows == 4

@@ -100,5 +100,5 @@ print(sorted(left.kinds, key=str) if left.total.entries else "", left.num_bytes 
 
 
 def test_a_thousand_open_tables_keep_no_more_than_the_budget(tmp_path: Path) -> None:
-    kinds = ["columns", "manifests"]  # are for whoever opens the tables again
+    kinds = ["columns", "manifests", "schemas"]  # are for whoever opens the tables again
     assert output_of(THOUSAND, tmp_path) == f"True True True True\n{kinds} True\n"

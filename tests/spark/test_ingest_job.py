@@ -228,7 +228,7 @@ MINIMAL = '[sources.s]\npath = "x.csv"\n[target]\npath = "t"\n'
         (MINIMAL + '[sources.r]\npath = "y.csv"', "2 sources need a query"),
         (
             MINIMAL + '[sources.S]\npath = "y.csv"\n[transform]\nsql = "SELECT 1"',
-            "names of sources are distinct",
+            "names of sources must differ by more than case",
         ),
         (MINIMAL + "[transform]\nquery = 'x'", r"\[transform\] has no 'query'; there are sql"),
     ],

@@ -254,10 +254,10 @@ def test_hints_prune_and_are_not_applied(tmp_path: Path) -> None:
     )
     table = open_table(tmp_path / "t")
     hint = And((at_least(4600), Unknown("random() < 1")))
-    found = read(table, hint=hint)["key"].to_pylist()
+    found = read(table, pruning_predicate=hint)["key"].to_pylist()
     assert found == list(range(4500, 5000))
-    assert read(table, hint=hint, use_statistics=False).num_rows == 5000
-    assert read(table, hint=IsNull(Column(("not a column",)))).num_rows == 5000
+    assert read(table, pruning_predicate=hint, use_statistics=False).num_rows == 5000
+    assert read(table, pruning_predicate=IsNull(Column(("not a column",)))).num_rows == 5000
 
 
 def test_page_statistics_prune_what_indices_do_not(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lance_df
 from lance_df.expr.nodes import Column, Comparison, Operator
-from lance_df.scan.request import ScanRequest
+from lance_df.scan.request import AggregateCall, AggregateFunction, PartialAggregate, ScanRequest
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
 
@@ -23,6 +23,13 @@ def read(table, **request):
     plan = plan_scan(table, ScanRequest(**{"window_rows": 1024, **request}))
     batches = [batch for task in plan.tasks for batch in task.read()]
     return pa.Table.from_batches(batches, plan.schema)
+
+
+def extremes(table, columns=None, **request):
+    """Return what a scan returns for the extremes of some columns."""
+    schema = plan_scan(table, ScanRequest(columns=columns)).schema
+    calls = [AggregateCall(AggregateFunction.EXTREMES, each.name, each.name, each.type) for each in schema]
+    return read(table, output=PartialAggregate((), tuple(calls)), **request)
 
 
 def bounds(rows):
@@ -45,7 +52,7 @@ def table(tmp_path_factory):
 def test_two_rows_of_each_stretch(table):
     everything = read(table, columns=("n", "word"))
     for _ in range(2):
-        found = read(table, columns=("word", "n"), extremes_only=True)
+        found = extremes(table, ("word", "n"))
         assert bounds(found) == bounds(everything.select(["word", "n"]))
         # rows are deleted in the last stretch, so that it is read each time
         assert found.num_rows == 2 * (len(plan_scan(table, ScanRequest(window_rows=1024)).tasks) - 1) + 1022
@@ -53,7 +60,7 @@ def test_two_rows_of_each_stretch(table):
 
 def test_a_stretch_with_nan_is_read(table):
     for _ in range(2):
-        found = read(table, columns=("f",), extremes_only=True)["f"]
+        found = extremes(table, ("f",))["f"]
         assert pc.sum(pc.is_nan(found)).as_py() == 1
         assert 1022 + 2 < len(found) < 1022 + 2 * 1024
 
@@ -64,13 +71,12 @@ def test_a_stretch_with_nan_is_read(table):
         {"columns": ("n", "list")},
         {"columns": ("n", "_rowid")},
         {"predicate": AT_FIVE},
-        {"limit": 7},
-        {"hint": AT_FIVE},
+        {"pruning_predicate": AT_FIVE},
     ],
 )
 def test_what_is_not_for_all_rows_of_all_columns(table, request_):
     request_ = {"columns": ("n",), **request_}
-    assert read(table, **request_, extremes_only=True).equals(read(table, **request_))
+    assert extremes(table, **request_).equals(read(table, **request_))
 
 
 VALUES = st.sampled_from(["", "a", "b\x00", "ä", "zz" * 9, None])
@@ -88,4 +94,4 @@ def test_random_rows(tmp_path_factory, rows, repeats):
     table = open_table(path)
     expected = bounds(read(table))
     for _ in range(2):
-        assert bounds(read(table, extremes_only=True)) == expected
+        assert bounds(extremes(table)) == expected

@@ -16,9 +16,14 @@ import pytest
 import lance_df
 from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import Column, Comparison, In, Operator, Predicate
-from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.request import (
+    AggregateCall,
+    AggregateFunction,
+    PartialAggregate,
+    Promise,
+    ScanRequest,
+)
 from lance_df.scan.run import run_ahead, run_tasks
-from lance_df.table.kept_task import keep_few_rows
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
@@ -42,6 +47,10 @@ LIMITS: dict[str, dict[str, int]] = {
     "gathered": {"sparse_ratio": 10**9, "gathered_rows": 10**9, "max_window_rows": 16},
     "dense": {"sparse_ratio": 1},
 }
+
+
+_ROWS_OF = AggregateCall(AggregateFunction.COUNT_ROWS, "n", None, pa.int64())
+_EXTREMES_OF_ID = AggregateCall(AggregateFunction.EXTREMES, "id", "id", pa.int64())
 
 
 def _rows(start: int, count: int) -> pa.Table:
@@ -132,7 +141,7 @@ def test_plans_keep_their_promises(folder: Path, table: Table, requires: Promise
 
 def test_plans_that_are_kept_promise_the_same(folder: Path, table: Table) -> None:
     predicate, where = PREDICATES["few"]
-    plan = keep_few_rows(plan_scan(table, ScanRequest(predicate=predicate, requires=Promise.COMPLETE)))
+    plan = table.plan(ScanRequest(predicate=predicate, requires=Promise.COMPLETE))
     assert plan.promises == Promise.COMPLETE | Promise.ORDERED
     for _ in range(2):
         rows = pa.Table.from_batches(run_ahead(plan.tasks, 2), plan.schema)
@@ -202,26 +211,30 @@ def test_small_fragments_are_joined_unless_that_is_excluded(folder: Path) -> Non
     "excluded",
     [
         {"limit": 3},
-        {"hint": _greater("id", 3)},
-        {"extremes_only": True},
-        {"distinct": True},
-        {"count_as": "n"},
+        {"pruning_predicate": _greater("id", 3)},
+        {"columns": None, "output": PartialAggregate(("id",))},
+        {"columns": None, "output": PartialAggregate(("id",), (_ROWS_OF,))},
+        {"columns": None, "output": PartialAggregate((), (_EXTREMES_OF_ID,))},
     ],
 )
 def test_what_a_request_excludes_cannot_be_required(folder: Path, excluded: dict[str, object]) -> None:
     table = open_table(str(folder))
-    plan = plan_scan(table, ScanRequest(columns=("id",), **excluded))  # type: ignore[arg-type]
+    plan = plan_scan(table, ScanRequest(**{"columns": ("id",), **excluded}))  # type: ignore[arg-type]
     assert Promise.COMPLETE not in plan.promises
-    keeps_order = not excluded.keys() & {"extremes_only", "distinct", "count_as"}
+    keeps_order = "output" not in excluded
     assert (Promise.ORDERED in plan.promises) == keeps_order
     with pytest.raises(InvalidInputError, match="COMPLETE"):
-        plan_scan(table, ScanRequest(columns=("id",), requires=Promise.COMPLETE, **excluded))  # type: ignore[arg-type]
+        plan_scan(table, ScanRequest(**{"columns": ("id",), "requires": Promise.COMPLETE, **excluded}))  # type: ignore[arg-type]
 
 
 def test_rows_that_a_hint_needs_come_in_order(folder: Path, table: Table) -> None:
     hint, where = PREDICATES["few"]
     request = ScanRequest(
-        columns=("id",), hint=hint, with_row_address=True, requires=Promise.ORDERED, window_rows=1024 * 1024
+        columns=("id",),
+        pruning_predicate=hint,
+        with_row_address=True,
+        requires=Promise.ORDERED,
+        window_rows=1024 * 1024,
     )
     rows = pa.Table.from_batches(run_tasks(plan_scan(table, request).tasks))
     every = _expected(folder, "true")
@@ -232,7 +245,10 @@ def test_rows_that_a_hint_needs_come_in_order(folder: Path, table: Table) -> Non
 
 # who answers queries: what they rely on is what the request says
 _READERS = {
+    "engine/catalog.py",
     "engine/provider.py",
+    "engine/query.py",
+    "engine/statement.py",
     "scanner.py",
     "api/namespaces.py",
     "namespace/snapshot.py",

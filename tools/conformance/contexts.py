@@ -257,8 +257,8 @@ def low_thresholds() -> Iterator[None]:
     import lance_df.engine
 
     modules = [
-        importlib.import_module(f"lance_df.engine.{found.name}")
-        for found in pkgutil.iter_modules(lance_df.engine.__path__)
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(lance_df.engine.__path__, "lance_df.engine.")
     ]
     changed = [
         (module, name, getattr(module, name))

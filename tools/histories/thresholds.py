@@ -53,11 +53,13 @@ _LIMITS: dict[str, tuple[int, int]] = {
     "lance_df.table.small_columns:_MAX_ROWS": (3, 100_000),
     "lance_df.table.deletions:BITMAP_FROM": (3, 100_000),
     "lance_df.table.take:_MAX_PICKED_FRAGMENTS": (1, 1000),
-    "lance_df.engine.provider:_MAX_SHARED_FRAGMENTS": (2, 100_000),
-    "lance_df.engine.provider:_FAR_TASKS": (1, 100),
-    "lance_df.engine.grouped_scans:WORTH_ROWS": (2, 10_000_000),
-    "lance_df.engine.grouped_runs:_WORTH_ROWS": (2, 10_000_000),
-    "lance_df.engine.grouped_runs:_WORTH_MEMBER_ROWS": (1, 10_000_000),
+    "lance_df.table.scan.cached_plans:_MAX_FRAGMENTS": (2, 100_000),
+    "lance_df.engine.provider:_REMOTE_TASKS": (1, 100),
+    "lance_df.engine.optimizer.planned:WORTH_ROWS": (2, 10_000_000),
+    "lance_df.engine.optimizer.rules.string_views:_WORTH_ROWS": (2, 10_000_000),
+    "lance_df.engine.optimizer.rules.partial_aggregate:_WORTH_GROUPED_ROWS": (2, 10_000_000),
+    "lance_df.engine.optimizer.rules.partial_aggregate:_WORTH_ROWS": (2, 10_000_000),
+    "lance_df.engine.optimizer.rules.partial_aggregate:_WORTH_MEMBER_ROWS": (1, 10_000_000),
 }
 
 # `__manifest` has many fragments, a few of which are rewritten by each change

@@ -24,7 +24,7 @@ from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.changes.key_values import is_comparable
-from lance_df.table.changes.matching import Matches, PairsTask, key_hint
+from lance_df.table.changes.matching import Matches, PairsTask, key_pruning_predicate
 from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.scan.plan import plan_scan
 
@@ -131,7 +131,7 @@ class KeyedRows:
         if len(self._index):
             request = ScanRequest(
                 columns=self._names,
-                hint=key_hint(self._names, self._index),
+                pruning_predicate=key_pruning_predicate(self._names, self._index),
                 with_row_address=True,
                 requires=Promise.ORDERED,
             )

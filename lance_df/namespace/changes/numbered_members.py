@@ -38,7 +38,7 @@ class NumberedMembers(NamespaceSnapshot):
         self.arrow_schema = snapshot.arrow_schema.append(MEMBER)
         self._tables = tables
 
-    def plan_scan(self, request: ScanRequest) -> ScanPlan:
+    def plan(self, request: ScanRequest) -> ScanPlan:
         """Plan a scan of all tables, in their order."""
         names = tuple(self.arrow_schema.names) if request.columns is None else request.columns
         stored = dataclasses.replace(request, columns=tuple(name for name in names if name != MEMBER.name))

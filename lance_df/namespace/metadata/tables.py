@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.cache import CacheKind, Entries, TableCache
 from lance_df.errors import ColumnNotFoundError
 from lance_df.expr.evaluate import evaluate, gather_columns
 from lance_df.expr.walk import columns as columns_of
 from lance_df.expr.walk import conjuncts
+from lance_df.scan.aggregate import aggregated
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.report import Count, TableReport
+from lance_df.scan.request import Rows
 
 if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
@@ -62,23 +66,50 @@ class MetadataTable(ABC):
         """Whether `known` has every row, and no other."""
         return True
 
-    def plan_scan(self, request: ScanRequest) -> ScanPlan:
-        """Plan a scan; see `lance_df.table.scan.plan_scan`. Hints are not needed.
+    @property
+    def is_local(self) -> bool:
+        """What is read is in memory, mostly."""
+        return True
+
+    @cached_property
+    def plan_cache(self) -> Entries[Any]:
+        """Of this object alone, as it is of one statement."""
+        return TableCache().entries(CacheKind.PLANS)
+
+    @property
+    def prunes_by_terms(self) -> bool:
+        """Nothing prunes."""
+        return False
+
+    def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:  # noqa: ARG002
+        """Return None: rows are made when they are read."""
+        return None
+
+    def sample(self, pruning_predicate: Predicate | None) -> None:  # noqa: ARG002
+        """Return None, as there are no stored rows."""
+        return
+
+    def plan(self, request: ScanRequest) -> ScanPlan:
+        """Plan a scan; see `lance_df.scan.source.Scannable`. Pruning predicates are not needed.
 
         Raises
         ------
         ColumnNotFoundError
             There is no such column.
         """
-        names = tuple(self.arrow_schema.names) if request.columns is None else request.columns
+        promises = request.promises()
+        output = request.output
+        names = request.columns if isinstance(output, Rows) else output.columns
+        if names is None:
+            names = tuple(self.arrow_schema.names)
         for name in names:
             if name not in self.arrow_schema.names:
                 raise ColumnNotFoundError(f"{self.uri}: no column {name!r}")
         schema = pa.schema([self.arrow_schema.field(name) for name in names])
-        task = MetadataTask(self, schema, request.predicate)
         nothing = Count(0, 0)
         report = TableReport(self.uri, self.version, fragments=nothing, pages=nothing, bytes=nothing)
-        return ScanPlan(schema, request.promises(), [task], lambda: report)
+        plan = ScanPlan(schema, promises, [MetadataTask(self, schema, request.predicate)], lambda: report)
+        return plan if isinstance(output, Rows) else aggregated(plan, output)
 
     def rows(self, names: frozenset[str], predicate: Predicate | None) -> pa.Table:
         """Return the rows for which a predicate is true, with at least these columns."""

@@ -62,15 +62,15 @@ class KeptMembers:
 
 
 def kept_members(
-    manifest: NamespaceManifest, predicate: Predicate | None, hint: Predicate | None = None
+    manifest: NamespaceManifest, predicate: Predicate | None, pruning_predicate: Predicate | None = None
 ) -> KeptMembers:
-    """Return the members that may have rows that satisfy a predicate, and a hint besides.
+    """Return the members that may have rows that satisfy a predicate, and a pruning predicate besides.
 
     Parameters
     ----------
     predicate
         On columns of the namespace's schema; None for all rows.
-    hint
+    pruning_predicate
         What rows that are needed fulfil too; it prunes and is not to be applied.
 
     Raises
@@ -79,7 +79,7 @@ def kept_members(
         A member belongs to no spec version, or is there twice.
     """
     asked = conjuncts(simplify(predicate)) if predicate is not None else ()
-    told = conjuncts(simplify(hint)) if hint is not None else ()
+    told = conjuncts(simplify(pruning_predicate)) if pruning_predicate is not None else ()
     condition = And((*asked, *(part for part in told if part not in asked)))
     residuals: dict[int, int] = {}
     places, choices, predicates = [], [], []

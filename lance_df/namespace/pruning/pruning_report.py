@@ -40,16 +40,19 @@ _READ: Final = "object_id, location, read_version, read_branch, read_tag"
 
 
 def spec_reports(
-    manifest: NamespaceManifest, predicate: Predicate | None, hint: Predicate | None, selected: KeptMembers
+    manifest: NamespaceManifest,
+    predicate: Predicate | None,
+    pruning_predicate: Predicate | None,
+    selected: KeptMembers,
 ) -> tuple[SpecReport, ...]:
     """Return what selected the members of each spec version, and which conjuncts did not help.
 
     Parameters
     ----------
-    predicate, hint
+    predicate, pruning_predicate
         What the members were selected by.
     """
-    condition = simplify(And(tuple(each for each in (predicate, hint) if each is not None)))
+    condition = simplify(And(tuple(each for each in (predicate, pruning_predicate) if each is not None)))
     return tuple(
         SpecReport(
             spec=f"{members.spec.name} by {_described(members.spec, manifest)}",

@@ -82,7 +82,7 @@ def find_matches(
     if len(index):
         request = ScanRequest(
             columns=names,
-            hint=key_hint(names, index) if use_statistics else None,
+            pruning_predicate=key_pruning_predicate(names, index) if use_statistics else None,
             with_row_address=True,
             window_rows=_WINDOW_ROWS,
             use_statistics=use_statistics,
@@ -130,7 +130,7 @@ class PairsTask:
                 yield pa.RecordBatch.from_pydict(found)
 
 
-def key_hint(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:
+def key_pruning_predicate(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:
     """Return a condition that every row with one of the keys fulfils."""
     conditions: list[Predicate] = []
     for name, keys, is_nested in zip(names, index.columns, index.are_nested, strict=True):

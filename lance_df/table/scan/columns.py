@@ -14,12 +14,15 @@ from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedF
 from lance_df.format.blobs import blob_description
 from lance_df.format.column_path import parse_path
 from lance_df.records import dataclass
+from lance_df.scan.request import Rows
 from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from lance_df.format.schema import Field, Schema
+    from lance_df.scan.aggregate import PartialAggregator
+    from lance_df.scan.request import ScanRequest
 
     Fields: TypeAlias = tuple[Field, ...]
 
@@ -72,6 +75,57 @@ Column: TypeAlias = StoredColumn | SystemColumn
 _MAX_RECENT = 256
 _COLUMN_BYTES = 1024
 _recent: Entries[tuple[Fields, tuple[Column, ...]]] = PROCESS.part(_MAX_RECENT).entries(CacheKind.COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOutput:
+    """What a scan reads for what it returns.
+
+    Attributes
+    ----------
+    columns
+        What is read, in order.
+    schema
+        Of batches.
+    aggregator
+        Makes batches of what is read; None where they are that.
+    """
+
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    aggregator: PartialAggregator | None = None
+
+
+def output_of(schema: Schema, request: ScanRequest) -> ScanOutput:
+    """Return what a request wants of a table with a schema.
+
+    Raises
+    ------
+    ColumnNotFoundError, InvalidInputError
+        As `resolve_columns`; a partial aggregate is none.
+    """
+    output = request.output
+    if isinstance(output, Rows):
+        columns = resolve_columns(
+            schema,
+            request.columns,
+            appended=row_columns(with_row_id=request.with_row_id, with_row_address=request.with_row_address),
+            blobs_as_bytes=request.blobs_as_bytes,
+            views=output.views,
+        )
+        return ScanOutput(columns, _arrow_schema(schema, columns))
+    columns = resolve_columns(schema, output.columns, blobs_as_bytes=request.blobs_as_bytes)
+    read = _arrow_schema(schema, columns)
+    if output.has_extremes:
+        return ScanOutput(columns, read)
+    from lance_df.scan.aggregate import PartialAggregator
+
+    aggregator = PartialAggregator(output, read)
+    return ScanOutput(columns, aggregator.schema, aggregator)
+
+
+def _arrow_schema(schema: Schema, columns: Iterable[Column]) -> pa.Schema:
+    return pa.schema([column.output for column in columns], schema.arrow_metadata)
 
 
 def resolve_columns(

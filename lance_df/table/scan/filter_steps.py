@@ -60,7 +60,9 @@ def filter_steps(predicate: Predicate, wanted: Sequence[Column], *, at_once: boo
     return tuple(steps)
 
 
-def word_steps(hint: Predicate, schema: Schema, read: Sequence[Column]) -> tuple[FilterStep, ...]:
+def word_steps(
+    pruning_predicate: Predicate, schema: Schema, read: Sequence[Column]
+) -> tuple[FilterStep, ...]:
     """Return steps that leave out rows without the words that a condition of rows to be needed asks for.
 
     Parameters
@@ -72,7 +74,7 @@ def word_steps(hint: Predicate, schema: Schema, read: Sequence[Column]) -> tuple
 
     known = list(read)
     steps: list[FilterStep] = []
-    for words in word_matchers(hint):
+    for words in word_matchers(pruning_predicate):
         if len(words.path) > 1 or words.path[0] not in schema.names:
             continue
         column = resolve_path(schema, words.path)

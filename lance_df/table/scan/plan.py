@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 import numpy as np
-import pyarrow as pa
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import InvalidInputError, NotFoundError
@@ -15,10 +14,10 @@ from lance_df.expr.nodes import Literal
 from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
 from lance_df.scan.plan import ScanPlan
-from lance_df.scan.request import Promise, ScanRequest
+from lance_df.scan.request import PartialAggregate, Promise, ScanRequest
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.row_counts import live_rows, physical_rows
-from lance_df.table.scan.columns import resolve_columns, resolve_path, row_columns
+from lance_df.table.scan.columns import output_of, resolve_path
 from lance_df.table.scan.filter_steps import filter_steps, word_steps
 from lance_df.table.scan.prune import Pruning, plan_pruning
 from lance_df.table.scan.report import make_report
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from lance_df.expr.nodes import Predicate
     from lance_df.scan.plan import ScanTask
-    from lance_df.table.scan.columns import Column
     from lance_df.table.table import Table
 
     Places: TypeAlias = npt.NDArray[np.intp]
@@ -60,8 +58,8 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     NotFoundError
         A fragment does not exist.
     InvalidInputError
-        A column is asked for twice, the predicate holds `Unknown`, rows are to be counted for no column, a
-        range of rows is asked for of several fragments, or a promise that the rest of the request excludes.
+        A column is asked for twice, the predicate holds `Unknown`, a range of rows is asked for of several
+        fragments, the partial aggregate is none, or the rest of the request excludes what it requires.
     UnsupportedFeatureError
         The bytes of 2.2 blobs are wanted by the name of a struct or list that they are in.
     """
@@ -71,8 +69,6 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     if predicate is not None and has_unknown(predicate):
         raise InvalidInputError("a filter that cannot be evaluated was handed to the scan")
     scan = _describe(table, request, predicate)
-    if request.count_as is not None and not scan.columns:
-        raise InvalidInputError("rows are counted for columns, of which none is asked for")
     places = _places(table, request.fragment_ids)
     if predicate is None and not scan.columns and not request.include_deleted_rows and request.rows is None:
         return _plan_count(scan, promises, places, request.limit)
@@ -83,12 +79,12 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         kept = places[scan.pruning.keeps(table.fragments.ids[places])]
     if scan.predicate is not None:
         scan = _with_filter(scan, scan.predicate)
-    elif request.extremes_only and _is_whole(scan):
+    elif _has_extremes(request) and _is_whole(scan):
         from lance_df.table.scan.extremes import extremes_scan
 
         scan = dataclasses.replace(scan, extremes=extremes_scan(table.shared.observed, scan.columns))
-    if request.hint is not None and request.use_statistics:
-        scan = _with_words(scan, request.hint)
+    if request.pruning_predicate is not None and request.use_statistics:
+        scan = _with_words(scan, request.pruning_predicate)
     tasks = _Tasks.cut(scan, kept)
     if request.rows is not None:
         tasks = tasks.within(*request.rows)
@@ -114,7 +110,11 @@ def kept_fragments(table: Table, request: ScanRequest) -> Places:
 
 def _is_whole(scan: Scan) -> bool:
     """Return whether a scan without a filter returns every live row."""
-    return not (scan.pruning.conditions or scan.include_deleted_rows or scan.count_as) and scan.limit is None
+    return not (scan.pruning.conditions or scan.include_deleted_rows) and scan.limit is None
+
+
+def _has_extremes(request: ScanRequest) -> bool:
+    return isinstance(request.output, PartialAggregate) and request.output.has_extremes
 
 
 def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
@@ -126,12 +126,12 @@ def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
     )
 
 
-def _with_words(scan: Scan, hint: Predicate) -> Scan:
+def _with_words(scan: Scan, pruning_predicate: Predicate) -> Scan:
     """Leave out rows that an engine would find not to match a pattern."""
     is_partial = scan.limit is not None or scan.include_deleted_rows
-    if is_partial or not scan.table.location.is_local or not has_unknown(hint):
+    if is_partial or not scan.table.location.is_local or not has_unknown(pruning_predicate):
         return scan
-    steps = word_steps(hint, scan.table.schema, scan.filter_columns)
+    steps = word_steps(pruning_predicate, scan.table.schema, scan.filter_columns)
     new = (column for step in steps for column in step.columns)
     return dataclasses.replace(
         scan, filter_columns=(*scan.filter_columns, *new), filter_steps=(*scan.filter_steps, *steps)
@@ -149,19 +149,12 @@ def _simplified(predicate: Predicate | None) -> Predicate | None:
 
 
 def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -> Scan:
-    appended = row_columns(with_row_id=request.with_row_id, with_row_address=request.with_row_address)
-    output = resolve_columns(
-        table.schema,
-        request.columns,
-        appended=appended,
-        blobs_as_bytes=request.blobs_as_bytes,
-        views=request.views,
-    )
+    output = output_of(table.schema, request)
     paths = set() if predicate is None else columns(predicate)
     return Scan(
         table=table,
-        columns=output,
-        schema=_schema_of(table, output, request.count_as),
+        columns=output.columns,
+        schema=output.schema,
         predicate=predicate,
         filter_columns=tuple(
             resolve_path(table.schema, path, blobs_as_bytes=request.blobs_as_bytes) for path in sorted(paths)
@@ -173,16 +166,8 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         window_rows=request.window_rows,
         include_deleted_rows=request.include_deleted_rows,
         learns_bounds=request.use_statistics,
-        distinct=(request.distinct or request.count_as is not None) and request.limit is None,
-        count_as=request.count_as,
+        aggregator=output.aggregator,
     )
-
-
-def _schema_of(table: Table, columns: Sequence[Column], count_as: str | None) -> pa.Schema:
-    fields = [column.output for column in columns]
-    if count_as is not None:
-        fields.append(pa.field(count_as, pa.int64(), nullable=False))
-    return pa.schema(fields, table.schema.arrow_metadata)
 
 
 def _places(table: Table, fragment_ids: tuple[int, ...] | None) -> Places:
@@ -201,7 +186,7 @@ def _pruned(scan: Scan, request: ScanRequest, places: Places) -> Scan:
     if not request.use_statistics or request.include_deleted_rows:
         return scan
     ids = np.sort(scan.table.fragments.ids[places])
-    pruning = plan_pruning(scan.table, scan.predicate, request.hint, ids.tolist())
+    pruning = plan_pruning(scan.table, scan.predicate, request.pruning_predicate, ids.tolist())
     predicate = None if pruning.is_exact else scan.predicate
     return dataclasses.replace(
         scan,
@@ -219,7 +204,8 @@ def _check_rows(request: ScanRequest) -> None:
 def _plan_count(scan: Scan, promises: Promise, places: Places, limit: int | None) -> ScanPlan:
     num_rows = int(live_rows(scan.table, places).sum())
     num_rows = num_rows if limit is None else min(num_rows, limit)
-    return ScanPlan(scan.schema, promises, (CountTask(num_rows),), lambda: make_report(scan, places, places))
+    task = CountTask(num_rows, scan.aggregator)
+    return ScanPlan(scan.schema, promises, (task,), lambda: make_report(scan, places, places))
 
 
 class _Tasks(Sequence["ScanTask"]):

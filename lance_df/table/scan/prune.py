@@ -73,7 +73,10 @@ def _intersection(found: Sequence[RowRanges | None]) -> RowRanges | None:
 
 
 def plan_pruning(
-    table: Table, predicate: Predicate | None, hint: Predicate | None, fragment_ids: Sequence[int]
+    table: Table,
+    predicate: Predicate | None,
+    pruning_predicate: Predicate | None,
+    fragment_ids: Sequence[int],
 ) -> Pruning:
     """Ask the indices of a table about the conditions of a scan of some fragments.
 
@@ -81,15 +84,15 @@ def plan_pruning(
     ----------
     predicate
         What is applied to each row; the indices may show that this is not needed.
-    hint
+    pruning_predicate
         What prunes only; may hold `Unknown`.
     """
-    conditions = tuple(condition for condition in (predicate, hint) if condition is not None)
+    conditions = tuple(condition for condition in (predicate, pruning_predicate) if condition is not None)
     if not conditions or not table.indices or not len(fragment_ids):
         return Pruning(table.schema, conditions)
     from lance_df.table.indices import prune
 
-    asked = _without_repetition(predicate, hint)
+    asked = _without_repetition(predicate, pruning_predicate)
     results = tuple(prune(table, condition, fragment_ids) for condition in asked)
     return Pruning(
         table.schema,
@@ -100,12 +103,14 @@ def plan_pruning(
     )
 
 
-def _without_repetition(predicate: Predicate | None, hint: Predicate | None) -> tuple[Predicate, ...]:
-    """Return the predicate, and what the hint says beyond it: each conjunct is asked about once."""
+def _without_repetition(
+    predicate: Predicate | None, pruning_predicate: Predicate | None
+) -> tuple[Predicate, ...]:
+    """Return the predicate, and what the pruning predicate has beyond it: each conjunct once."""
     if predicate is None:
-        return () if hint is None else (hint,)
-    if hint is None:
+        return () if pruning_predicate is None else (pruning_predicate,)
+    if pruning_predicate is None:
         return (predicate,)
     known = conjuncts(predicate)
-    more = tuple(part for part in conjuncts(hint) if part not in known and columns(part))
+    more = tuple(part for part in conjuncts(pruning_predicate) if part not in known and columns(part))
     return (predicate, And(more)) if more else (predicate,)

@@ -59,7 +59,7 @@ def make_report(scan: Scan, places: npt.NDArray[np.intp], kept: npt.NDArray[np.i
         fragments=Count(tally.fragments, len(places)),
         pages=Count(tally.kept_pages, tally.pages),
         bytes=Count(tally.kept_bytes, tally.bytes),
-        # a hint may repeat what the predicate says
+        # a pruning predicate may repeat what the predicate says
         reasons=tuple(dict.fromkeys((*scan.pruning.reasons, *_page_reasons(scan, kept)))),
         cache=scan.table.shared.cache.statistics(),
     )

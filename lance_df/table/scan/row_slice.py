@@ -1,4 +1,4 @@
-"""Run one stretch of a scan: filter columns first, then the others for the rows that match."""
+"""Read a slice of the rows of a scan: filter columns first, then the others for the rows that match."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lance_df.encodings.plan import Rows
+    from lance_df.scan.aggregate import PartialAggregator
     from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.task import Scan
     from lance_df.table.selection import RowRanges
 
 _PREFETCHED_WINDOWS = 4
-_ONE = pa.scalar(1, pa.int64())
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -84,7 +84,7 @@ class RowSource(Protocol):
         ...
 
 
-class Stretch:
+class RowSlice:
     """Reads rows for one scan."""
 
     def __init__(self, scan: Scan, source: RowSource) -> None:
@@ -92,7 +92,7 @@ class Stretch:
         self._source = source
         self._reader = source.reader
         self._deleted = source.deleted
-        self._types = [field.type for field in scan.schema]
+        self._types = [column.output.type for column in scan.columns]
         filtered_by = [column for step in scan.filter_steps for column in step.columns]
         # places in what is returned: of columns that the filter reads, and of the others
         self._reused = [place for place, column in enumerate(scan.columns) if column in filtered_by]
@@ -240,25 +240,23 @@ class Stretch:
 
     def _finish(self, match: _Match) -> pa.RecordBatch:
         """Read whole windows and leave out what does not match."""
-        if self._scan.distinct:
-            return self._grouped(match)
+        if self._scan.aggregator is not None and self._scan.aggregator.takes_dictionaries:
+            return self._grouped(match, self._scan.aggregator)
         if match.kept.is_all:
             return self._batch(match.known, self._whole_reader.read(match.rows), match.kept)
         return self._batch(match.known, self._part_reader.read(match.rows), match.kept)
 
-    def _grouped(self, match: _Match) -> pa.RecordBatch:
-        """Return rows that are equal once, where that is quickly found."""
-        from lance_df.scan.grouped_rows import grouped
-
+    def _grouped(self, match: _Match, aggregator: PartialAggregator) -> pa.RecordBatch:
+        """Return an aggregate over keys that may be stored as dictionaries."""
         others = self._part_reader.read(match.rows)
         values: dict[int, pa.Array] = dict(zip(self._reused, match.known, strict=True))
         values.update((place, match.kept.of(each)) for place, each in zip(self._missing, others, strict=True))
         columns = [values[place] for place in range(len(values))]
-        found = grouped(columns)
-        if found is None:
+        groups = aggregator.of_dictionaries(columns)
+        if groups is None:
             return self._batch(match.known, others, match.kept)
-        groups, counts = found
-        return self._record_batch([self._finished(each, place) for place, each in enumerate(groups)], counts)
+        keys = [self._finished(each, place) for place, each in enumerate(groups[: len(columns)])]
+        return pa.RecordBatch.from_arrays([*keys, *groups[len(columns) :]], schema=self._scan.schema)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
         """Read single rows."""
@@ -295,22 +293,15 @@ class Stretch:
     def _batch(self, known: Sequence[pa.Array], others: Sequence[pa.Array], kept: KeptRows) -> pa.RecordBatch:
         """Return a batch of the kept rows: ``known`` has values of these, ``others`` of all rows."""
         scan = self._scan
-        if not scan.columns:
+        if not scan.columns and scan.aggregator is None:
             return count_batch(kept.count)
         arrays: list[pa.Array | None] = [None] * len(scan.columns)
         for place, values in zip(self._reused, known, strict=True):
             arrays[place] = self._finished(values, place)
         for place, values in zip(self._missing, others, strict=True):
             arrays[place] = self._finished(values, place, None if kept.is_all else kept)
-        counts = None if scan.count_as is None else pa.repeat(_ONE, kept.count)
-        return self._record_batch(arrays, counts)
-
-    def _record_batch(self, arrays: Sequence[pa.Array], counts: pa.Array | None) -> pa.RecordBatch:
-        """Return a batch of columns, and where it is asked for of how many rows each row stands for."""
-        scan = self._scan
-        if scan.count_as is not None:
-            arrays = [*arrays, counts]
-        return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
+        result = arrays if scan.aggregator is None else scan.aggregator.of_rows(arrays, kept.count)
+        return pa.RecordBatch.from_arrays(result, schema=scan.schema)
 
     def _finished(self, values: pa.Array, place: int, kept: KeptRows | None = None) -> pa.Array:
         wanted = self._types[place]

@@ -22,7 +22,7 @@ from lance_df.table.deletions import deleted_offsets
 from lance_df.table.fragment_reader import FragmentReader
 from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.parallel import read_files
-from lance_df.table.scan.row_slice import Stretch
+from lance_df.table.scan.row_slice import RowSlice
 from lance_df.table.scan.task import FragmentTask
 from lance_df.table.scan.windows import bytes_in_memory
 from lance_df.table.system_columns import system_column
@@ -91,7 +91,7 @@ class SmallFragmentsTask:
             return None
         rows = JoinedRows(scan.table, self.places, files)
         # what is learned is kept by data file
-        return Stretch(dataclasses.replace(scan, learns_bounds=False, ruled_out=None), rows).read_whole(
+        return RowSlice(dataclasses.replace(scan, learns_bounds=False, ruled_out=None), rows).read_whole(
             num_rows
         )
 

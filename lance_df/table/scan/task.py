@@ -6,22 +6,22 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from lance_df.records import dataclass
 from lance_df.table.batches import count_batch, sliced
 from lance_df.table.deletions import deleted_offsets
 from lance_df.table.scan.columns import StoredColumn
-from lance_df.table.scan.row_slice import Stretch
+from lance_df.table.scan.row_slice import RowSlice
 from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
     from lance_df.encodings.plan import Rows
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
+    from lance_df.scan.aggregate import PartialAggregator
     from lance_df.table.observed_bounds import RuledOut
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.extremes import ExtremesScan
@@ -39,7 +39,7 @@ class Scan:
     Attributes
     ----------
     columns
-        What batches hold, in order; ``schema`` has their types, and at its end ``count_as``.
+        What is read to be returned or aggregated, in order. ``schema`` is that of batches.
     predicate
         Applied to each row; ``filter_columns`` are the columns that it reads, ``filter_steps`` tell in which
         order.
@@ -55,8 +55,8 @@ class Scan:
         Whether windows without matches are remembered.
     ruled_out
         The windows that earlier scans remembered, and that cannot match.
-    distinct, count_as
-        See `ScanRequest`.
+    aggregator
+        What makes a partial aggregate of rows; None where rows are returned.
     extremes
         What finds the extremes of columns, where these are all that is wanted.
     """
@@ -75,8 +75,7 @@ class Scan:
     learns_bounds: bool
     ruled_out: RuledOut | None = None
     filter_steps: tuple[FilterStep, ...] = ()
-    distinct: bool = False
-    count_as: str | None = None
+    aggregator: PartialAggregator | None = None
     extremes: ExtremesScan | None = None
 
     def rows_at_once(self) -> int | None:
@@ -117,7 +116,7 @@ class FragmentTask:
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of the scan's schema, in row order. See `ScanTask`."""
         rows = FragmentRows(self.scan.table, self.place)
-        stretch = Stretch(self.scan, rows)
+        stretch = RowSlice(self.scan, rows)
         if self.scan.extremes is not None and not rows.any_deleted(self.start, self.stop):
             return self.scan.extremes.read(rows.reader, stretch, self.start, self.stop)
         return sliced(stretch.read(self.start, self.stop), self.scan.batch_rows, self.scan.limit)
@@ -128,12 +127,18 @@ class CountTask:
     """Only the number of rows is wanted, and the manifest knows it. A `ScanTask`."""
 
     num_rows: int
+    aggregator: PartialAggregator | None = None
     num_bytes: int = 0
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield one batch without columns."""
-        if self.num_rows:
+        """Yield one batch without columns, or with the number of rows."""
+        if not self.num_rows:
+            return
+        if self.aggregator is None:
             yield count_batch(self.num_rows)
+        else:
+            counts = [pa.array([self.num_rows], pa.int64())] * len(self.aggregator.schema)
+            yield pa.RecordBatch.from_arrays(counts, schema=self.aggregator.schema)
 
 
 class FragmentRows:

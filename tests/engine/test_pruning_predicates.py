@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.engine.hint_ranges import cast_range, prefix_range, truncated_range
+from lance_df.engine.pruning_ranges import cast_range, prefix_range, truncated_range
 from lance_df.expr.nodes import And, Column, Comparison, Operator
 from lance_df.expr.text import to_text
 
@@ -50,7 +50,7 @@ def ctx(sample):
 
 def hint(ctx, sample, query):
     ctx.explain_scan(query)
-    found = sample.requests[-1].hint
+    found = sample.requests[-1].pruning_predicate
     return None if found is None else to_text(found)
 
 
@@ -79,7 +79,7 @@ def test_conditions_through_names(ctx, sample):
 )  # fmt: skip
 def test_conditions_that_prove_nothing(ctx, sample, condition):
     ctx.explain_scan(f"SELECT id FROM t WHERE {condition}")
-    found = sample.requests[-1].hint
+    found = sample.requests[-1].pruning_predicate
     assert found is None or "Unknown" in str(found)
 
 

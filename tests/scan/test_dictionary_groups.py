@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import lance_df
 from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import Column, Comparison, Operator
-from lance_df.scan.grouped_rows import grouped
-from lance_df.scan.request import ScanRequest
+from lance_df.scan.dictionary_groups import grouped
+from lance_df.scan.request import AggregateCall, AggregateFunction, PartialAggregate, ScanRequest
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
 
@@ -74,8 +74,11 @@ def table(tmp_path_factory):
     return open_table(path)
 
 
-def total(table, **request):
-    plan = plan_scan(table, ScanRequest(count_as="rows", **request))
+_ROWS_OF = AggregateCall(AggregateFunction.COUNT_ROWS, "rows", None, pa.int64())
+
+
+def total(table, *keys, **request):
+    plan = plan_scan(table, ScanRequest(output=PartialAggregate(keys, (_ROWS_OF,)), **request))
     batches = [batch for task in plan.tasks for batch in task.read()]
     found = Counter()
     for row in pa.Table.from_batches(batches, plan.schema).to_pylist():
@@ -92,21 +95,39 @@ def test_rows_of_a_table_are_counted(table, most):
     expected = Counter(
         f"a word that is repeated, number {number % 7}" for number in range(most) if number % 10 != 3
     )
-    found, num_rows = total(table, columns=("word",), predicate=below(most))
+    found, num_rows = total(table, "word", predicate=below(most))
     assert found == expected
     assert num_rows == 7 or most < 3000
-    assert total(table, columns=("word", "n"), predicate=below(most))[0] == expected
+    assert total(table, "word", "n", predicate=below(most))[0] == expected
 
 
-def test_all_and_distinct_and_first_rows(table):
-    found, num_rows = total(table, columns=("word",))
+def test_all_and_distinct_rows(table):
+    found, num_rows = total(table, "word")
     assert (found.total(), num_rows) == (ROWS * 9 // 10, 7)
-    assert total(table, columns=("word",), limit=5)[0].total() == 5
-    plan = plan_scan(table, ScanRequest(columns=("word",), distinct=True))
+    plan = plan_scan(table, ScanRequest(output=PartialAggregate(("word",))))
     assert plan.schema.names == ["word"]
     assert sum(batch.num_rows for task in plan.tasks for batch in task.read()) == 7
 
 
-def test_no_column_to_count_for(table):
-    with pytest.raises(InvalidInputError, match="counted"):
-        plan_scan(table, ScanRequest(columns=(), count_as="rows"))
+def test_rows_are_counted_without_keys(table):
+    counts = PartialAggregate((), (_ROWS_OF,))
+    for predicate, expected in ((None, ROWS * 9 // 10), (below(100), 90), (below(0), 0)):
+        plan = plan_scan(table, ScanRequest(output=counts, predicate=predicate))
+        assert plan.schema.names == ["rows"]
+        batches = [batch for task in plan.tasks for batch in task.read()]
+        assert sum(sum(batch["rows"].to_pylist()) for batch in batches) == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"output": PartialAggregate(())}, "needs a key or a call"),
+        ({"output": PartialAggregate(("rows",), (_ROWS_OF,))}, "a name twice"),
+        ({"output": PartialAggregate(("word",)), "limit": 5}, "limit"),
+        ({"output": PartialAggregate(("word",)), "columns": ("word",)}, "its own"),
+        ({"output": PartialAggregate(("word",)), "with_row_id": True}, "its own"),
+    ],
+)
+def test_what_is_no_partial_aggregate(table, request_, message):
+    with pytest.raises(InvalidInputError, match=message):
+        plan_scan(table, ScanRequest(**request_))

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 import lance_df
 from lance_df.encodings import kernels
+from lance_df.scan.aggregate import PartialAggregator
+from lance_df.scan.request import AggregateCall, AggregateFunction, PartialAggregate
+from lance_df.scan.runs import are_compared, summed_type
 from lance_df.table.open import open_table
-from lance_df.table.run_aggregates import RunAggregates, RunSum, are_compared, look_at_runs, summed_type
 
 SUMMED = [
     pa.int8(),
@@ -67,6 +69,16 @@ def batches(draw):
     return pa.RecordBatch.from_pydict(arrays).slice(start)
 
 
+def aggregated(batch, keys, total_type=None):
+    """Return the number of rows, and the sums of ``value`` if it is to have a type, by keys."""
+    calls = [AggregateCall(AggregateFunction.COUNT_ROWS, "n", None, pa.int64())]
+    if total_type is not None:
+        calls.append(AggregateCall(AggregateFunction.SUM, "total", "value", total_type))
+    output = PartialAggregate(tuple(keys), tuple(calls))
+    read = batch.select(list(output.columns))
+    return PartialAggregator(output, read.schema).of_batch(read)
+
+
 def totals(batch, counts, sums):
     """Return counts and sums by keys, NULL sums as None, integers modulo 2^64."""
     found = {}
@@ -90,10 +102,9 @@ def totals(batch, counts, sums):
 def test_runs_add_up_to_what_their_rows_do(by_kernel, batch):
     keys = [name for name in batch.schema.names if name != "value"]
     data_type = summed_type(batch.schema.field("value").type)
-    runs = RunAggregates("n", (RunSum("value", "total", data_type),))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "are_worth", lambda _: by_kernel)
-        found = runs.apply(batch, keys)
+        found = aggregated(batch, keys, data_type)
     assert found.schema.names == [*keys, "n", "total"]
     assert found.schema.field("total").type == data_type
     found.validate(full=True)
@@ -109,8 +120,7 @@ def test_rows_of_a_run_are_one_row():
     batch = pa.record_batch(
         {"key": pa.array([None, None, 1, 1, 1, None], pa.int64()), "value": [1, None, None, None, None, 6]}
     )
-    runs = RunAggregates("n", (RunSum("value", "total", pa.int64()),))
-    assert runs.apply(batch, ["key"]).to_pydict() == {
+    assert aggregated(batch, ["key"], pa.int64()).to_pydict() == {
         "key": [None, 1, None],
         "n": [2, 3, 1],
         "total": [1, None, 6],
@@ -120,8 +130,7 @@ def test_rows_of_a_run_are_one_row():
 def test_sums_of_a_run_stay_right_beyond_64_bits():
     largest = Decimal(10**18 - 1)
     batch = pa.record_batch({"value": pa.array([largest] * 10_000, pa.decimal128(18, 0))})
-    runs = RunAggregates("n", (RunSum("value", "total", pa.decimal128(28, 0)),))
-    found = runs.apply(batch, [])
+    found = aggregated(batch, [], pa.decimal128(28, 0))
     assert sum(found["total"].to_pylist()) == largest * 10_000
     assert sum(found["n"].to_pylist()) == 10_000
     assert len(found) < 10_000
@@ -129,7 +138,7 @@ def test_sums_of_a_run_stay_right_beyond_64_bits():
 
 def test_batches_without_columns_have_counts():
     batch = pa.record_batch([pa.nulls(7)], ["rows"]).select([])
-    assert RunAggregates("n").apply(batch, []).to_pydict() == {"n": [7]}
+    assert aggregated(batch, []).to_pydict() == {"n": [7]}
 
 
 def test_what_runs_are_made_of():
@@ -144,11 +153,11 @@ def test_what_runs_are_made_of():
     assert summed_type(pa.duration("s")) is None
 
 
-def test_a_look_tells_how_long_runs_are(tmp_path):
+def test_a_sample_estimates_how_long_runs_are(tmp_path):
     rows = pa.table({"day": np.arange(50_000) // 10, "unique": np.arange(50_000)})
     lance_df.write_dataset(rows, tmp_path / "t.lance")
     lance_df.write_dataset(rows.slice(0, 0), tmp_path / "empty.lance")
     table = open_table(tmp_path / "t.lance")
-    assert 9 <= look_at_runs(table, ["day"]) <= 10
-    assert look_at_runs(table, ["day", "unique"]) == 1
-    assert look_at_runs(open_table(tmp_path / "empty.lance"), ["day"]) == 1
+    assert 9 <= table.sample().rows_per_run(["day"]) <= 10
+    assert table.sample().rows_per_run(["day", "unique"]) == 1
+    assert open_table(tmp_path / "empty.lance").sample().rows_per_run(["day"]) == 1

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
 from lance_df.compute.expressions import qualified_name
-from lance_df.engine.join_order import Edge, Order, Pair, better_order, inputs_of
-from lance_df.engine.join_sizes import WORTH_ROWS, Size, may_be_large, scanned_size, semi_joined, size_above
+from lance_df.engine.join_sizes import Size, scanned_size, semi_joined, size_above
+from lance_df.engine.optimizer.planned import WORTH_ROWS
+from lance_df.engine.optimizer.rules.join_order import Edge, Order, Pair, better_order, inputs_of
 from lance_df.engine.plan_rebuild import checked, columns_of, conditions_of, rebuilt_node
 from lance_df.engine.plans.nodes import (
     Aggregate,
@@ -30,28 +31,37 @@ from lance_df.engine.plans.nodes import (
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    from lance_df.engine.statement import ResolvedTable, Statement
+    import pyarrow as pa
+
+    from lance_df.engine.optimizer.planned import Context, Planned
+    from lance_df.engine.statement import PlannedTable
 
 _SWAPPED: Final = {"Inner": "inner", "Left": "right", "Right": "left", "Full": "full"}
 # guesses are rough, and to build a plan anew takes time
 _CLEARLY_SMALLER: Final = 0.7
 
 
+def join_side(planned: Planned, context: Context) -> Planned | None:
+    """Let joins build on what is smaller, in an order that leaves few rows."""
+    tables = tuple(planned.tables.values())
+    built = with_small_sides_built(context.session, tables, planned.frame.schema(), planned.optimized)
+    return None if built is None else planned.replanned(*built)
+
+
 def with_small_sides_built(
-    ctx: PlainSessionContext, statement: Statement, frame: DataFrame, plan: LogicalPlan
+    ctx: PlainSessionContext, tables: Sequence[PlannedTable], schema: pa.Schema, plan: LogicalPlan
 ) -> tuple[DataFrame, LogicalPlan] | None:
     """Return a frame with the same rows, in which joins build on what is smaller, and its optimized plan.
 
-    None if nothing changes.
+    None if nothing changes, or DataFusion cannot plan it.
 
     Parameters
     ----------
-    frame, plan
-        The statement, and its optimized plan.
+    tables
+        Those that the plan reads.
+    schema, plan
+        Of the statement, and its optimized plan.
     """
-    tables = tuple(statement.tables.values())
-    if not may_be_large(tables):
-        return None
     tree = _chosen(_ordered(_semi_joins_below(_tree(plan, tables))))
     if not tree.is_changed:
         return None
@@ -61,7 +71,7 @@ def with_small_sides_built(
         optimized = anew.optimized_logical_plan()
     except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
         return None
-    return (anew, optimized) if anew.schema() == frame.schema() else None
+    return (anew, optimized) if anew.schema() == schema else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +117,7 @@ class _Tree:
         return replace(self, inputs=inputs, size=_size(self.node, inputs), is_changed=is_changed)
 
 
-def _tree(plan: LogicalPlan, tables: Sequence[ResolvedTable]) -> _Tree:
+def _tree(plan: LogicalPlan, tables: Sequence[PlannedTable]) -> _Tree:
     node = node_of(plan)
     if isinstance(node, Scan):
         return _Tree(node, (), scanned_size(node, tables))

@@ -13,14 +13,14 @@ import pyarrow as pa
 from lance_df.compute.expressions import function_of, kind_of, literal, operator_of, shown
 from lance_df.compute.terms import resolved, to_term
 from lance_df.compute.typed_functions import plain_name
-from lance_df.engine.hint_ranges import (
+from lance_df.engine.plan_walk import LogicalScan, ScopedExpr
+from lance_df.engine.pruning_ranges import (
     calendar_range,
     cast_range,
     is_text,
     prefix_range,
     truncated_range,
 )
-from lance_df.engine.plan_walk import LogicalScan, ScopedExpr
 from lance_df.expr.literals import is_in, plain_scalar, storage_type
 from lance_df.expr.nodes import (
     And,
@@ -57,7 +57,9 @@ _OPERATORS = {
 }
 
 
-def scan_hint(scans: list[LogicalScan], schema: pa.Schema, *, with_terms: bool = False) -> Predicate | None:
+def pruning_predicate_of_scans(
+    scans: list[LogicalScan], schema: pa.Schema, *, with_terms: bool = False
+) -> Predicate | None:
     """Return the condition that every row needed by some of ``scans`` of one table fulfils.
 
     None when nothing is known. With a single scan the pushed conjuncts are left out: it gets them anyway.

@@ -7,6 +7,7 @@ left to be asked of their rows: the filter is built anew without it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from operator import and_
@@ -14,67 +15,76 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, variant
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
+from lance_df.compute.expressions import conjuncts
 from lance_df.compute.terms import to_term
-from lance_df.engine.plan_rebuild import Path, rebuilt
-from lance_df.engine.plan_walk import projected_names
+from lance_df.engine.plan_rebuild import rebuilt
+from lance_df.engine.plans.nodes import Filter, Projection, SubqueryAlias
+from lance_df.engine.plans.walks import Path, chain
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.pruning.decided_members import decided_members
 from lance_df.namespace.pruning.kept_members import kept_members
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
+    from lance_df.engine.optimizer.planned import Context, Planned
     from lance_df.engine.plan_walk import LogicalScan
-    from lance_df.engine.provider import LanceTableProvider
+    from lance_df.engine.provider import SourceScan
+    from lance_df.engine.statement import PlannedTable
     from lance_df.namespace.manifest_table import NamespaceManifest
 
 
+def decided_filters(planned: Planned, context: Context) -> Planned | None:
+    """Leave out conjuncts that partition values decide, and read only the members for which they are true."""
+    undecided = without_decided_filters(context.session, planned.optimized, planned.lone_scans())
+    if undecided is None:
+        return None
+    frame, scans = undecided
+    return planned.replanned(frame, tables=planned.requesting(scans))
+
+
 def without_decided_filters(
-    ctx: PlainSessionContext,
-    frame: DataFrame,
-    plan: Any,
-    scans: Iterable[tuple[LogicalScan, LanceTableProvider]],
-) -> DataFrame | None:
+    session: PlainSessionContext, plan: Any, scans: Iterable[tuple[LogicalScan, PlannedTable]]
+) -> tuple[DataFrame, dict[int, SourceScan]] | None:
     """Return a frame with the same rows that does not evaluate what partition values decide.
 
-    None where nothing is to be left out, or the plan cannot be built without it.
+    None where nothing is to be left out.
 
     Parameters
     ----------
-    frame, plan
-        The statement, and its optimized plan.
+    plan
+        An optimized plan.
     scans
-        Scans of the plan, each with the provider that it alone reads from. Providers are told which
-        partitions are left to read.
+        Scans of the plan, each with the table that it alone reads.
+
+    Returns
+    -------
+    The frame, and which members the scans of tables read for it, by the keys of these.
+
+    Raises
+    ------
+    NotRebuiltError
+        The plan cannot be built without it.
     """
     replacements: dict[Path, DataFrame] = {}
-    subsets: list[tuple[LanceTableProvider, MemberSubset]] = []
-    for scan, provider in scans:
-        snapshot = provider.table
+    subsets: dict[int, SourceScan] = {}
+    for scan, table in scans:
+        snapshot = table.scan.source
         # not one of those that stand for other tables
         if not scan.above or type(snapshot) is not NamespaceSnapshot:
             continue
-        found = next(_filters(plan, scan.path), None)
-        if found is None:
+        above = next(_filters(plan, scan.path), None)
+        if above is None:
             continue
-        path, node, projections = found
-        decided = _Decided(snapshot.manifest, provider, projections)
-        left = [part for part in _conjuncts(variant(node).predicate()) if not decided.takes(part)]
+        path, node, projections = above
+        decided = _Decided(snapshot.manifest, table, projections)
+        left = [part for part in conjuncts(node.predicate) if not decided.takes(part)]
         if decided.members is not None:
-            below = ctx.create_dataframe_from_logical_plan(node.inputs()[0])
+            below = session.create_dataframe_from_logical_plan(node.inputs[0])
             replacements[path] = below.filter(reduce(and_, map(Expr, left))) if left else below
-            subsets.append((provider, MemberSubset(snapshot, decided.members)))
-    if not replacements:
-        return None
-    try:
-        anew = rebuilt(ctx, plan, (), replacements)
-    except Exception:  # noqa: BLE001 - whatever DataFusion does not take, the statement stands as it is
-        return None
-    if anew.schema() != frame.schema():
-        return None
-    for provider, subset in subsets:
-        provider.table = subset
-    return anew
+            subset = MemberSubset(snapshot, decided.members)
+            subsets[table.key] = dataclasses.replace(table.scan, source=subset)
+    return (rebuilt(session, plan, (), replacements), subsets) if replacements else None
 
 
 class _Decided:
@@ -83,14 +93,14 @@ class _Decided:
     def __init__(
         self,
         manifest: NamespaceManifest,
-        provider: LanceTableProvider,
+        table: PlannedTable,
         projections: tuple[Mapping[str, Any], ...],
     ) -> None:
-        self._names = frozenset(provider.schema.names)
+        self._names = frozenset(table.stored_schema.names)
         self._projections = projections
         self._manifest = manifest
         self._needed = np.zeros(len(manifest.members), dtype=np.bool_)
-        self._needed[kept_members(manifest, None, provider.hint).places] = True
+        self._needed[kept_members(manifest, None, table.scan.request.pruning_predicate).places] = True
         self.members: np.ndarray | None = None
 
     def takes(self, conjunct: Any) -> bool:
@@ -106,30 +116,17 @@ class _Decided:
         return True
 
 
-def _filters(plan: Any, path: Path) -> Iterator[tuple[Path, Any, tuple[Mapping[str, Any], ...]]]:
+def _filters(plan: Any, path: Path) -> Iterator[tuple[Path, Filter, tuple[Mapping[str, Any], ...]]]:
     """Yield the filters right above a scan, the nearest first, and the projections below each."""
-    nodes = [plan]
-    for number in path:
-        nodes.append(nodes[-1].inputs()[number])
+    nodes = chain(plan, path)
     projections: tuple[Mapping[str, Any], ...] = ()
     for depth in range(len(path) - 1, -1, -1):
-        detail = variant(nodes[depth])
-        match type(detail).__name__:
-            case "Filter":
-                yield path[:depth], nodes[depth], projections
-            case "Projection":
-                projections = (projected_names(detail.projections()), *projections)
-            case "SubqueryAlias":
+        match nodes[depth]:
+            case Filter() as node:
+                yield path[:depth], node, projections
+            case Projection() as node:
+                projections = (node.outputs, *projections)
+            case SubqueryAlias():
                 continue
             case _:
                 return
-
-
-def _conjuncts(expr: Any) -> Iterator[Any]:
-    pending = [expr]
-    while pending:
-        node = pending.pop()
-        if node.variant_name() == "BinaryExpr" and node.rex_call_operator() == "AND":
-            pending += reversed(node.rex_call_operands())
-        else:
-            yield node

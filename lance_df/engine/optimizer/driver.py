@@ -1,0 +1,108 @@
+"""Applies the rules of the optimizer to a statement, and checks what each of them must keep.
+
+A rule that fails leaves the statement as it is. Its reason is in ``explain_scan``; what no rule expects is a
+`RewriteWarning` besides.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from lance_df.engine.optimizer.planned import DoesNotApplyError, Planned, RuleReport
+from lance_df.engine.plan_order import RewriteWarning, lost_by_rewriting
+from lance_df.engine.plan_rebuild import NotRebuiltError
+from lance_df.engine.plans.nodes import Aggregate
+from lance_df.engine.plans.walks import has_node
+from lance_df.errors import LanceError
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from lance_df.engine.optimizer.planned import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of the optimizer.
+
+    Attributes
+    ----------
+    name
+        Of its module in `lance_df.engine.optimizer.rules`, and of the function there. The module is imported
+        when the rule may apply.
+    may_apply
+        Whether it may apply to a statement, found out quickly.
+    """
+
+    name: str
+    may_apply: Callable[[Planned], bool]
+
+    def apply(self, planned: Planned, context: Context) -> Planned | None:
+        """Return the statement as the rule changes it; None if it does not."""
+        function = getattr(import_module(f"lance_df.engine.optimizer.rules.{self.name}"), self.name)
+        changed: Planned | None = function(planned, context)
+        return changed
+
+
+def _has_aggregate(planned: Planned) -> bool:
+    return planned.may_be_large and has_node(planned.optimized, Aggregate)
+
+
+def _has_large_joins(planned: Planned) -> bool:
+    return len(planned.scans) > 1 and planned.may_be_large
+
+
+def _reads_namespaces(planned: Planned) -> bool:
+    return planned.reads_namespaces
+
+
+RULES: Final = (
+    Rule("partial_aggregate", _has_aggregate),
+    Rule("partitioned_join", _reads_namespaces),
+    Rule("string_views", lambda planned: not planned.over_runs and _has_aggregate(planned)),
+    Rule("decided_filters", _reads_namespaces),
+    Rule("join_side", _has_large_joins),
+    Rule("join_mode", _has_large_joins),
+)
+
+
+def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULES) -> Planned:
+    """Return a statement with the same rows, columns and order that takes less time."""
+    given = planned
+    for rule in rules:
+        if planned.is_final:
+            break
+        if not rule.may_apply(planned):
+            continue
+        changed = _applied(rule, planned, context)
+        if changed is None:
+            continue
+        lost = None
+        if changed.frame is not planned.frame:
+            lost = lost_by_rewriting(given.frame, given.optimized, changed.frame)
+        if lost is None:
+            planned = changed
+            context.statement.rules.append(RuleReport(rule.name, "applied"))
+        else:
+            _skipped(rule, context, lost, is_expected=False)
+    return planned
+
+
+def _applied(rule: Rule, planned: Planned, context: Context) -> Planned | None:
+    try:
+        return rule.apply(planned, context)
+    except (DoesNotApplyError, NotRebuiltError) as err:
+        _skipped(rule, context, str(err))
+    except LanceError as err:  # the scan that reads it raises it again
+        _skipped(rule, context, str(err))
+    except Exception as err:  # noqa: BLE001 - DataFusion raises nothing narrower for what it does not plan
+        _skipped(rule, context, f"{type(err).__name__}: {err}", is_expected=type(err) is Exception)
+    return None
+
+
+def _skipped(rule: Rule, context: Context, why: str, *, is_expected: bool = True) -> None:
+    context.statement.rules.append(RuleReport(rule.name, f"skipped: {why}"))
+    if not is_expected:
+        warnings.warn(f"the rule {rule.name} is left out: {why}", RewriteWarning, stacklevel=2)

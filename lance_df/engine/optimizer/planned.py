@@ -1,0 +1,150 @@
+"""A statement as it is planned: what rules take and return."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_df.engine.plan_walk import LogicalScan, logical_scans
+from lance_df.namespace.kind import is_namespace
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from lance_df.compute.compat import DataFrame, PlainSessionContext
+    from lance_df.engine.join_options import JoinOptions
+    from lance_df.engine.provider import SourceScan
+    from lance_df.engine.statement import PlannedTable, Statement, TableSlot
+
+    Tables = Mapping[int, PlannedTable]
+
+# with fewer rows a statement takes less than to plan it in another way
+WORTH_ROWS: Final = 10_000
+
+
+class DoesNotApplyError(Exception):
+    """A rule does not apply to a statement; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """What a rule of the optimizer did: ``"applied"``, or why it was skipped."""
+
+    rule: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFrame:
+    """A frame of a statement, and what stands for its tables in it, by their keys."""
+
+    frame: DataFrame
+    table_slots: Mapping[int, TableSlot]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A statement that is planned.
+
+    Attributes
+    ----------
+    frame, optimized
+        The statement as a frame, and its optimized plan.
+    table_slots
+        What stands for tables in these.
+    tables
+        What its scans request, by the keys of tables.
+    plan
+        Plans the statement again, with other requests; what rules have made of it before included.
+    over_runs
+        Whether a scan returns a partial aggregate, which the frame merges.
+    is_final
+        Whether nothing is left to be chosen.
+    """
+
+    frame: DataFrame
+    optimized: Any
+    tables: Tables
+    plan: Callable[[Tables], PlannedFrame]
+    table_slots: Mapping[int, TableSlot]
+    scans: tuple[LogicalScan, ...]
+    over_runs: bool = False
+    is_final: bool = False
+
+    def replanned(self, frame: DataFrame, optimized: Any = None, **changes: Any) -> Planned:
+        """Return the statement as another frame."""
+        plan = frame.optimized_logical_plan() if optimized is None else optimized
+        return dataclasses.replace(
+            self, frame=frame, optimized=plan, scans=tuple(logical_scans(plan)), **changes
+        )
+
+    def complete(self) -> None:
+        """Let the scans of the frame request what is known now."""
+        for key, slot in self.table_slots.items():
+            slot.complete(self.tables[key])
+
+    def requesting(self, scans: Mapping[int, SourceScan]) -> Tables:
+        """Return the tables, of which some request something else."""
+        return {
+            key: dataclasses.replace(table, scan=scans[key]) if key in scans else table
+            for key, table in self.tables.items()
+        }
+
+    def scans_of_tables(self) -> Iterator[tuple[PlannedTable, list[LogicalScan]]]:
+        """Yield tables whose scans are known, and these."""
+        return scans_of_tables(self.tables, self.scans)
+
+    def lone_scans(self) -> Iterator[tuple[LogicalScan, PlannedTable]]:
+        """Yield the scans of tables that are scanned once."""
+        for table, scans in self.scans_of_tables():
+            if len(scans) == 1:
+                yield scans[0], table
+
+    @property
+    def reads_namespaces(self) -> bool:
+        """Whether a partitioned namespace is read."""
+        return any(is_namespace(table.scan.source) for table in self.tables.values())
+
+    @property
+    def may_be_large(self) -> bool:
+        """Whether a table may have so many rows that it matters how these are computed on."""
+        rows = (table.estimated_rows() for table in self.tables.values())
+        return any(each is None or each >= WORTH_ROWS for each in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What rules know beside the statement.
+
+    Attributes
+    ----------
+    session
+        Plans frames.
+    statement
+        Takes note of joins by partition and of what they read.
+    joins
+        How namespaces are joined.
+    registered
+        Names of functions of the user's.
+    settings
+        Of the session, those that matter for joins, by name.
+    """
+
+    session: PlainSessionContext
+    statement: Statement
+    joins: JoinOptions
+    registered: Collection[str]
+    settings: Callable[[], Mapping[str, str]]
+
+
+def scans_of_tables(
+    tables: Tables, scans: Collection[LogicalScan]
+) -> Iterator[tuple[PlannedTable, list[LogicalScan]]]:
+    """Yield tables whose scans are known, and these: names alone may not tell tables apart."""
+    for table in tables.values():
+        own = [scan for scan in scans if table.is_called(scan.table)]
+        is_shared = any(
+            other is not table and other.is_called(scan.table) for scan in own for other in tables.values()
+        )
+        if not is_shared:
+            yield table, own

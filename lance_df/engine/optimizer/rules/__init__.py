@@ -1,0 +1,1 @@
+"""The rules of the optimizer, one module each: functions from a planned statement to another, or None."""

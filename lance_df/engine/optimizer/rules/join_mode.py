@@ -1,0 +1,79 @@
+"""Whether hash joins collect the side that they build on, or divide both sides by a hash of the keys.
+
+To divide a side costs about as much for each row as to build on it, so where the other side is the larger one
+a join takes less if only what it builds on is gathered. DataFusion does so where statistics say that it is
+small, which it gets none of through Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from lance_df.compute.compat import LogicalPlan, PlainSessionContext
+from lance_df.engine.join_sizes import Size, scanned_size, size_above
+from lance_df.engine.optimizer.settings import REPARTITION_JOINS, TARGET_PARTITIONS
+from lance_df.engine.plans.nodes import Join, Scan, node_of
+from lance_df.records import dataclass
+from lance_df.scan.run import num_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_df.engine.optimizer.planned import Context, Planned
+    from lance_df.engine.statement import PlannedTable
+
+# one array has room for so many strings, and guesses are rough
+_MOST_BUILT_ROWS: Final = 2_000_000
+
+
+def join_mode(planned: Planned, context: Context) -> Planned | None:
+    """Let joins collect what they build on, where that pays."""
+    settings = context.settings()
+    num_partitions = int(settings.get(TARGET_PARTITIONS, "1"))
+    if settings.get(REPARTITION_JOINS) != "true" or num_partitions == 1:
+        return None
+    if not _Joins(tuple(planned.tables.values()), num_partitions).are_better_collected(planned.optimized):
+        return None
+    # The partition whose thread finishes building goes on without a pause, and the one that it wakes last
+    # waits for that thread: only with one more are all cores busy.
+    scans = {
+        key: dataclasses.replace(table.scan, num_partitions=num_cores() + 1)
+        for key, table in planned.tables.items()
+    }
+    session = context.session
+    # a frame keeps the settings that there are when it is made
+    PlainSessionContext.sql(session, f"SET {REPARTITION_JOINS} = false")
+    try:
+        frame = session.create_dataframe_from_logical_plan(planned.frame.logical_plan())
+    finally:
+        PlainSessionContext.sql(session, f"SET {REPARTITION_JOINS} = true")
+    return planned.replanned(frame, planned.optimized, tables=planned.requesting(scans), is_final=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joins:
+    tables: Sequence[PlannedTable]
+    num_partitions: int
+
+    def are_better_collected(self, plan: LogicalPlan) -> bool:
+        """Return whether there are joins by keys in a plan, and all of them build on few enough rows."""
+        verdicts: list[bool] = []
+        self._judge(plan, verdicts)
+        return bool(verdicts) and all(verdicts)
+
+    def _judge(self, plan: LogicalPlan, verdicts: list[bool]) -> Size | None:
+        node = node_of(plan)
+        if isinstance(node, Scan):
+            return scanned_size(node, self.tables)
+        sizes = [self._judge(child, verdicts) for child in node.inputs]
+        if isinstance(node, Join) and node.on:
+            verdicts.append(self._is_better_collected(*sizes))
+        known = [size for size in sizes if size is not None]
+        return size_above(node, known) if sizes and len(known) == len(sizes) else None
+
+    def _is_better_collected(self, built: Size | None, other: Size | None) -> bool:
+        if built is None or other is None or built.rows > _MOST_BUILT_ROWS:
+            return False
+        # one thread builds what others would build in parts
+        return built.rows * (self.num_partitions - 2) <= other.rows

@@ -1,0 +1,156 @@
+"""Strings that are grouped or aggregated, as views: DataFusion takes half the time for short ones.
+
+To tell those apart that do not lie within views themselves takes it a quarter longer.
+
+The types of the result stay what they are: what has become a view is cast back at the end. Where the
+statement orders its rows that is below the sort, or below another one of the few rows that a limit leaves
+(see `lance_df.engine.plan_order`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
+from lance_df.compute.expressions import aggregate_call, columns_read
+from lance_df.engine.dataframe import with_types_of_rows
+from lance_df.engine.optimizer.planned import Context, DoesNotApplyError, Planned
+from lance_df.engine.plan_order import sort_path
+from lance_df.engine.plan_rebuild import columns_of, rebuilt
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    Union,
+    node_of,
+)
+from lance_df.engine.plans.walks import Path, may_call, node_at, nodes, plan_at
+from lance_df.engine.qualified_columns import renaming
+from lance_df.scan.request import Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.engine.statement import PlannedTable
+
+# Statements that do something else than to return rows are left alone.
+_QUERIES: Final = (Aggregate, Distinct, Filter, Limit, Projection, Sort, SubqueryAlias, Union)
+# for less, to plan a statement anew takes longer than views save
+_WORTH_ROWS: Final = 100_000
+
+
+def string_views(planned: Planned, context: Context) -> Planned | None:
+    """Let scans of large tables return strings that are aggregated as views."""
+    schema = planned.frame.schema()
+    if not isinstance(node_of(planned.optimized), _QUERIES) or len(set(schema.names)) < len(schema.names):
+        return None
+    all_nodes = list(nodes(planned.optimized))
+    if any(node.kind == "RecursiveQuery" for node in all_nodes):  # its steps have to agree in types
+        return None
+    aggregates = [node for node in all_nodes if isinstance(node, Aggregate)]
+    views = {}
+    for table, scans in planned.scans_of_tables():
+        names = _worth_viewing(table, aggregates) if scans else frozenset()
+        if names:
+            views[table.key] = table.scan.requesting(output=Rows(names))
+    if not views or may_call(planned.frame.logical_plan(), {"arrow_typeof"}):
+        return None
+    tables = planned.requesting(views)
+    viewed = planned.plan(tables)
+    typed = with_types_of_rows(
+        context.session, viewed.frame
+    )  # unions of views and strings have rows of views
+    wanted = planned.frame.logical_plan() if typed is viewed.frame else planned.optimized
+    try:
+        frame = _with_types_of(context.session, wanted, typed)
+    except ValueError as err:
+        raise DoesNotApplyError("the statement would have other columns") from err
+    if frame.schema() != schema:
+        raise DoesNotApplyError("the columns of the result would have other types")
+    return planned.replanned(frame, tables=tables, table_slots=viewed.table_slots)
+
+
+def _worth_viewing(table: PlannedTable, aggregates: list[Aggregate]) -> frozenset[str]:
+    """Return the columns of a large table that take less time as views.
+
+    These are short strings; of others, such as are not to be told apart, and are stored one by one.
+    """
+    import pyarrow as pa
+
+    strings = [field.name for field in table.stored_schema if field.type == pa.string()]
+    if not strings or not isinstance(table.scan.request.output, Rows):
+        return frozenset()
+    grouped: set[str] = set()
+    others: set[str] = set()
+    for node in aggregates:
+        for expr in node.groups:
+            grouped |= columns_read(expr, strings)
+        for expr in node.aggregates:
+            call = aggregate_call(expr)
+            (grouped if call is None or call.is_distinct else others).update(columns_read(expr, strings))
+    names = sorted(grouped | others)
+    rows = table.estimated_rows() if names else 0
+    if not names or (rows is not None and rows < _WORTH_ROWS):
+        return frozenset()
+    source = table.scan.source
+    if not source.is_local:  # a sample takes as long as reading
+        return frozenset(names)
+    sample = source.sample(table.scan.request.pruning_predicate)
+    found = None if sample is None else sample.strings(names)
+    if found is None:
+        return frozenset()
+    return found.short | {name for name in names if name not in grouped and name not in found.dictionaries}
+
+
+def _with_types_of(ctx: PlainSessionContext, plan: Any, anew: DataFrame) -> DataFrame:
+    """Return ``anew`` with the types that a plan of the same statement has.
+
+    Raises
+    ------
+    ValueError
+        It has other columns.
+    NotRebuiltError
+        What is above the casts cannot be built.
+    """
+    if anew.schema() == ctx.create_dataframe_from_logical_plan(plan).schema():
+        return anew
+    found = anew.logical_plan()
+    ordered = sort_path(found)
+    limit = None if ordered is None else _limit_above(found, ordered)
+    path: Path = () if ordered is None else ordered if limit is not None else (*ordered, 0)
+    below = ctx.create_dataframe_from_logical_plan(plan_at(found, path))
+    wanted = ctx.create_dataframe_from_logical_plan(plan_at(plan, path)).schema()
+    if limit is None:
+        cast = _cast(ctx, below, wanted)
+    else:  # few rows are left to cast, and to sort again
+        sort = node_at(found, path)
+        assert isinstance(sort, Sort)
+        keys = sort.sort_exprs
+        cast = DataFrame(_cast(ctx, below.limit(limit), wanted).df.sort(*keys))
+    return rebuilt(ctx, found, (), {path: cast})
+
+
+def _limit_above(plan: Any, path: Path) -> int | None:
+    """Return how many rows are needed of the node that a path leads to; None for all."""
+    for depth in range(len(path) - 1, -1, -1):
+        node = node_at(plan, path[:depth])
+        if isinstance(node, Limit):
+            count, skip = node.rows
+            return None if count is None else count + skip
+    return None
+
+
+def _cast(ctx: PlainSessionContext, frame: DataFrame, wanted: pa.Schema) -> DataFrame:
+    """Return a frame whose columns have other types, and the same names and tables."""
+    columns = columns_of(frame, frame.logical_plan())
+    names = [f"c{number}" for number in range(len(columns))]
+    cast = [
+        (expr if found.type == field.type else expr.cast(field.type)).alias(name)
+        for column, name, found, field in zip(columns, names, frame.schema(), wanted, strict=True)
+        for expr in [Expr.column(str(column))]
+    ]
+    return frame.select(*cast).select(*renaming(ctx, list(zip(names, columns, strict=True))))

@@ -1,0 +1,164 @@
+"""Partial aggregates of batches: what a scan returns instead of rows where an engine merges them anyway."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.scan.dictionary_groups import grouped
+from lance_df.scan.request import AggregateFunction, Promise
+from lance_df.scan.runs import MAX_RUN_ROWS, SummedColumn, are_compared, find_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_df.scan.plan import ScanPlan, ScanTask
+    from lance_df.scan.request import PartialAggregate
+
+_ONE: Final = pa.scalar(1, pa.int64())
+
+
+class PartialAggregator:
+    """Computes a partial aggregate of some rows at a time. Safe to share between threads.
+
+    Rows with equal keys are found where that is fast: among all rows where every key is stored as a
+    dictionary and rows are counted at most, and among neighbouring rows otherwise.
+
+    Parameters
+    ----------
+    output
+        Without extremes, which `extremes_of` finds: all rows are a valid answer for these.
+    columns
+        The schema of ``output.columns``.
+
+    Attributes
+    ----------
+    schema
+        Of the result: the keys, then the calls.
+
+    """
+
+    def __init__(self, output: PartialAggregate, columns: pa.Schema) -> None:
+        output.check()
+        self._num_keys = len(output.keys)
+        self._calls = [
+            (call.function, 0 if call.column is None else columns.names.index(call.column), call.data_type)
+            for call in output.calls
+        ]
+        results = [pa.field(call.name, call.data_type, nullable=call.is_nullable) for call in output.calls]
+        self.schema: pa.Schema = pa.schema([*list(columns)[: self._num_keys], *results], columns.metadata)
+        types = columns.types[: self._num_keys]
+        self._compares_keys = all(map(are_compared, types))
+        self.takes_dictionaries = bool(types) and all(
+            function is AggregateFunction.COUNT_ROWS for function, _, _ in self._calls
+        )
+
+    def of_dictionaries(self, columns: Sequence[pa.Array]) -> list[pa.Array] | None:
+        """Return the result of keys that may be dictionaries; None where they have to be plain.
+
+        Only where ``takes_dictionaries``.
+        """
+        groups = grouped(columns)
+        return None if groups is None else [*groups[0], *([groups[1]] * len(self._calls))]
+
+    def of_rows(self, columns: Sequence[pa.Array], num_rows: int) -> list[pa.Array]:
+        """Return the result of plain arrays, one for each of ``output.columns``."""
+        keys = list(columns[: self._num_keys])
+        if not self._calls:
+            return keys
+        summed = {
+            number: SummedColumn(_values(function, columns[place]), data_type)
+            for number, (function, place, data_type) in enumerate(self._calls)
+            if function is not AggregateFunction.COUNT_ROWS
+        }
+        runs = None
+        if self._compares_keys:
+            max_rows = min([MAX_RUN_ROWS, *(column.max_rows for column in summed.values())])
+            runs = find_runs(keys, num_rows, max_rows)
+        if runs is None:
+            counts = pa.repeat(_ONE, num_rows)
+            results = [summed[n].each() if n in summed else counts for n in range(len(self._calls))]
+            return [*keys, *results]
+        counts = pa.array(np.diff(runs.ends, prepend=0), pa.int64())
+        results = [summed[n].of_runs(runs) if n in summed else counts for n in range(len(self._calls))]
+        return [*runs.keys, *results]
+
+    def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the result of a batch with ``output.columns``."""
+        arrays = self.of_rows(batch.columns, batch.num_rows)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def aggregated(plan: ScanPlan, output: PartialAggregate) -> ScanPlan:
+    """Return a plan whose batches are partial aggregates of those of a plan of rows.
+
+    Parameters
+    ----------
+    plan
+        Its columns are ``output.columns``.
+    """
+    if output.has_extremes:  # rows are a valid answer
+        return plan
+    aggregator = PartialAggregator(output, plan.schema)
+    tasks = [_AggregatedTask(task, aggregator) for task in plan.tasks]
+    return dataclasses.replace(plan, schema=aggregator.schema, promises=Promise.NOTHING, tasks=tasks)
+
+
+class _AggregatedTask:
+    """A `ScanTask` of partial aggregates of the batches of another one."""
+
+    def __init__(self, task: ScanTask, aggregator: PartialAggregator) -> None:
+        self._task = task
+        self._aggregator = aggregator
+
+    @property
+    def num_rows(self) -> int:
+        return self._task.num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        return self._task.num_bytes
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield a batch for each one of the other task."""
+        return map(self._aggregator.of_batch, self._task.read())
+
+
+def _values(function: AggregateFunction, column: pa.Array) -> pa.Array:
+    return column.is_valid().cast(pa.int64()) if function is AggregateFunction.COUNT else column
+
+
+def extremes_of(values: pa.Array) -> pa.Array | None:
+    """Return the smallest and the largest value, NULLs if there is none; None where they are not definite.
+
+    DataFusion counts NaN as a value, of which the order of rows may decide; and so it may between zeros.
+    """
+    if isinstance(values, pa.DictionaryArray):
+        values = values.dictionary.take(pc.unique(values.indices))
+    both = pc.min_max(values)
+    if pa.types.is_floating(values.type):
+        ends = (both["min"].as_py(), both["max"].as_py())
+        if 0.0 in ends or pc.any(pc.is_nan(values)).as_py():
+            return None
+    return pa.array([both["min"], both["max"]], values.type)
+
+
+def has_extremes(data_type: pa.DataType) -> bool:
+    """Whether Arrow and DataFusion agree on the smallest and largest value of a type."""
+    types = pa.types
+    return bool(
+        types.is_integer(data_type)
+        or types.is_decimal128(data_type)
+        or types.is_date(data_type)
+        or types.is_timestamp(data_type)
+        or types.is_time(data_type)
+        or types.is_boolean(data_type)
+        or types.is_float32(data_type)
+        or types.is_float64(data_type)
+        or data_type in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    )
