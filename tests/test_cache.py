@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import random
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -174,6 +176,7 @@ def test_threads_agree_on_values_and_bytes_while_entries_are_evicted(budget):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert not errors
+    budget(20)
     statistics = cache_statistics()
     assert statistics.num_bytes == sum(each.num_bytes for each in statistics.kinds.values())
     assert statistics.num_bytes <= statistics.max_bytes
@@ -194,3 +197,59 @@ def test_an_object_that_is_held_elsewhere_says_whether_it_is_counted(budget):
     assert not other.use()
     entries.drop("held")
     assert not held.use()
+
+
+def interrupted(work, number: int) -> bool:
+    """Do some work with an interruption at the n-th line of the package; returns whether it came to that."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if "lance_df/cache" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == number and "with " not in linecache.getline(frame.f_code.co_filename, frame.f_lineno):
+                raise KeyboardInterrupt
+        return trace
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(former)
+    return lines >= number
+
+
+@pytest.mark.parametrize("few", [None, 3])
+def test_an_interruption_at_any_line_leaves_caches_that_work(budget, few):
+    def work(cache: TableCache) -> None:
+        for number in range(4):
+            cache.entries(KIND).put(number, number, footprint if number == 1 else 1000)
+            cache.entries(KIND).find(0)
+        for _ in range(40):
+            footprint.use()
+        footprint.add(500)
+        cache.entries(KIND).drop(0)
+        cache.entries(OTHER).replace(1, "other", 1000)
+        cache.entries(KIND).grow(2, 5000)  # more than the budget
+
+    number, comes = 1, True
+    while comes:
+        budget(6)
+        cache, footprint = TableCache(max_entries=few), Footprint(1000)
+        comes = interrupted(lambda cache=cache: work(cache), number)
+        number += 1
+        work(cache)
+        for key in range(20):
+            cache.entries(KIND).put(key, key, 1000)
+        budget(6)
+        assert 2 <= len(cache._entries) <= 6
+        assert cache_statistics().num_bytes <= cache_statistics().max_bytes
+        assert all(entry.is_here for entry in cache._entries.values())
+        budget(0)
+        assert not cache._entries
+    assert number > 300

@@ -93,8 +93,7 @@ def partitioned_join(planned: Planned, context: Context) -> Planned | None:
             return None
         found = _Rewriting(context, planned).frame(chosen, planned.frame.schema(), options.join_memory_limit)
     except Exception as err:
-        statement.units.clear()
-        statement.unit_plans.clear()
+        statement.forget_units()
         joins = [step for part, _ in chosen for step in part.steps] or ["joins"]
         statement.joins += [JoinReport(join, f"not by partition: {err}") for join in joins]
         raise

@@ -35,7 +35,7 @@ from lance_df.engine.failures import planning_errors
 from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
 from lance_df.engine.join_options import JoinOptions, PartitionedJoins
 from lance_df.engine.names import names_of
-from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame
+from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
 from lance_df.engine.optimizer.settings import JoinSettings
 from lance_df.engine.plan_walk import LogicalScan, is_among, scans_and_blocked
 from lance_df.engine.requests import requests_of
@@ -243,8 +243,9 @@ class LanceSession:
             again, slots = statement.planned_over(others, plan)
             return PlannedFrame(again if typed is frame else with_types_of_rows(self, again), slots)
 
-        planned = Planned(typed, plan_of_frame, tables, plan_again, slots, tuple(scans))
-        if can_prove and (planned.may_be_large or planned.reads_namespaces):
+        is_large = can_prove and may_be_large(tables)
+        planned = Planned(typed, plan_of_frame, tables, plan_again, slots, tuple(scans), is_large)
+        if can_prove and (is_large or planned.reads_namespaces):
             from lance_df.engine.optimizer.driver import optimized
 
             planned = optimized(planned, self._context_of(statement))

@@ -201,8 +201,8 @@ class Statement:
     def forget_units(self) -> None:
         """Forget what was planned for units of partitions."""
         with self._lock:
-            for known in (self.joins, self.units, self.unit_plans):
-                known.clear()
+            self.units.clear()
+            self.unit_plans.clear()
 
     def _new_table(self, key: int, source: TableSource | PartSource) -> PlannedTable:
         seen = self._seen(source)

@@ -13,7 +13,7 @@ _MUTABLE = {
 
 # What the program itself bounds: kernels, clients, threads, constants that are computed when they are needed.
 OF_THE_PROCESS = {
-    "cache.PROCESS",
+    "cache.process.PROCESS",
     "compute.calculator._made",
     "encodings.kernels.__init__._are_kept",
     "encodings.kernels.calls.kept_code",

@@ -210,6 +210,20 @@ def test_a_rule_that_is_wrong_is_left_out(root, memory, monkeypatch, rule, messa
     assert_same_result(frame, memory.sql(query))
 
 
+def test_a_view_that_is_replaced_between_two_plans(root, memory, monkeypatch):
+    context = lance_df.connect(root)
+    context.sql("CREATE VIEW v AS SELECT * FROM t")
+
+    def replaced(planned, _):
+        context.sql("CREATE OR REPLACE VIEW v AS SELECT * FROM other")
+        found = planned.plan(planned.tables)
+        return planned.replanned(found.frame, table_slots=found.table_slots)
+
+    monkeypatch.setattr(string_views, "string_views", replaced)
+    frame = context.sql("SELECT s, count(*) AS n FROM v GROUP BY s ORDER BY s")
+    assert_same_result(frame, memory.sql("SELECT s, count(*) AS n FROM other GROUP BY s ORDER BY s"))
+
+
 def test_rules_that_apply_are_reported(root):
     report = lance_df.connect(root).explain_scan("SELECT kind, max(s) FROM t GROUP BY kind")
     assert ("string_views", "applied") in [(each.rule, each.effect) for each in report.rules]

@@ -86,6 +86,7 @@ def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULE
             planned = changed
             context.statement.rules.append(RuleReport(rule.name, "applied"))
         else:
+            context.statement.forget_units()
             _skipped(rule, context, lost, is_expected=False)
     return planned
 

@@ -56,6 +56,8 @@ class Planned:
         What its scans request, by the keys of tables.
     plan
         Plans the statement again, with other requests; what rules have made of it before included.
+    may_be_large
+        Whether a table may have so many rows that it matters how these are computed on.
     over_runs
         Whether a scan returns a partial aggregate, which the frame merges.
     is_final
@@ -68,6 +70,7 @@ class Planned:
     plan: Callable[[Tables], PlannedFrame]
     table_slots: Mapping[int, TableSlot]
     scans: tuple[LogicalScan, ...]
+    may_be_large: bool = True
     over_runs: bool = False
     is_final: bool = False
 
@@ -81,7 +84,9 @@ class Planned:
     def complete(self) -> None:
         """Let the scans of the frame request what is known now."""
         for key, slot in self.table_slots.items():
-            slot.complete(self.tables[key])
+            # a view that was replaced meanwhile reads other tables, whose scans return all rows
+            if key in self.tables:
+                slot.complete(self.tables[key])
 
     def requesting(self, scans: Mapping[int, SourceScan]) -> Tables:
         """Return the tables, of which some request something else."""
@@ -104,12 +109,6 @@ class Planned:
     def reads_namespaces(self) -> bool:
         """Whether a partitioned namespace is read."""
         return any(is_namespace(table.scan.source) for table in self.tables.values())
-
-    @property
-    def may_be_large(self) -> bool:
-        """Whether a table may have so many rows that it matters how these are computed on."""
-        rows = (table.estimated_rows() for table in self.tables.values())
-        return any(each is None or each >= WORTH_ROWS for each in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +134,12 @@ class Context:
     joins: JoinOptions
     registered: Collection[str]
     settings: Callable[[], Mapping[str, str]]
+
+
+def may_be_large(tables: Tables) -> bool:
+    """Return whether one of some tables may have so many rows that it matters how these are computed on."""
+    rows = (table.estimated_rows() for table in tables.values())
+    return any(each is None or each >= WORTH_ROWS for each in rows)
 
 
 def scans_of_tables(

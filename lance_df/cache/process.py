@@ -1,0 +1,40 @@
+"""The caches of this process together."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Final
+
+from lance_df.cache.table_cache import BUDGET, TableCache, statistics_of
+from lance_df.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from lance_df.cache.statistics import CacheStatistics
+
+PROCESS: Final = TableCache()
+"""What is kept of tables and namespaces beyond the objects that are open, for whoever opens them again."""
+
+
+def set_cache_bytes(max_bytes: int) -> None:
+    """Set how much memory the caches of all open tables of this process may take together.
+
+    When they take more, entries go that were used least recently; with 0 nothing is kept. The default is
+    512 MiB. Bytes are estimates, and values that a running scan uses are freed when it ends.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no number of bytes.
+    """
+    try:
+        number = index(max_bytes)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(max_bytes, bool):
+        raise InvalidInputError(f"a cache takes a number of bytes from 0, not {max_bytes!r}")
+    BUDGET.resize(number)
+
+
+def cache_statistics() -> CacheStatistics:
+    """Return what the caches of all open tables of this process hold."""
+    return statistics_of(BUDGET.caches())

@@ -1,0 +1,104 @@
+"""What caches count of their entries, by kind."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from lance_df.records import dataclass
+
+
+class CacheKind(StrEnum):
+    """What entries are."""
+
+    # That of enumerations is a function of Python, and each look-up asks for hashes.
+    __hash__ = str.__hash__
+
+    DATA_FILES = "data files"
+    """Open data files, with the metadata and page tables of the columns that were read."""
+    JOINED_FILES = "joined files"
+    """Contents of small data files that are read as one."""
+    DELETION_VECTORS = "deletion vectors"
+    DICTIONARIES = "dictionaries"
+    """Lookup tables of columns that are stored as dictionaries."""
+    SMALL_COLUMNS = "small columns"
+    """Decoded columns of small fragments."""
+    FRAGMENTS = "fragments"
+    """How the columns of a fragment lie in its data files, for one version of a table."""
+    PLANS = "plans"
+    """Scans that are planned, for one version of a table, and the rows of small ones."""
+    TAKES = "takes"
+    """The pages of columns of which single rows were read."""
+    MEMBERS = "members"
+    """Open tables of members of a namespace."""
+    MEMBER_FRAGMENTS = "fragments of members"
+    """Of small members, which are scanned together."""
+    ROW_COUNTS = "row counts"
+    MANIFESTS = "manifests"
+    """The newest manifests that were read or written, for whoever opens their tables again."""
+    NAMESPACES = "namespaces"
+    """The newest ``__manifest`` tables that were read, for whoever opens their namespaces again."""
+    OPEN_TABLES = "open tables"
+    """Versions that workers of Spark have opened."""
+    SCHEMAS = "schemas"
+    """Schemas that manifests of many tables have in common."""
+    COLUMNS = "columns"
+    """What names of columns mean in a schema."""
+    OBSERVED = "observed statistics"
+    """Bounds, extremes and samples of values that scans have read."""
+    ROW_IDS = "row ids"
+    INDICES = "indices"
+    """Open scalar indices, with the bounds and keys that they have in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCounters:
+    """Of the entries of one kind.
+
+    Attributes
+    ----------
+    entries, num_bytes
+        Those that there are now, and the memory that they take, as far as it is counted.
+    hits, misses
+        Look-ups that found an entry, and those that did not.
+    evictions
+        Entries that were dropped to stay within the budget.
+    """
+
+    entries: int = 0
+    num_bytes: int = 0
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+
+    def __add__(self, other: CacheCounters) -> CacheCounters:
+        return CacheCounters(
+            self.entries + other.entries,
+            self.num_bytes + other.num_bytes,
+            self.hits + other.hits,
+            self.misses + other.misses,
+            self.evictions + other.evictions,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """The cache of one open table, or those of all that are open in this process.
+
+    Attributes
+    ----------
+    max_bytes
+        The budget of the process; see `set_cache_bytes`.
+    num_bytes
+        What the entries take together.
+    kinds
+        The counters of each kind of entries.
+    """
+
+    max_bytes: int
+    num_bytes: int
+    kinds: dict[str, CacheCounters]
+
+    @property
+    def total(self) -> CacheCounters:
+        """The counters of all kinds together."""
+        return sum(self.kinds.values(), CacheCounters())
