@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
     from lance_df.operations import Index, IndexFile, LanceOperation, Transaction
-    from lance_df.table.base_paths_write import DatasetBasePath
-    from lance_df.table.external_store_dynamodb import DynamoDBManifestStore
-    from lance_df.table.external_store_sqlite import SQLiteManifestStore
+    from lance_df.table.metadata.base_paths_write import DatasetBasePath
+    from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore
+    from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
     from lance_df.udf import batch_udf
 
 _HOMES = {
     "Blob": "lance_df.blob",
     "BlobFile": "lance_df.blob",
-    "DynamoDBManifestStore": "lance_df.table.external_store_dynamodb",
-    "DatasetBasePath": "lance_df.table.base_paths_write",
+    "DynamoDBManifestStore": "lance_df.table.metadata.external_store_dynamodb",
+    "DatasetBasePath": "lance_df.table.metadata.base_paths_write",
     "DirectoryNamespace": "lance_df.api.directory_namespace",
     "CacheCounters": "lance_df.cache",
     "CacheStatistics": "lance_df.cache",
@@ -63,7 +63,7 @@ _HOMES = {
     "LanceFragment": "lance_df.fragment",
     "LanceOperation": "lance_df.operations",
     "ScanReport": "lance_df.engine",
-    "SQLiteManifestStore": "lance_df.table.external_store_sqlite",
+    "SQLiteManifestStore": "lance_df.table.metadata.external_store_sqlite",
     "PartitionedNamespace": "lance_df.api.namespaces",
     "SessionContext": "lance_df.engine",
     "Transaction": "lance_df.operations",

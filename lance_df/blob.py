@@ -15,7 +15,7 @@ from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
     from lance_df.storage import ByteSource
-    from lance_df.table.blobs import BlobPlace
+    from lance_df.table.blobs.columns import BlobPlace
 
 __all__ = ["Blob", "BlobArray", "BlobFile", "BlobType", "blob_array", "blob_field"]
 

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     import os
 
     from lance_df.table.commit.lock import CommitLock
-    from lance_df.table.external_store import ExternalManifestStore
     from lance_df.table.indices.describe import IndexInformation
-    from lance_df.table.refs import VersionRef
+    from lance_df.table.metadata.external_store import ExternalManifestStore
+    from lance_df.table.metadata.refs import VersionRef
+    from lance_df.table.metadata.version_info import VersionInfo
     from lance_df.table.table import Table
-    from lance_df.table.version_info import VersionInfo
 
 __all__ = [
     "ColumnOrdering",

@@ -14,7 +14,7 @@ from lance_df.api.write_fragments import write_fragments
 from lance_df.file.arrow_types import show_table
 from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.table.evolution.validate import validate_fragments
-from lance_df.table.take import take_offsets
+from lance_df.table.reading.take import take_offsets
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,7 @@ Python raises `KeyboardInterrupt` in the main thread, between any two instructio
 user presses Ctrl-C. Other threads are not interrupted: they ask whether they are to stop.
 
 While a write or a call of DataFusion is under way the handler of SIGINT is `_handle`, which calls the one
-that was there, or puts that off. (It is left as the handler where an interrupt comes between two lines of
-`_handled`, and acts as the former one then.)
+that was there, or puts that off.
 """
 
 from __future__ import annotations
@@ -123,23 +122,29 @@ def _handled(*, raises_once: bool = False) -> Iterator[bool]:
     if not callable(former):  # ignored, or not Python's
         yield False
         return
-    is_outermost = former is not _handle
-    if is_outermost:
-        _signals.former, _signals.raises_once, _signals.is_raised_at_the_end = former, False, False
-        _signals.time_of_error = float("-inf")
-        _signals.num_imports = _num_imports(sys._getframe())
-        signal.signal(signal.SIGINT, _handle)
-    outer = _signals.raises_once
-    _signals.raises_once = outer or raises_once
-    try:
-        yield True
-    finally:
+    is_outermost, outer = former is not _handle, _signals.raises_once
+
+    def restore() -> None:
         _signals.raises_once = outer
         if is_outermost:
-            _signals.error = None
+            _signals.raises_once, _signals.error = False, None
             # it may be ended by another thread, and the handler may be the user's by now
             if is_main() and signal.getsignal(signal.SIGINT) is _handle:
                 signal.signal(signal.SIGINT, former)
+
+    try:
+        try:
+            if is_outermost:
+                _signals.former, _signals.is_raised_at_the_end = former, False
+                _signals.time_of_error = float("-inf")
+                _signals.num_imports = _num_imports(sys._getframe())
+                signal.signal(signal.SIGINT, _handle)
+            _signals.raises_once = raises_once or (outer and not is_outermost)
+            yield True
+        finally:
+            restore()
+    finally:  # again, for where an interrupt comes before it is done
+        restore()
 
 
 @contextmanager

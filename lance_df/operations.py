@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lance_df.format.operations import InsertedKeys
     from lance_df.schema import LanceSchema
-    from lance_df.table.base_paths_write import DatasetBasePath
+    from lance_df.table.metadata.base_paths_write import DatasetBasePath
 
 __all__ = ["Index", "IndexFile", "LanceOperation", "Transaction"]
 

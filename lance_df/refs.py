@@ -6,8 +6,8 @@ import datetime as dt
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from lance_df.errors import InvalidInputError
-from lance_df.table.refs import ResolvedRef, VersionRef, read_tag, resolve
-from lance_df.table.refs_write import (
+from lance_df.table.metadata.refs import ResolvedRef, VersionRef, read_tag, resolve
+from lance_df.table.metadata.refs_write import (
     create_tag,
     delete_branch,
     delete_tag,

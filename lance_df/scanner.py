@@ -22,11 +22,11 @@ from lance_df.scan.report import TableReport
 from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.scan_options import ColumnOrdering, Columns, Filter, ScanOptions
-from lance_df.table.batches import resized, window
-from lance_df.table.row_counts import live_rows
+from lance_df.table.metadata.row_counts import live_rows
+from lance_df.table.reading.batches import resized, window
+from lance_df.table.reading.system_columns import ROW_ADDRESS, system_schema
 from lance_df.table.scan.columns import resolve_columns, row_columns
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.system_columns import ROW_ADDRESS, system_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -210,7 +210,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         """Plan a scan without SQL; what no predicate can say is left to the function returned."""
         predicate, pruning_predicate, residual, more = None, None, None, set()
         if isinstance(options.filter, pc.Expression):
-            from lance_df.engine.residual import ResidualFilter, as_datafusion
+            from lance_df.engine.pruning.residual import ResidualFilter, as_datafusion
 
             predicate = as_datafusion(to_predicate(options.filter, system_schema(self._table.arrow_schema)))
             if has_unknown(predicate):

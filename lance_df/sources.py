@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from lance_df.errors import InvalidInputError
-from lance_df.table.prefetch import iterate_ahead
+from lance_df.table.reading.prefetch import iterate_ahead
 
 
 def to_batches(data: Any, schema: pa.Schema | None = None) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:

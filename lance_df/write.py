@@ -12,21 +12,21 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.progress import ReportedProgress
 from lance_df.sources import to_batches
 from lance_df.storage.schemes import with_allowed_schemes
-from lance_df.table.base_paths_write import DatasetBasePath, as_base_path
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.options import CommitOptions
-from lance_df.table.fragment_writer import FileLimits
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
+from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_path
+from lance_df.table.metadata.places import Place, find_place
 from lance_df.table.open import table_at
-from lance_df.table.places import Place, find_place
-from lance_df.table.write import WriteOptions, write_table
+from lance_df.table.writing.fragment_writer import FileLimits
+from lance_df.table.writing.write import WriteOptions, write_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.dataset import LanceDataset
     from lance_df.table.commit.lock import CommitLock
-    from lance_df.table.external_store import ExternalManifestStore
+    from lance_df.table.metadata.external_store import ExternalManifestStore
 
 _COMMIT_MESSAGE = "__lance_commit_message"
 _CLEANUP_DEFAULTS = {"interval": 20, "older_than_seconds": 14 * 24 * 60 * 60}

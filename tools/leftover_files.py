@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import lance_df
 from lance_df.table.open import open_table
-from lance_df.table.uncommitted import Attempt
+from lance_df.table.writing.uncommitted import Attempt
 
 if TYPE_CHECKING:
     from pathlib import Path

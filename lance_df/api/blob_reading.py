@@ -10,12 +10,12 @@ import pyarrow as pa
 from lance_df.api.base import DatasetBase
 from lance_df.api.reading import integer
 from lance_df.errors import InvalidInputError
-from lance_df.table.blobs import find_blobs, read_places
-from lance_df.table.take import take_addresses, take_offsets, take_row_ids
+from lance_df.table.blobs.columns import find_blobs, read_places
+from lance_df.table.reading.take import take_addresses, take_offsets, take_row_ids
 
 if TYPE_CHECKING:
     from lance_df.blob import BlobFile
-    from lance_df.table.blobs import BlobPlace
+    from lance_df.table.blobs.columns import BlobPlace
 
 Numbers: TypeAlias = "Sequence[int] | pa.Array"
 

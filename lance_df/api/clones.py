@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from lance_df.api.base import DatasetBase
 from lance_df.format.operations import UpdateBases
 from lance_df.refs import resolve_reference
-from lance_df.table.base_paths_write import DatasetBasePath, checked_bases, moved_bases
 from lance_df.table.clones import create_branch, deep_clone, shallow_clone
+from lance_df.table.metadata.base_paths_write import DatasetBasePath, checked_bases, moved_bases
+from lance_df.table.metadata.places import find_place
 from lance_df.table.open import table_at
-from lance_df.table.places import find_place
 from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lance_df.dataset import LanceDataset
     from lance_df.storage import Location
-    from lance_df.table.refs import VersionRef
+    from lance_df.table.metadata.refs import VersionRef
     from lance_df.table.table import Table
 
 

@@ -15,18 +15,18 @@ from lance_df.errors import DatasetNotFoundError, InvalidInputError, LanceError,
 from lance_df.format import operations as ops
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.operations import LanceOperation, Transaction
-from lance_df.table.base_paths_write import checked_bases
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.loop import CommitOptions, commit, create_table
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.staged import check_staged, staged_version
 from lance_df.table.evolution.validate import validate_table
-from lance_df.table.free_place import check_free_place
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
+from lance_df.table.metadata.base_paths_write import checked_bases
+from lance_df.table.metadata.places import find_place
+from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.open import open_table, table_at
-from lance_df.table.places import find_place
-from lance_df.table.versions import NamingScheme
+from lance_df.table.writing.free_place import check_free_place
 
 if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset

@@ -18,10 +18,10 @@ from lance_df.namespace.spec.json_arrow import schema_to_json
 from lance_df.sources import to_batches
 from lance_df.storage import Location, open_location
 from lance_df.storage.schemes import with_allowed_schemes
-from lance_df.table.refs import ResolvedRef
+from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
-from lance_df.table.write import Mode, write_table
+from lance_df.table.writing.write import Mode, write_table
 
 
 class DirectoryNamespace:

@@ -14,7 +14,7 @@ from lance_df.api.namespace_columns import ColumnMethods
 from lance_df.api.namespace_rows import rows_to_store
 from lance_df.api.row_changes import checked_updates, updatable
 from lance_df.api.row_filters import check_addressable
-from lance_df.engine.pushed_condition import pushed_condition
+from lance_df.engine.pruning.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
 from lance_df.errors import InvalidInputError
 from lance_df.interrupts import interrupted_once
@@ -23,7 +23,7 @@ from lance_df.namespace.changes.keyed_rows import Duplicates
 from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
 from lance_df.namespace.changes.stages import Stages
 from lance_df.sql.expressions import with_quoted_columns
-from lance_df.table.system_columns import ROW_ADDRESS
+from lance_df.table.reading.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from lance_df.namespace.changes.column_changes import (
 from lance_df.namespace.changes.numbered_members import NumberedMembers
 from lance_df.namespace.changes.schema_publish import with_changed_columns
 from lance_df.sql.expressions import with_quoted_columns
-from lance_df.table.versions import DETACHED
+from lance_df.table.metadata.versions import DETACHED
 from lance_df.udf import BatchUDF
 
 if TYPE_CHECKING:

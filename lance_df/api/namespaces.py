@@ -27,8 +27,8 @@ from lance_df.scan.plan import ScanPlan
 from lance_df.sql.expressions import with_quoted_columns
 from lance_df.storage import open_location
 from lance_df.storage.schemes import with_allowed_schemes
-from lance_df.table.schema_rules import check_schema
-from lance_df.table.versions import VERSIONS_DIR
+from lance_df.table.metadata.versions import VERSIONS_DIR
+from lance_df.table.writing.schema_rules import check_schema
 
 
 class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, NamespaceHealth):

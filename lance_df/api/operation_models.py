@@ -23,7 +23,7 @@ from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.format.transaction import Transaction as TransactionModel
 from lance_df.operations import Index, IndexFile, LanceOperation, Transaction
 from lance_df.schema import LanceSchema
-from lance_df.table.base_paths_write import DatasetBasePath
+from lance_df.table.metadata.base_paths_write import DatasetBasePath
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import BasePath

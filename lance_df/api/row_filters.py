@@ -13,8 +13,8 @@ from lance_df.expr.nodes import Literal
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.changes.retry import RetryOptions
+from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

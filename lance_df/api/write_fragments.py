@@ -16,13 +16,13 @@ from lance_df.operations import Transaction
 from lance_df.progress import ReportedProgress
 from lance_df.sources import to_batches
 from lance_df.storage import open_location
-from lance_df.table.base_paths_write import as_base_path
-from lance_df.table.fragment_writer import FileLimits
-from lance_df.table.write import WriteOptions, stage_rows
+from lance_df.table.metadata.base_paths_write import as_base_path
+from lance_df.table.writing.fragment_writer import FileLimits
+from lance_df.table.writing.write import WriteOptions, stage_rows
 
 if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
-    from lance_df.table.base_paths_write import DatasetBasePath
+    from lance_df.table.metadata.base_paths_write import DatasetBasePath
 
 _NO_EFFECT = frozenset({"session"})
 

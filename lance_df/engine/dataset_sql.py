@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.engine.session import SessionContext
-from lance_df.engine.source import TableSource
+from lance_df.engine.tables.source import TableSource
 from lance_df.exits import stoppable
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Statements that are computed by many processes, each for some partitions: joins of namespaces.
 
-A statement all of whose plan is divisible (see `lance_df.engine.partitioned_join_analysis`) has the rows that
-it has for each group of partitions, put together. So each process runs the statement itself, over namespaces
-of which only some members exist. Of a statement that aggregates the rows of such a plan each process computes
-what its rows give, and one process merges that and does what is left.
+A statement all of whose plan is divisible (see `lance_df.engine.optimizer.rules.partitioned_join.analysis`)
+has the rows that it has for each group of partitions, put together. So each process runs the statement
+itself, over namespaces of which only some members exist. Of a statement that aggregates the rows of such a plan each
+process computes what its rows give, and one process merges that and does what is left.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import pyarrow as pa
 from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext, SessionConfig, SQLOptions
 from lance_df.engine.failures import planning_errors, streamed_batches
 from lance_df.engine.optimizer.rules.join_side import with_small_sides_built
-from lance_df.engine.partial_aggregates import PartialAggregate
-from lance_df.engine.partitioned_join_analysis import divisible_parts, needed_groups
-from lance_df.engine.partitioned_join_units import first_scans
-from lance_df.engine.plan_rebuild import NotRebuiltError, rebuilt
-from lance_df.engine.plan_walk import logical_scans, visible_scans
+from lance_df.engine.optimizer.rules.partitioned_join.analysis import divisible_parts, needed_groups
+from lance_df.engine.optimizer.rules.partitioned_join.units import first_scans
+from lance_df.engine.plans.logical_scans import logical_scans, visible_scans
 from lance_df.engine.plans.nodes import EmptyRelation, node_of
+from lance_df.engine.plans.partial_aggregates import PartialAggregate
+from lance_df.engine.plans.rebuild import NotRebuiltError, rebuilt
 from lance_df.engine.plans.walks import Path, chain, holds_in_subquery, node_at, plan_at
 from lance_df.engine.session import SessionContext, register
-from lance_df.engine.source import TableSource
 from lance_df.engine.statement import Statement, planning
+from lance_df.engine.tables.source import TableSource
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
-    from lance_df.engine.partitioned_join_analysis import Part
+    from lance_df.engine.optimizer.rules.partitioned_join.analysis import Part
     from lance_df.namespace.snapshot import NamespaceSnapshot
 
     Places = Mapping[str, npt.NDArray[np.intp]]

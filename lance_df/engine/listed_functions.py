@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import Final
 
 from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext, col, functions
-from lance_df.engine.plan_rebuild import rebuilt
 from lance_df.engine.plans.nodes import Scan
+from lance_df.engine.plans.rebuild import rebuilt
 from lance_df.engine.plans.walks import nodes_with_paths
 
 _LISTS: Final = (("information_schema", "routines"), ("information_schema", "parameters"))

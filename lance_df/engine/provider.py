@@ -22,7 +22,7 @@ import pyarrow.dataset
 
 from lance_df.cache import CacheKind, Entries, TableCache
 from lance_df.compute.calls import check_process
-from lance_df.engine.residual import ResidualFilter, as_datafusion
+from lance_df.engine.pruning.residual import ResidualFilter, as_datafusion
 from lance_df.engine.work import WorkList
 from lance_df.errors import LanceError
 from lance_df.exits import stoppable

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from lance_df.compute.compat import DataFrame, LogicalPlan, PlainSessionContext, SessionConfig, Table, col
 from lance_df.compute.typed_functions import TypedFunctions, register_udfs
 from lance_df.engine.failures import planning_errors, streamed_batches
-from lance_df.engine.plan_walk import logical_scans
+from lance_df.engine.plans.logical_scans import logical_scans
 from lance_df.engine.plans.walks import nodes
 from lance_df.engine.provider import SourceScan
-from lance_df.engine.requests import requests_of
+from lance_df.engine.pruning.requests import requests_of
 from lance_df.engine.statement import Statement, TableSlot
 from lance_df.errors import InvalidInputError
 from lance_df.exits import stoppable
@@ -24,7 +24,7 @@ from lance_df.namespace.kind import is_namespace
 from lance_df.scan.request import ScanRequest
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
-from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
+from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
     from lance_df.engine.statement import PlannedTable

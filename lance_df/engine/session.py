@@ -22,7 +22,15 @@ from lance_df.compute.compat import (
     functions,
 )
 from lance_df.compute.typed_functions import TypedFunctions, plain_name, register_hashes
-from lance_df.engine.created import (
+from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
+from lance_df.engine.failures import planning_errors
+from lance_df.engine.optimizer.join_options import JoinOptions, PartitionedJoins
+from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
+from lance_df.engine.optimizer.settings import JoinSettings
+from lance_df.engine.plans.logical_scans import LogicalScan, is_among, scans_and_blocked
+from lance_df.engine.pruning.requests import requests_of
+from lance_df.engine.statement import Statement, planning
+from lance_df.engine.tables.created import (
     created_external_table,
     created_view,
     external_source,
@@ -30,25 +38,17 @@ from lance_df.engine.created import (
     query_of_created_table,
     registered_name_parts,
 )
-from lance_df.engine.dataframe import LanceDataFrame, with_types_of_rows
-from lance_df.engine.failures import planning_errors
-from lance_df.engine.folders import SUFFIX, TableFolder, holds_table
-from lance_df.engine.join_options import JoinOptions, PartitionedJoins
-from lance_df.engine.names import names_of
-from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame, may_be_large
-from lance_df.engine.optimizer.settings import JoinSettings
-from lance_df.engine.plan_walk import LogicalScan, is_among, scans_and_blocked
-from lance_df.engine.requests import requests_of
-from lance_df.engine.scan_function import register_scan_function
-from lance_df.engine.source import TableSource, as_source, is_ours
-from lance_df.engine.statement import Statement, planning
+from lance_df.engine.tables.folders import SUFFIX, TableFolder, holds_table
+from lance_df.engine.tables.names import names_of
+from lance_df.engine.tables.scan_function import register_scan_function
+from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
 from lance_df.storage.schemes import with_allowed_schemes
+from lance_df.table.metadata.refs import VersionRef
 from lance_df.table.parallel import map_reads
-from lance_df.table.refs import VersionRef
 
 if TYPE_CHECKING:
     from lance_df.engine.prepared import PreparedStatements
@@ -474,7 +474,7 @@ def _name_of(function: Any) -> str:
 
 def _replaces_functions(names: set[str]) -> bool:
     from lance_df.compute.calculator import evaluator
-    from lance_df.engine.partial_aggregates import MERGED_FUNCTIONS
+    from lance_df.engine.plans.partial_aggregates import MERGED_FUNCTIONS
 
     return not names.isdisjoint(MERGED_FUNCTIONS) or evaluator().replaces(names)
 

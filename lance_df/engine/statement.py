@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset
 
-from lance_df.engine.parts import PartSource
 from lance_df.engine.provider import LanceTableProvider, ScanLog, SourceScan, stored_schema_of
-from lance_df.engine.source import TableSource
+from lance_df.engine.tables.parts import PartSource
+from lance_df.engine.tables.source import TableSource
 from lance_df.errors import LanceError
 from lance_df.forks import new_lock
 from lance_df.scan.request import ScanRequest

@@ -14,8 +14,8 @@ from lance_df.format.moved_fragments import moved_if_small
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.published import manifest_sources
 from lance_df.records import dataclass
-from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.manifest_io import ManifestFile, manifest_block, read_manifest
+from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.metadata.manifest_io import ManifestFile, manifest_block, read_manifest
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table

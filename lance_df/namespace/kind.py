@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from lance_df.namespace.names import MANIFEST_FOLDER
-from lance_df.table.versions import VERSIONS_DIR
+from lance_df.table.metadata.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
     from typing import TypeGuard

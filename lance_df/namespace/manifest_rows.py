@@ -21,9 +21,9 @@ from pyroaring import BitMap
 from lance_df.errors import CorruptDataError
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
-from lance_df.table.row_ids import split_addresses
+from lance_df.table.reading.row_ids import split_addresses
+from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -29,10 +29,10 @@ from lance_df.namespace.object_account import check_new, check_none_lost, check_
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY, NamespaceSchema
 from lance_df.namespace.spec.partition_spec import PartitionSpecs
 from lance_df.table.commit.options import CommitOptions
-from lance_df.table.refs import ResolvedRef
-from lance_df.table.row_ids import split_addresses
+from lance_df.table.metadata.refs import ResolvedRef
+from lance_df.table.reading.row_ids import split_addresses
+from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.shared import Shared
-from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.table import open_ref
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ class NamespaceManifest:
         from lance_df.table.commit.apply import create
         from lance_df.table.commit.loop import publish_first_version
         from lance_df.table.commit.row_account import RowChange
-        from lance_df.table.fragment_writer import FileLimits, fragments_written
-        from lance_df.table.schema_rules import check_schema
+        from lance_df.table.writing.fragment_writer import FileLimits, fragments_written
+        from lance_df.table.writing.schema_rules import check_schema
 
         location = root / MANIFEST_FOLDER
         columns = _schema_of_table(specs)

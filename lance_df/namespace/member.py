@@ -28,8 +28,8 @@ from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.publish import is_absent, publish_manifest
 from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
-from lance_df.table.uncommitted import publishing, uncommitted_files
-from lance_df.table.versions import VERSIONS_DIR, NamingScheme
+from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme
+from lance_df.table.writing.uncommitted import publishing, uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
     from lance_df.table.table import Table
-    from lance_df.table.zone_map_writer import ZoneMaps
+    from lance_df.table.writing.zone_map_writer import ZoneMaps
 
 FILE_VERSION: Final = "2.2"
 # In transactions of versions that show only when the namespace publishes them.

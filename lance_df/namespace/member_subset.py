@@ -10,8 +10,8 @@ import numpy as np
 from lance_df.namespace.published import members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.storage.mapped_pages import release_pages
+from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.parallel import map_reads
-from lance_df.table.row_counts import live_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.pruning.kept_members import KeptMembers
     from lance_df.scan.request import ScanRequest
-    from lance_df.table.refs import ResolvedRef
+    from lance_df.table.metadata.refs import ResolvedRef
     from lance_df.table.table import Table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError
-from lance_df.table.refs import ResolvedRef
+from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table, open_ref
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from lance_df.errors import InvalidInputError
-from lance_df.table.versions import NAMESPACE_MANIFEST
+from lance_df.table.metadata.versions import NAMESPACE_MANIFEST
 
 SEPARATOR: Final = "$"
 MANIFEST_FOLDER: Final = NAMESPACE_MANIFEST

@@ -13,8 +13,8 @@ from lance_df.cache import TableCache
 from lance_df.errors import CorruptDataError
 from lance_df.namespace.manifest_rows import take_rows
 from lance_df.records import dataclass
-from lance_df.table.history import History, version_sources
-from lance_df.table.refs import ResolvedRef, resolve
+from lance_df.table.metadata.history import History, version_sources
+from lance_df.table.metadata.refs import ResolvedRef, resolve
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import ByteSource, Location
-    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
 # To gather whole columns takes longer than to look so many rows up one by one.

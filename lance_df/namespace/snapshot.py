@@ -26,12 +26,12 @@ from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.scan.plan import ScanPlan, ScanTask
 from lance_df.scan.report import Count, SpecReport, TableReport
 from lance_df.scan.request import Promise, Rows, ScanRequest
+from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.parallel import map_reads
-from lance_df.table.refs import ResolvedRef
+from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
 from lance_df.table.scan.cached_plans import plan_footprint
 from lance_df.table.scan.columns import output_of
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.system_columns import SYSTEM_COLUMNS
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:

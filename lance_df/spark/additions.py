@@ -31,8 +31,8 @@ from lance_df.format.operations import (
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.records import dataclass
+from lance_df.table.metadata.versions import DETACHED
 from lance_df.table.table import Table
-from lance_df.table.versions import DETACHED
 
 if TYPE_CHECKING:
     import numpy.typing as npt

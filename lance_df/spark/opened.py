@@ -12,9 +12,9 @@ from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.records import dataclass
 from lance_df.spark.workers import keep_imports
 from lance_df.storage import open_location
+from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.open import open_table
 from lance_df.table.table import Table
-from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest
-from lance_df.table.refs import ResolvedRef
+from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.scan.plan import kept_fragments
 from lance_df.table.table import Table
 
@@ -231,7 +231,7 @@ def _items_of_table(
 def _kept_members(snapshot: NamespaceSnapshot, wanted: Filter) -> KeptMembers:
     pruning_predicate = None
     if wanted.sql is not None:
-        from lance_df.engine.pushed_condition import pushed_condition
+        from lance_df.engine.pruning.pushed_condition import pushed_condition
 
         pruning_predicate = pushed_condition(snapshot, wanted.sql)
     return snapshot.kept(ScanRequest(predicate=wanted.predicate, pruning_predicate=pruning_predicate))

@@ -32,19 +32,19 @@ from lance_df.spark.types import arrow_schema, to_stored
 from lance_df.storage import open_location
 from lance_df.table.commit.marks import AlreadyCommittedError, Mark
 from lance_df.table.commit.options import CommitOptions
-from lance_df.table.fragment_writer import FileLimits
 from lance_df.table.open import open_table
-from lance_df.table.staged_write import StagedFile, StagedWrite
-from lance_df.table.write import StagedRows, WriteOptions, publish_staged, stage_rows
-from lance_df.table.zone_map_writer import with_zone_maps
+from lance_df.table.writing.fragment_writer import FileLimits
+from lance_df.table.writing.staged_write import StagedFile, StagedWrite
+from lance_df.table.writing.write import StagedRows, WriteOptions, publish_staged, stage_rows
+from lance_df.table.writing.zone_map_writer import with_zone_maps
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
-    from lance_df.table.manifest_io import ManifestFile
-    from lance_df.table.write import Mode
+    from lance_df.table.metadata.manifest_io import ManifestFile
+    from lance_df.table.writing.write import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class LanceWriter(DataSourceArrowWriter):
         RetryableConflictError
             Another process has aborted the write. Nothing is visible.
         LanceError
-            See `lance_df.table.write.publish_staged` and `publish_staged_partitions`.
+            See `lance_df.table.writing.write.publish_staged` and `publish_staged_partitions`.
         """
         write = self._staged_write(messages)
         with write.committing():

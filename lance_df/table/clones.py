@@ -27,25 +27,25 @@ from lance_df.format.operations import Clone
 from lance_df.format.refs import Branch, check_branch_name
 from lance_df.format.transaction import Transaction
 from lance_df.storage.copy import copy_file
-from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
 from lance_df.table.commit.loop import publish_first_version
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.state import TableState, with_flags
-from lance_df.table.external_store import store_key
-from lance_df.table.free_place import check_free_place
+from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR, path_for
+from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.refs import branch_file, branch_location, list_branches, read_branch
+from lance_df.table.metadata.refs_write import TABLE_FOLDERS, create_ref, has_versions
+from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme, list_versions
 from lance_df.table.parallel import map_reads
-from lance_df.table.refs import branch_file, branch_location, list_branches, read_branch
-from lance_df.table.refs_write import TABLE_FOLDERS, create_ref, has_versions
 from lance_df.table.table import TRANSACTIONS_DIR, Table
-from lance_df.table.uncommitted import uncommitted_files
-from lance_df.table.versions import VERSIONS_DIR, NamingScheme, list_versions
+from lance_df.table.writing.free_place import check_free_place
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lance_df.storage import Location
-    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.shared import Shared
 
 _EXTENSION_NAME = "ARROW:extension:name"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
-from lance_df.table.observed import sampled_fragment
+from lance_df.table.reading.observed import sampled_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,9 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.format.refs import MAIN
-from lance_df.table.history import History
-from lance_df.table.places import Place, find_place
-from lance_df.table.refs import ResolvedRef, VersionRef, resolve
+from lance_df.table.metadata.history import History
+from lance_df.table.metadata.places import Place, find_place
+from lance_df.table.metadata.refs import ResolvedRef, VersionRef, resolve
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table, open_ref
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lance_df.storage import Location
-    from lance_df.table.external_store import ExternalManifestStore
-    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.metadata.external_store import ExternalManifestStore
+    from lance_df.table.metadata.manifest_io import ManifestFile
 
 
 def open_table(
@@ -49,7 +49,7 @@ def open_table(
         The branch that a number counts on; the one that ``uri`` names, or main, by default.
     storage_options, base_store_params
         For the store: credentials, endpoint, region; and those of base paths, see
-        :func:`lance_df.table.places.find_place`.
+        :func:`lance_df.table.metadata.places.find_place`.
     asof
         Open the newest version that is not later; a time without zone is local time.
     external_store

@@ -10,11 +10,11 @@ from lance_df.cache import CacheKind, TableCache
 from lance_df.errors import CorruptDataError, NotFoundError
 from lance_df.file.open import open_file
 from lance_df.records import dataclass
-from lance_df.table.history import History
-from lance_df.table.kept_dictionaries import KeptDictionaries
-from lance_df.table.observed import ObservedStatistics
-from lance_df.table.refs import branch_location
-from lance_df.table.small_columns import SmallColumns
+from lance_df.table.metadata.history import History
+from lance_df.table.metadata.refs import branch_location
+from lance_df.table.reading.kept_dictionaries import KeptDictionaries
+from lance_df.table.reading.observed import ObservedStatistics
+from lance_df.table.reading.small_columns import SmallColumns
 
 if TYPE_CHECKING:
     from pyroaring import BitMap
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lance_df.format.fragments import DataFile
     from lance_df.storage import ByteSource, Location
     from lance_df.table.commit.lock import CommitLock
-    from lance_df.table.external_store import ExternalManifestStore
+    from lance_df.table.metadata.external_store import ExternalManifestStore
     from lance_df.table.scan.small_fragments import JoinedFiles
 
 

@@ -23,12 +23,10 @@ from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.fragments import MAX_ROWS, Fragment
 from lance_df.format.schema import Field, Schema
-from lance_df.table.base_paths import BasePaths
-from lance_df.table.fragment_reader import FragmentReader
-from lance_df.table.history import History
-from lance_df.table.manifest_cache import LATEST
-from lance_df.table.parallel import map_reads
-from lance_df.table.refs import (
+from lance_df.table.metadata.base_paths import BasePaths
+from lance_df.table.metadata.history import History
+from lance_df.table.metadata.manifest_cache import LATEST
+from lance_df.table.metadata.refs import (
     ResolvedRef,
     VersionRef,
     describe_branches,
@@ -36,6 +34,8 @@ from lance_df.table.refs import (
     list_tags,
     resolve,
 )
+from lance_df.table.parallel import map_reads
+from lance_df.table.reading.fragment_reader import FragmentReader
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     from lance_df.scan.request import ScanRequest
     from lance_df.storage import ByteSource, Location
     from lance_df.table.commit.lock import CommitLock
-    from lance_df.table.manifest_io import ManifestFile
-    from lance_df.table.picked_column import PickedColumn
-    from lance_df.table.row_ids import RowIdIndex
-    from lance_df.table.row_lineage import RowLineage
-    from lance_df.table.sample import TableSample
+    from lance_df.table.metadata.manifest_io import ManifestFile
+    from lance_df.table.metadata.version_info import VersionInfo
+    from lance_df.table.reading.picked_column import PickedColumn
+    from lance_df.table.reading.row_ids import RowIdIndex
+    from lance_df.table.reading.row_lineage import RowLineage
+    from lance_df.table.reading.sample import TableSample
     from lance_df.table.shared import Shared
-    from lance_df.table.version_info import VersionInfo
 
 TRANSACTIONS_DIR = "_transactions"
 
@@ -207,7 +207,7 @@ class Table:
 
     def versions(self) -> list[VersionInfo]:
         """Return all versions of this branch, ascending. Reads the manifest of each."""
-        from lance_df.table.version_info import describe_version
+        from lance_df.table.metadata.version_info import describe_version
 
         return [describe_version(file.manifest) for _, file in self.history.open_all()]
 
@@ -262,7 +262,7 @@ class Table:
 
     def count_rows(self) -> int:
         """Return the number of rows, from the manifest where that knows it."""
-        from lance_df.table.row_counts import count_rows
+        from lance_df.table.metadata.row_counts import count_rows
 
         return count_rows(self)
 
@@ -292,13 +292,13 @@ class Table:
 
         See `lance_df.scan.source.Scannable`.
         """
-        from lance_df.table.row_counts import estimated_rows
+        from lance_df.table.metadata.row_counts import estimated_rows
 
         return estimated_rows(self)
 
     def sample(self, pruning_predicate: Predicate | None = None) -> TableSample | None:  # noqa: ARG002
         """Return a sample of the rows; None where it takes requests to a store."""
-        from lance_df.table.sample import TableSample
+        from lance_df.table.reading.sample import TableSample
 
         return TableSample(self) if self.is_local else None
 
@@ -341,7 +341,7 @@ class Table:
         file = fragment.deletion_file
         if file is None:
             return None
-        from lance_df.table.deletions import read_deletion_vector
+        from lance_df.table.reading.deletions import read_deletion_vector
 
         location = self._bases.deletion_file(file, fragment.id)
         num_rows = self.fragment_rows(fragment)
@@ -383,7 +383,7 @@ class Table:
 
     def picked_column(self, field: Field) -> PickedColumn:
         """Return what picks single rows of a column, which is shared. See `PickedColumn`."""
-        from lance_df.table.picked_column import PickedColumn
+        from lance_df.table.reading.picked_column import PickedColumn
 
         columns: Entries[PickedColumn] = self.cache.entries(CacheKind.TAKES)
         column = columns.find(field)
@@ -413,7 +413,7 @@ class Table:
 
     @cached_property
     def _lineage(self) -> RowLineage:
-        from lance_df.table.row_lineage import RowLineage
+        from lance_df.table.reading.row_lineage import RowLineage
 
         return RowLineage(self)
 
@@ -447,7 +447,7 @@ class Table:
         return indices.get("index", self._make_row_id_index, attrgetter("num_bytes"))
 
     def _make_row_id_index(self) -> RowIdIndex:
-        from lance_df.table.row_ids import AddressIndex, StableIdIndex
+        from lance_df.table.reading.row_ids import AddressIndex, StableIdIndex
 
         if not self.uses_stable_row_ids:
             return AddressIndex(self.fragments, self.fragment_rows, self.deletion_vector)

@@ -21,8 +21,8 @@ OF_THE_PROCESS = {
     "encodings.kernels.loaded_code._engines",
     "encodings.kernels.loaded_code._shared",
     "encodings.kernels.loaded_code._target",
-    "engine.parts._tables",
-    "engine.plain_table._context",
+    "engine.tables.parts._tables",
+    "engine.tables.plain_table._context",
     "exits._busy",
     "exits._functions",
     "exits._given",
@@ -35,9 +35,9 @@ OF_THE_PROCESS = {
     "storage.mapped_pages._advise",
     "storage.mapped_pages._mapped",
     "table.commit.state.library_version",
-    "table.external_store_dynamodb._check_keys",
-    "table.external_store_dynamodb._client",
-    "table.uncommitted._watching",
+    "table.metadata.external_store_dynamodb._check_keys",
+    "table.metadata.external_store_dynamodb._client",
+    "table.writing.uncommitted._watching",
 }
 # Results of pure functions, bounded in number and, by their arguments, in size.
 OF_FUNCTIONS = {
@@ -58,7 +58,7 @@ OF_FUNCTIONS = {
 }
 # What goes with an object that it is about, and is no larger than that.
 OF_OBJECTS = {
-    "engine.names._all_names",
+    "engine.tables.names._all_names",
     "namespace.changes.partition_index._known",
     "namespace.changes.publish._lines",
     "namespace.pruning.spec_members._known",

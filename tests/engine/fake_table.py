@@ -31,7 +31,7 @@ from lance_df.expr.walk import has_unknown
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.report import Count, Reason, TableReport
 from lance_df.scan.request import ScanRequest
-from lance_df.table.system_columns import SYSTEM_COLUMNS
+from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
 from lance_df.table.table import Table
 
 STRUCT = pa.struct({"a": pa.int64(), "t": pa.string()})

@@ -9,8 +9,8 @@ import pyarrow as pa
 from datafusion import DataFrame
 
 from lance_df.compute import expressions
-from lance_df.engine.plan_order import sort_path
 from lance_df.engine.plans.nodes import Projection, Sort, SubqueryAlias, columns_of_plan
+from lance_df.engine.plans.order import sort_path
 from lance_df.engine.plans.walks import node_at
 
 _DIGITS = 9

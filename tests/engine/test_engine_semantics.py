@@ -235,7 +235,7 @@ def test_random_conditions(contexts, monkeypatch):
 
 
 def scans_of(ctx, condition):
-    from lance_df.engine.plan_walk import logical_scans
+    from lance_df.engine.plans.logical_scans import logical_scans
 
     plan = datafusion.SessionContext.sql(ctx, f"SELECT id FROM t WHERE {condition}").optimized_logical_plan()
     return logical_scans(plan) or []

@@ -10,7 +10,7 @@ import pytest
 
 import lance_df
 from lance_df import PartitionedNamespace, partition
-from lance_df.engine.source import TableSource
+from lance_df.engine.tables.source import TableSource
 from lance_df.errors import ColumnNotFoundError, DatasetNotFoundError, LanceError
 from lance_df.table import table as table_module
 

@@ -12,7 +12,7 @@ import pytest
 from query_results import assert_same_result
 
 import lance_df
-from lance_df.engine.nested_order import compared
+from lance_df.engine.pruning.nested_order import compared
 from lance_df.errors import UnsupportedFeatureError
 
 pytestmark = pytest.mark.engine

@@ -12,7 +12,9 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.engine import partial_aggregates, partitioned_join, partitioned_join_units
+from lance_df.engine.optimizer.rules.partitioned_join import rule as partitioned_join
+from lance_df.engine.optimizer.rules.partitioned_join import units as partitioned_join_units
+from lance_df.engine.plans import partial_aggregates
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine

@@ -10,7 +10,8 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.engine import partitioned_join_gain, partitioned_join_units
+from lance_df.engine.optimizer.rules.partitioned_join import gain as partitioned_join_gain
+from lance_df.engine.optimizer.rules.partitioned_join import units as partitioned_join_units
 from tests.engine.query_results import assert_same_result
 
 pytestmark = pytest.mark.engine

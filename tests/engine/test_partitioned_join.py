@@ -10,8 +10,10 @@ import pytest
 
 import lance_df
 from lance_df import partition
-from lance_df.engine import partitioned_join, partitioned_join_gain, partitioned_join_units
-from lance_df.engine.partitioned_join_shares import Share
+from lance_df.engine.optimizer.rules.partitioned_join import gain as partitioned_join_gain
+from lance_df.engine.optimizer.rules.partitioned_join import rule as partitioned_join
+from lance_df.engine.optimizer.rules.partitioned_join import units as partitioned_join_units
+from lance_df.engine.optimizer.rules.partitioned_join.shares import Share
 from lance_df.errors import InvalidInputError
 from lance_df.hashing.arrays import murmur3
 from lance_df.namespace import member_subset

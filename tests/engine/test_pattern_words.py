@@ -8,8 +8,8 @@ from datafusion import SessionContext
 
 import lance_df
 from lance_df.encodings import kernels
-from lance_df.engine.plan_walk import logical_scans
-from lance_df.engine.pruning_predicates import pruning_predicate_of_scans
+from lance_df.engine.plans.logical_scans import logical_scans
+from lance_df.engine.pruning.predicates import pruning_predicate_of_scans
 from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan

@@ -11,7 +11,7 @@ from query_results import assert_same_result, order_columns
 import lance_df
 from lance_df.engine.optimizer import driver
 from lance_df.engine.optimizer.rules import partial_aggregate, string_views
-from lance_df.engine.plan_order import RewriteWarning, lost_by_rewriting
+from lance_df.engine.plans.order import RewriteWarning, lost_by_rewriting
 
 pytestmark = pytest.mark.engine
 

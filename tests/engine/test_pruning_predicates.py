@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.engine.pruning_ranges import cast_range, prefix_range, truncated_range
+from lance_df.engine.pruning.ranges import cast_range, prefix_range, truncated_range
 from lance_df.expr.nodes import And, Column, Comparison, Operator
 from lance_df.expr.text import to_text
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lance_df.engine.residual import ResidualFilter
+from lance_df.engine.pruning.residual import ResidualFilter
 
 pytestmark = pytest.mark.engine
 

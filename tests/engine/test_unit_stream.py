@@ -12,8 +12,8 @@ import pytest
 import lance_df
 from lance_df import partition
 from lance_df.compute.compat import PlainSessionContext
-from lance_df.engine import unit_stream
-from lance_df.engine.unit_tables import Turns
+from lance_df.engine.optimizer.rules.partitioned_join import unit_stream
+from lance_df.engine.optimizer.rules.partitioned_join.unit_tables import Turns
 
 pytestmark = pytest.mark.engine
 

@@ -9,7 +9,7 @@ import pytest
 
 import lance_df
 from lance_df.errors import CorruptDataError, InvalidInputError
-from lance_df.table.arrow_ipc import read_uint32_column
+from lance_df.table.reading.arrow_ipc import read_uint32_column
 
 
 @pytest.mark.parametrize("metadata", [{b"k": b"\xff"}, {b"\xff": b"v"}])

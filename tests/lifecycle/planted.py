@@ -3,7 +3,7 @@
 # batches may have rows of several fragments; this takes all of them for rows of the first one
 FIRST_FRAGMENT_ONLY = """
 from lance_df.namespace import manifest_rows
-from lance_df.table.row_ids import split_addresses
+from lance_df.table.reading.row_ids import split_addresses
 
 def _by_first_row(batches):
     found = {}

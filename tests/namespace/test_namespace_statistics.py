@@ -13,7 +13,7 @@ import lance_df
 from lance_df import LanceError
 from lance_df.namespace.changes.routing import PartitionWriter
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE
-from lance_df.table.zone_map_writer import ZoneMapBuilder
+from lance_df.table.writing.zone_map_writer import ZoneMapBuilder
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .list_indices. method is deprecated")
 
@@ -129,7 +129,7 @@ def test_nothing_of_an_append_whose_zone_maps_fail(
 
 def test_an_append_begins_anew_where_the_commit_of_zone_maps_is_refused(tmp_path, monkeypatch):
     from lance_df.errors import RetryableConflictError
-    from lance_df.table import zone_map_writer
+    from lance_df.table.writing import zone_map_writer
 
     rows = pa.table({"p": list(range(40)) * 2, "x": range(80)})
     namespace = lance_df.PartitionedNamespace.create(

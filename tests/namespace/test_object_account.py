@@ -25,7 +25,7 @@ from lance_df.namespace.object_account import check_none_lost, check_same, check
 from lance_df.table.commit import committer
 from lance_df.table.commit.apply import apply
 from lance_df.table.commit.state import TableState
-from lance_df.table.row_ids import split_addresses
+from lance_df.table.reading.row_ids import split_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,12 +16,12 @@ import pytest
 
 import lance_df
 from lance_df.engine import provider
-from lance_df.engine.catalog import FolderCatalog, LanceSchema
 from lance_df.engine.failures import execution_errors, planning_errors
-from lance_df.engine.folders import TableFolder
 from lance_df.engine.provider import LanceTableProvider
-from lance_df.engine.source import TableSource
 from lance_df.engine.statement import Statement
+from lance_df.engine.tables.catalog import FolderCatalog, LanceSchema
+from lance_df.engine.tables.folders import TableFolder
+from lance_df.engine.tables.source import TableSource
 
 pytestmark = pytest.mark.engine
 

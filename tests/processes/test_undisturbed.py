@@ -7,14 +7,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from lance_df import interrupts
 from lance_df.compute.calls import engine_call
-from lance_df.interrupts import interrupted_once, undisturbed, workers
+from lance_df.interrupts import callback, interrupted_once, raised_at_the_end, undisturbed, workers
 
 
 def press() -> None:
@@ -93,6 +95,42 @@ def test_a_later_interrupt_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> N
                 raised += 1
             time.sleep(0.03)
     assert raised == 2
+
+
+@pytest.mark.parametrize(
+    "context", [interrupted_once, raised_at_the_end, callback, engine_call, lambda: workers(1)]
+)
+def test_the_handler_is_restored_wherever_an_interrupt_comes(context: Callable[[], Any]) -> None:
+    interrupted, number, comes = 0, 1, True
+    while comes:
+        lines, comes = 0, False
+
+        def trace(frame: FrameType, event: str, _: object, number: int = number) -> Any:
+            nonlocal lines, comes
+            if frame.f_code.co_filename != interrupts.__file__:
+                return None
+            if event == "line":
+                lines += 1
+                if lines == number:
+                    comes = True
+                    press()
+            return trace
+
+        former = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with context():
+                pass
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(former)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, number
+        for _ in range(2):  # each is raised again
+            with pytest.raises(KeyboardInterrupt), raised_at_the_end():
+                press()
+        number += 1
+    assert interrupted > 10
 
 
 def test_handlers_that_do_not_raise_hear_of_each_signal() -> None:

@@ -16,7 +16,7 @@ from lance_df.spark.ingesting import sink
 from lance_df.spark.ingesting.checked_rows import BAD, BAD_FIELDS
 from lance_df.spark.ingesting.report import Report
 from lance_df.spark.ingesting.sink import IngestSink, sink_options
-from lance_df.table import write_plan, zone_map_writer
+from lance_df.table.writing import write_plan, zone_map_writer
 
 COLUMNS = StructType([StructField("k", LongType()), StructField("s", StringType())])
 BAD_TYPE = pa.struct([(name, pa.string()) for name in BAD_FIELDS])

@@ -23,12 +23,12 @@ from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.operations import Append, Restore
 from lance_df.format.transaction import Transaction
 from lance_df.storage import Location, open_location
-from lance_df.table.external_store import store_key
-from lance_df.table.external_store_sqlite import SQLiteManifestStore
 from lance_df.table.maintenance.cleanup import cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.maintenance.cleanup_result import CleanupStats
 from lance_df.table.maintenance.needed_files import FileNames, versions_at
+from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
 
 if TYPE_CHECKING:
     from lance_df import LanceDataset

@@ -23,9 +23,9 @@ from lance_df.errors import (
 from lance_df.storage import Location, open_location
 from lance_df.table.commit import publish
 from lance_df.table.commit.publish import publish_manifest
-from lance_df.table.external_store import StoredManifest, finish_commit, staged_manifest, store_key
-from lance_df.table.external_store_sqlite import SQLiteManifestStore
-from lance_df.table.versions import NamingScheme
+from lance_df.table.metadata.external_store import StoredManifest, finish_commit, staged_manifest, store_key
+from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
+from lance_df.table.metadata.versions import NamingScheme
 
 V2 = NamingScheme.V2
 MINE, THEIRS = b"my manifest", b"their manifest"
@@ -253,7 +253,7 @@ import os, sys
 import pyarrow as pa
 import lance_df
 from lance_df.storage import Location
-from lance_df.table.external_store_sqlite import SQLiteManifestStore
+from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
 
 # Each child appends one row, and dies before or after one of the calls that make up a commit.
 folder, calls = sys.argv[1], 0

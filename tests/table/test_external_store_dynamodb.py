@@ -23,8 +23,8 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.storage import Location
-from lance_df.table.external_store import StoredManifest
-from lance_df.table.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
+from lance_df.table.metadata.external_store import StoredManifest
+from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

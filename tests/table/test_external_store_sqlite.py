@@ -22,9 +22,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 import lance_df
 from lance_df.errors import InvalidInputError, StorageError, UnsupportedFeatureError, VersionNotFoundError
 from lance_df.storage import Location
-from lance_df.table.external_store import StoredManifest
-from lance_df.table.external_store_sqlite import SQLiteManifestStore
-from lance_df.table.write import WriteOptions, write_table
+from lance_df.table.metadata.external_store import StoredManifest
+from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
+from lance_df.table.writing.write import WriteOptions, write_table
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ import pytest
 import lance_df
 from lance_df.cache import DEFAULT_CACHE_BYTES, TableCache, set_cache_bytes
 from lance_df.storage.source import BytesSource
-from lance_df.table.history import History
-from lance_df.table.manifest_cache import ManifestCache
-from lance_df.table.manifest_io import read_manifest
+from lance_df.table.metadata.history import History
+from lance_df.table.metadata.manifest_cache import ManifestCache
+from lance_df.table.metadata.manifest_io import read_manifest
 from lance_df.table.open import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.metadata.manifest_io import ManifestFile
 
 
 def as_read(file: ManifestFile) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ def test_a_manifest_that_was_made_is_the_one_that_is_read(tmp_path: Path, versio
 def test_what_was_made_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     uri = str(tmp_path / "t.lance")
     lance_df.write_dataset(pa.table({"a": [1]}), uri)
-    monkeypatch.setattr("lance_df.table.manifest_cache.read_manifest", None)
+    monkeypatch.setattr("lance_df.table.metadata.manifest_cache.read_manifest", None)
     lance_df.write_dataset(pa.table({"a": [2]}), uri, mode="append")
     assert lance_df.dataset(uri).count_rows() == 2
 

@@ -14,9 +14,9 @@ from lance_df.encodings.plan import RowRange
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import And, Column, Comparison, IsNull, Operator, Or
 from lance_df.scan.request import ScanRequest
-from lance_df.table.fragment_reader import FragmentReader
-from lance_df.table.observed_bounds import ObservedBounds
 from lance_df.table.open import open_table
+from lance_df.table.reading.fragment_reader import FragmentReader
+from lance_df.table.reading.observed_bounds import ObservedBounds
 from lance_df.table.scan.columns import resolve_columns
 from lance_df.table.scan.plan import plan_scan
 

@@ -15,10 +15,10 @@ from lance_df.encodings import kernels
 from lance_df.encodings.picks import whole_page
 from lance_df.encodings.resident import CodedValues
 from lance_df.errors import CorruptDataError
-from lance_df.table import picked_column
 from lance_df.table.open import open_table
-from lance_df.table.picked_column import PickedColumn
-from lance_df.table.take import take_addresses, take_offsets
+from lance_df.table.reading import picked_column
+from lance_df.table.reading.picked_column import PickedColumn
+from lance_df.table.reading.take import take_addresses, take_offsets
 
 VERSIONS = ("2.0", "2.1", "2.2")
 

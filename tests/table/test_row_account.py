@@ -29,8 +29,8 @@ from lance_df.table.commit import committer
 from lance_df.table.commit.apply import apply, create
 from lance_df.table.commit.rebase import Rebase
 from lance_df.table.commit.state import TableState
-from lance_df.table.fragment_writer import fragments_written
 from lance_df.table.open import open_table
+from lance_df.table.writing.fragment_writer import fragments_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -331,7 +331,7 @@ def test_rows_that_the_writer_loses_are_missed(uri: str, monkeypatch: pytest.Mon
         table, schema, batches, *others = args
         return fragments_written(table, schema, (list(batches)[:-1]), *others, **options)
 
-    monkeypatch.setattr("lance_df.table.write.fragments_written", lossy)
+    monkeypatch.setattr("lance_df.table.writing.write.fragments_written", lossy)
     before = files(uri)
     reader = pa.RecordBatchReader.from_batches(
         rows(0, 1).schema, [*rows(0, 5).to_batches(), *rows(5, 9).to_batches()]

@@ -24,12 +24,12 @@ from lance_df.scan.request import (
     ScanRequest,
 )
 from lance_df.scan.run import run_ahead, run_tasks
-from lance_df.table.limits import SCAN_LIMITS
 from lance_df.table.open import open_table
+from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
 from lance_df.table.scan.small_fragments import SmallFragmentsTask
-from lance_df.table.system_columns import ROW_ADDRESS
 from lance_df.table.table import Table
+from lance_df.table.writing.limits import SCAN_LIMITS
 
 LIMITS: dict[str, dict[str, int]] = {
     "default": {},
@@ -245,7 +245,7 @@ def test_rows_that_a_hint_needs_come_in_order(folder: Path, table: Table) -> Non
 
 # who answers queries: what they rely on is what the request says
 _READERS = {
-    "engine/catalog.py",
+    "engine/tables/catalog.py",
     "engine/provider.py",
     "engine/query.py",
     "engine/statement.py",

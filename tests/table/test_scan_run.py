@@ -15,7 +15,7 @@ import pytest
 
 from lance_df.errors import CorruptDataError
 from lance_df.scan.run import run_tasks
-from lance_df.table.prefetch import map_ahead
+from lance_df.table.reading.prefetch import map_ahead
 
 
 @dataclass

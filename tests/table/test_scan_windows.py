@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_df.encodings.plan import RowRange
+from lance_df.table.reading.selection import RowRanges
 from lance_df.table.scan.windows import windows
-from lance_df.table.selection import RowRanges
 
 
 def rows_of(window: RowRange | np.ndarray) -> list[int]:

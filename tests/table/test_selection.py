@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_df.table.selection import RowRanges
+from lance_df.table.reading.selection import RowRanges
 
 ROWS = st.sets(st.integers(0, 60))
 

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.table import small_columns
-from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.reading import small_columns
+from lance_df.table.reading.fragment_reader import FragmentReader
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", "ü", None], "score": [1.0, float("nan"), -0.0]})
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError, StorageError
 from lance_df.storage import Location, open_location
 from lance_df.storage import put_if_absent as real_put
-from lance_df.table import staged_write
-from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.fragment_writer import remove_data_file as real_removal
-from lance_df.table.staged_write import CLAIM_SUFFIX, StagedFile, StagedWrite
+from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.writing import staged_write
+from lance_df.table.writing.fragment_writer import remove_data_file as real_removal
+from lance_df.table.writing.staged_write import CLAIM_SUFFIX, StagedFile, StagedWrite
 
 NAMES: Final = ("a.lance", "b.lance")
 PATIENCE: Final = 60
@@ -190,10 +190,15 @@ def world_of(outcomes: list[str], num_aborts: int) -> World:
 def run(outcomes: list[str], num_aborts: int, choose: Callable[[list[tuple[str, int]]], int]) -> World:
     world = world_of(outcomes, num_aborts)
     any_killed = False
-    while choices := world.choices():
-        choice = choices[choose(choices)]
-        any_killed |= choice[0] == "kill"
-        world.take(choice)
+    try:
+        while choices := world.choices():
+            choice = choices[choose(choices)]
+            any_killed |= choice[0] == "kill"
+            world.take(choice)
+    finally:
+        for actor in world.actors:
+            while not actor.is_done:
+                actor.go(killed=True)
     world.check_end(any_killed=any_killed, outcomes=outcomes, num_aborts=num_aborts)
     return world
 

@@ -15,7 +15,7 @@ from lance_df.errors import CorruptDataError, LanceError
 from lance_df.format.fragments import DataFile, DeletionFile, DeletionFileType
 from lance_df.format.manifest import BasePath
 from lance_df.storage import open_location
-from lance_df.table.base_paths import BasePaths
+from lance_df.table.metadata.base_paths import BasePaths
 from lance_df.table.open import open_table
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lance_df.errors import CorruptDataError, StorageError, VersionNotFoundError
-from lance_df.table.external_store import StoredManifest
+from lance_df.table.metadata.external_store import StoredManifest
+from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.open import open_table
-from lance_df.table.versions import NamingScheme
 
 
 class DictStore:

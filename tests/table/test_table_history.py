@@ -13,10 +13,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lance_df.errors import VersionNotFoundError
 from lance_df.storage import Location, open_location
-from lance_df.table.history import History, version_sources
-from lance_df.table.manifest_io import read_manifest
+from lance_df.table.metadata.history import History, version_sources
+from lance_df.table.metadata.manifest_io import read_manifest
+from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme
 from lance_df.table.open import open_table
-from lance_df.table.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
     from pathlib import Path

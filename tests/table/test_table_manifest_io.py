@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lance_df._pb import table_pb2, transaction_pb2
 from lance_df.errors import CorruptDataError, LanceError
 from lance_df.storage import open_location
-from lance_df.table.manifest_io import read_manifest
+from lance_df.table.metadata.manifest_io import read_manifest
 from lance_df.table.open import open_table
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from lance_df.table.commit.apply import TableState
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.row_account import RowChange
-from lance_df.table.history import History
+from lance_df.table.metadata.history import History
+from lance_df.table.metadata.versions import NamingScheme, find_latest, list_versions
 from lance_df.table.open import open_table
-from lance_df.table.versions import NamingScheme, find_latest, list_versions
 
 V1, V2 = NamingScheme.V1, NamingScheme.V2
 NUM_FRAGMENTS = 10_000
@@ -171,7 +171,7 @@ def test_a_latest_version_that_goes_while_it_is_opened(tmp_path: Path, monkeypat
         (table / "_versions" / V2.file_name(1)).remove()
         return listed
 
-    monkeypatch.setattr("lance_df.table.history.find_latest", stale)
+    monkeypatch.setattr("lance_df.table.metadata.history.find_latest", stale)
     assert open_table(tmp_path / "t.lance").version == 2
 
 
@@ -179,7 +179,7 @@ def test_a_version_that_is_listed_but_never_there(tmp_path: Path, monkeypatch: p
     lance_df.write_dataset(pa.table({"a": [1]}), tmp_path / "t.lance")
     listed = find_latest(open_location(tmp_path / "t.lance"))
     (tmp_path / "t.lance/_versions" / V2.file_name(1)).unlink()
-    monkeypatch.setattr("lance_df.table.history.find_latest", lambda location: listed)
+    monkeypatch.setattr("lance_df.table.metadata.history.find_latest", lambda location: listed)
     with pytest.raises(NotFoundError):
         open_table(tmp_path / "t.lance")
 

@@ -21,8 +21,8 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.storage import open_location
+from lance_df.table.metadata.versions import DETACHED, NamingScheme, list_versions, parse_manifest_name
 from lance_df.table.open import open_table
-from lance_df.table.versions import DETACHED, NamingScheme, list_versions, parse_manifest_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ import lance_df
 from lance_df.errors import InvalidInputError
 from lance_df.storage import RemoteSource
 from lance_df.table.open import open_table
-from lance_df.table.take import take_addresses, take_offsets, take_row_ids
+from lance_df.table.reading.take import take_addresses, take_offsets, take_row_ids
 
 NUM_ROWS = 1000
 

@@ -38,8 +38,8 @@ from lance_df.table.commit.loop import CommitOptions, commit, commit_change
 from lance_df.table.commit.manifest_bytes import make_manifest_file
 from lance_df.table.commit.row_account import RowChange
 from lance_df.table.commit.state import TableState
-from lance_df.table.fragment_writer import FileLimits, fragments_written
 from lance_df.table.open import open_table
+from lance_df.table.writing.fragment_writer import FileLimits, fragments_written
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from lance.file import LanceFileReader
 
 import lance_df
 from lance_df.errors import StorageError
-from lance_df.table import zone_map_writer
 from lance_df.table.maintenance import zone_map_files
+from lance_df.table.writing import zone_map_writer
 
 if TYPE_CHECKING:
     from pathlib import Path

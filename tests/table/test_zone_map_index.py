@@ -22,8 +22,8 @@ from lance_df.errors import (
     RetryableConflictError,
     UnsupportedFeatureError,
 )
-from lance_df.table import zone_map_writer
 from lance_df.table.maintenance import zone_map_index
+from lance_df.table.writing import zone_map_writer
 
 N = 300
 COLUMNS = ("a", "f", "st.x", "s", "b", "dec", "ts", "half", "flag", "empty", "lasts")

@@ -169,7 +169,7 @@ def referenced_names(folder: str) -> set[str]:
     Those of data files and deletion files have random parts; of indices they are the names of folders.
     """
     from lance_df.storage import open_location
-    from lance_df.table.manifest_io import read_manifest
+    from lance_df.table.metadata.manifest_io import read_manifest
 
     found: set[str] = set()
     for path in Path(folder).rglob("_versions/*.manifest"):

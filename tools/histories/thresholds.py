@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-_SCAN = "lance_df.table.limits:SCAN_LIMITS."
+_SCAN = "lance_df.table.writing.limits:SCAN_LIMITS."
 _NAMESPACE = "lance_df.namespace.limits:NAMESPACE_LIMITS."
 # name: (low, high)
 _LIMITS: dict[str, tuple[int, int]] = {
@@ -50,9 +50,9 @@ _LIMITS: dict[str, tuple[int, int]] = {
     "lance_df.table.changes.update:_BATCH_ROWS": (3, 1_000_000),
     "lance_df.table.changes.matching:_MAX_LISTED_KEYS": (2, 100_000),
     "lance_df.table.changes.matching:_WINDOW_ROWS": (7, 1_000_000),
-    "lance_df.table.small_columns:_MAX_ROWS": (3, 100_000),
-    "lance_df.table.deletions:BITMAP_FROM": (3, 100_000),
-    "lance_df.table.take:_MAX_PICKED_FRAGMENTS": (1, 1000),
+    "lance_df.table.reading.small_columns:_MAX_ROWS": (3, 100_000),
+    "lance_df.table.reading.deletions:BITMAP_FROM": (3, 100_000),
+    "lance_df.table.reading.take:_MAX_PICKED_FRAGMENTS": (1, 1000),
     "lance_df.table.scan.cached_plans:_MAX_FRAGMENTS": (2, 100_000),
     "lance_df.engine.provider:_REMOTE_TASKS": (1, 100),
     "lance_df.engine.optimizer.planned:WORTH_ROWS": (2, 10_000_000),

@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from lance_df.engine.optimizer.planned import DoesNotApplyError, Planned, RuleReport
-from lance_df.engine.plan_order import RewriteWarning, lost_by_rewriting
-from lance_df.engine.plan_rebuild import NotRebuiltError
 from lance_df.engine.plans.nodes import Aggregate
+from lance_df.engine.plans.order import RewriteWarning, lost_by_rewriting
+from lance_df.engine.plans.rebuild import NotRebuiltError
 from lance_df.engine.plans.walks import has_node
 from lance_df.errors import LanceError
 from lance_df.records import dataclass

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_df.engine.plan_walk import LogicalScan, logical_scans
+from lance_df.engine.plans.logical_scans import LogicalScan, logical_scans
 from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     from lance_df.compute.compat import DataFrame, PlainSessionContext
-    from lance_df.engine.join_options import JoinOptions
+    from lance_df.engine.optimizer.join_options import JoinOptions
     from lance_df.engine.provider import SourceScan
     from lance_df.engine.statement import PlannedTable, Statement, TableSlot
 

@@ -10,9 +10,9 @@ from lance_df.errors import LanceError
 from lance_df.format.operations import Append, Overwrite
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.member import MEMBER_COMMIT, NewMembers
-from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import RowChange
+from lance_df.table.metadata.base_paths import DATA_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

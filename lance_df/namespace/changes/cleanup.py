@@ -25,8 +25,8 @@ from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE, CleanupPolicy
 from lance_df.table.maintenance.cleanup_result import CleanupStats
+from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_m
 from lance_df.table.maintenance.compaction import commit_rewrites, rewrite, with_zone_maps
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from lance_df.format.operations import RewriteGroup

@@ -24,7 +24,7 @@ from lance_df.namespace.pruning.kept_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
 from lance_df.table.commit.marks import check_marks, with_marks
-from lance_df.table.refs import ResolvedRef, branch_location
+from lance_df.table.metadata.refs import ResolvedRef, branch_location
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 

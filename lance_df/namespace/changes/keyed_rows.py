@@ -25,8 +25,8 @@ from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
 from lance_df.table.changes.key_values import is_comparable
 from lance_df.table.changes.matching import Matches, PairsTask, key_pruning_predicate
-from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.scan.plan import plan_scan
+from lance_df.table.writing.conform import conform, schema_to_write
 
 if TYPE_CHECKING:
     import numpy.typing as npt

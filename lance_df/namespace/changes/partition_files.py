@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from lance_df.namespace.changes.waiting_rows import WaitingRows
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.spec.transforms import TransformKind
-from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.fragment_writer import fragments_written, remove_data_file
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE
-from lance_df.table.small_fragment import SMALL_BYTES, SmallFragments
-from lance_df.table.zone_map_writer import ZoneMapBuilder, ZoneMaps
+from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.writing.fragment_writer import fragments_written, remove_data_file
+from lance_df.table.writing.small_fragment import SMALL_BYTES, SmallFragments
+from lance_df.table.writing.zone_map_writer import ZoneMapBuilder, ZoneMaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
-    from lance_df.table.fragment_writer import FileLimits
-    from lance_df.table.uncommitted import UncommittedFiles
+    from lance_df.table.writing.fragment_writer import FileLimits
+    from lance_df.table.writing.uncommitted import UncommittedFiles
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class PartitionFiles:
         num_rows
             How many they have together, at least one.
         num_encoders
-            See :func:`lance_df.table.fragment_writer.fragments_written`.
+            See :func:`lance_df.table.writing.fragment_writer.fragments_written`.
         """
         partition.num_rows += num_rows
         is_large = self._least_rows is not None and num_rows >= self._least_rows

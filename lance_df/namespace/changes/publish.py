@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
-    from lance_df.table.uncommitted import Attempt, UncommittedFiles
+    from lance_df.table.writing.uncommitted import Attempt, UncommittedFiles
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -31,13 +31,13 @@ from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
-from lance_df.table.base_paths import DATA_DIR
 from lance_df.table.commit.row_account import RowChange
-from lance_df.table.fragment_writer import files_named_for, remove_files_of_job
 from lance_df.table.maintenance.compaction import rows_to_rewrite
+from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.parallel import map_reads
-from lance_df.table.row_counts import live_rows
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.writing.fragment_writer import files_named_for, remove_files_of_job
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     import pyarrow as pa

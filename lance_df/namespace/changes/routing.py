@@ -30,10 +30,10 @@ from lance_df.namespace.changes.waiting_rows import (
 from lance_df.namespace.changes.writer_threads import WriterThreads
 from lance_df.namespace.keys import group_rows, value_keys
 from lance_df.namespace.spec.partition_values import partition_values
-from lance_df.table.batches import CountedBatches
-from lance_df.table.conform import schema_to_write
-from lance_df.table.fragment_writer import FileLimits
-from lance_df.table.uncommitted import UncommittedFiles
+from lance_df.table.reading.batches import CountedBatches
+from lance_df.table.writing.conform import schema_to_write
+from lance_df.table.writing.fragment_writer import FileLimits
+from lance_df.table.writing.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -30,7 +30,7 @@ from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
 from lance_df.table.evolution.metadata import map_update
 from lance_df.table.maintenance.zone_map_casts import with_zone_maps_of_casts
-from lance_df.table.versions import VERSIONS_DIR, NamingScheme
+from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,8 @@ from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import JobNames
 from lance_df.records import dataclass
 from lance_df.storage.unsynced import Unsynced
-from lance_df.table.fragment_writer import FileLimits
-from lance_df.table.staged_write import StagedFile
+from lance_df.table.writing.fragment_writer import FileLimits
+from lance_df.table.writing.staged_write import StagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
     from lance_df.table.commit.marks import Mark
-    from lance_df.table.uncommitted import UncommittedFiles
-    from lance_df.table.zone_map_writer import ZoneMaps
+    from lance_df.table.writing.uncommitted import UncommittedFiles
+    from lance_df.table.writing.zone_map_writer import ZoneMaps
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from lance_df.namespace.object_account import check_none_lost
 from lance_df.records import dataclass
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import RowChange
-from lance_df.table.uncommitted import UncommittedFiles
+from lance_df.table.writing.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -14,7 +14,7 @@ from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.changes.routing import PartitionWriter
 from lance_df.storage.unsynced import Unsynced
 from lance_df.table.changes.update import MovedRows
-from lance_df.table.uncommitted import UncommittedFiles
+from lance_df.table.writing.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

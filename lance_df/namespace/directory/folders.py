@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from lance_df.namespace.directory.names import TABLE_SUFFIX, root_folder
+from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.parallel import map_reads
-from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Collection

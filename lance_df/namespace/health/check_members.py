@@ -24,7 +24,7 @@ from lance_df.records import dataclass
 from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.cleanup import explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
-from lance_df.table.refs import ResolvedRef, resolve
+from lance_df.table.metadata.refs import ResolvedRef, resolve
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 

@@ -14,7 +14,7 @@ from lance_df.namespace.directory.names import folder_at
 from lance_df.namespace.health.check_members import differing_fields, pinned_table
 from lance_df.namespace.keys import value_keys
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
-from lance_df.table.refs import ResolvedRef
+from lance_df.table.metadata.refs import ResolvedRef
 from lance_df.table.shared import Shared
 from lance_df.table.table import open_ref
 

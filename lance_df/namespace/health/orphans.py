@@ -27,8 +27,8 @@ from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
+from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,8 +19,8 @@ from lance_df.namespace.spec.partition_spec import KEY_PREFIX, PartitionSpec, Pa
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
+from lance_df.table.metadata.versions import DETACHED
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.versions import DETACHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -29,11 +29,11 @@ from lance_df.spark.pipeline.tasks import (
     run_in_tasks,
     shared_out,
 )
-from lance_df.table.fragment_writer import files_named_for, remove_files_of_job
 from lance_df.table.maintenance.compaction import commit_rewrites, note_files, rewrite, with_zone_maps
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.writing.fragment_writer import files_named_for, remove_files_of_job
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     import os

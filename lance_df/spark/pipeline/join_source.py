@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.member_subset import MemberSubset
     from lance_df.spark.opened import SourceRef
-    from lance_df.table.refs import ResolvedRef
+    from lance_df.table.metadata.refs import ResolvedRef
 
 PART: Final = "part"
 """The column of what is merged: batches of Arrow, as bytes, for their types are not those of Spark."""

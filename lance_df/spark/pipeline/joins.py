@@ -22,7 +22,7 @@ from lance_df.spark.pipeline.tasks import check_task_bytes, num_workers, shared_
 from lance_df.spark.sessions import make_known
 from lance_df.spark.types import spark_schema
 from lance_df.sql.splice import quote_identifier
-from lance_df.table.refs import ResolvedRef
+from lance_df.table.metadata.refs import ResolvedRef
 
 if TYPE_CHECKING:
     import os

@@ -20,11 +20,11 @@ from lance_df.format.row_ids import serialize_versions, versions_of
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
 from lance_df.table.changes.merge_rows import completed
-from lance_df.table.deletions import deleted_offsets
 from lance_df.table.evolution.column_files import columns_written, data_version, with_columns_of
 from lance_df.table.evolution.live_rows import read_live
-from lance_df.table.row_ids import split_addresses
-from lance_df.table.schema_rules import check_schema
+from lance_df.table.reading.deletions import deleted_offsets
+from lance_df.table.reading.row_ids import split_addresses
+from lance_df.table.writing.schema_rules import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,6 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.blob_columns import has_blobs
 from lance_df.format.operations import Update
 from lance_df.records import dataclass
-from lance_df.table.base_paths_write import choose_targets
 from lance_df.table.changes.column_patch import columns_patched
 from lance_df.table.changes.key_values import is_comparable
 from lance_df.table.changes.matching import Matches, find_matches
@@ -32,15 +31,16 @@ from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.inserted_keys import inserted_keys
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
-from lance_df.table.take import take_addresses
+from lance_df.table.metadata.base_paths_write import choose_targets
+from lance_df.table.reading.take import take_addresses
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.operations import InsertedKeys
-    from lance_df.table.base_paths import DataTarget
     from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.metadata.base_paths import DataTarget
     from lance_df.table.table import Table
 
 _BATCH_ROWS = 64 * 1024
@@ -102,7 +102,7 @@ class MergeClauses:
     use_statistics
         Whether indices and statistics may rule out fragments and rows.
     target_bases, target_all_bases
-        The base paths for new rows, see :func:`lance_df.table.base_paths_write.choose_targets`.
+        The base paths for new rows, see :func:`lance_df.table.metadata.base_paths_write.choose_targets`.
     """
 
     on: tuple[str, ...]

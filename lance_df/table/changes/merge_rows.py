@@ -13,10 +13,10 @@ from lance_df.encodings.arrays import null_array
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
+from lance_df.table.blobs.moved import take_whole
 from lance_df.table.changes.moved_rows import fragment_runs
-from lance_df.table.conform import conform, schema_to_write
-from lance_df.table.moved_blobs import take_whole
-from lance_df.table.prefetch import map_ahead
+from lance_df.table.reading.prefetch import map_ahead
+from lance_df.table.writing.conform import conform, schema_to_write
 
 if TYPE_CHECKING:
     import numpy.typing as npt

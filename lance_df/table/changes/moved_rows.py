@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.format.row_ids import row_ids_of, serialize_row_ids
-from lance_df.table.row_ids import split_addresses
+from lance_df.table.reading.row_ids import split_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

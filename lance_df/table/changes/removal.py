@@ -10,8 +10,8 @@ from pyroaring import BitMap
 
 from lance_df.interrupts import workers
 from lance_df.records import dataclass
-from lance_df.table.deletions import write_deletion_file
-from lance_df.table.uncommitted import UncommittedFiles, uncommitted_files
+from lance_df.table.reading.deletions import write_deletion_file
+from lance_df.table.writing.uncommitted import UncommittedFiles, uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

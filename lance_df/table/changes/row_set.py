@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
-from lance_df.table.row_ids import split_addresses
+from lance_df.table.reading.row_ids import split_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

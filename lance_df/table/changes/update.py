@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.format.operations import Update
+from lance_df.table.blobs.moved import take_whole
 from lance_df.table.changes.moved_rows import fragment_runs, row_ids_at, with_row_ids
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.retry import Change
 from lance_df.table.changes.row_set import RowSet
 from lance_df.table.changes.writing import rows_written
 from lance_df.table.commit.row_account import RowChange
-from lance_df.table.moved_blobs import take_whole
-from lance_df.table.prefetch import map_ahead
-from lance_df.table.system_columns import ROW_ADDRESS
+from lance_df.table.reading.prefetch import map_ahead
+from lance_df.table.reading.system_columns import ROW_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lance_df.table.blob_references import BlobReferences
+from lance_df.table.blobs.references import BlobReferences
 from lance_df.table.evolution.column_files import data_version
-from lance_df.table.fragment_writer import FileLimits, fragments_written
-from lance_df.table.schema_rules import check_schema
+from lance_df.table.writing.fragment_writer import FileLimits, fragments_written
+from lance_df.table.writing.schema_rules import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.schema import Schema
-    from lance_df.table.base_paths import DataTarget
+    from lance_df.table.metadata.base_paths import DataTarget
     from lance_df.table.table import Table
 
 

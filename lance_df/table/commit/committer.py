@@ -31,13 +31,13 @@ from lance_df.table.commit.publish import is_absent, publish_manifest
 from lance_df.table.commit.rebase import Rebase
 from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
-from lance_df.table.history import History
-from lance_df.table.manifest_cache import LATEST
+from lance_df.table.metadata.history import History
+from lance_df.table.metadata.manifest_cache import LATEST
+from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table
-from lance_df.table.uncommitted import UncommittedFiles, publishing, uncommitted_files
-from lance_df.table.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
+from lance_df.table.writing.uncommitted import UncommittedFiles, publishing, uncommitted_files
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from lance_df.format.manifest import Manifest
     from lance_df.storage import Location
     from lance_df.table.commit.options import CommitOptions
-    from lance_df.table.external_store import ExternalManifestStore
-    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.metadata.external_store import ExternalManifestStore
+    from lance_df.table.metadata.manifest_io import ManifestFile
 
 TRANSACTIONS_DIR = "_transactions"
 _HINT = "latest_version_hint.json"

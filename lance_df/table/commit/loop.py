@@ -20,16 +20,16 @@ from lance_df.table.commit.committer import TRANSACTIONS_DIR as TRANSACTIONS_DIR
 from lance_df.table.commit.committer import Committer
 from lance_df.table.commit.options import CommitOptions as CommitOptions
 from lance_df.table.commit.row_account import RowAccount, RowChange
+from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.table import Table
-from lance_df.table.versions import NamingScheme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lance_df.storage import Location
     from lance_df.table.commit.state import TableState
-    from lance_df.table.external_store import ExternalManifestStore
-    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.metadata.external_store import ExternalManifestStore
+    from lance_df.table.metadata.manifest_io import ManifestFile
 
 
 def create_table(

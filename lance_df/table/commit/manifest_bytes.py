@@ -1,6 +1,6 @@
 """Serialize a manifest file: dictionaries of 0.1, index section, transaction section, manifest, footer.
 
-The other direction is `lance_df.table.manifest_io`. Spec: table format, chapter 2.
+The other direction is `lance_df.table.metadata.manifest_io`. Spec: table format, chapter 2.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lance_df.file.legacy_dictionary_writer import check_dictionaries, place_dictionaries
 from lance_df.format.manifest import serialize_indices
 from lance_df.storage.source import BytesSource
-from lance_df.table.manifest_io import ManifestFile
+from lance_df.table.metadata.manifest_io import ManifestFile
 
 if TYPE_CHECKING:
     from lance_df.table.commit.state import TableState

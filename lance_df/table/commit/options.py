@@ -15,7 +15,7 @@ from lance_df.table.commit.marks import Mark
 
 if TYPE_CHECKING:
     from lance_df.table.commit.lock import CommitLock
-    from lance_df.table.uncommitted import Attempt
+    from lance_df.table.writing.uncommitted import Attempt
 
 _USUAL_ATTEMPT = 0.01
 _LONGEST_ATTEMPT = 0.5

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lance_df.errors import CommitStateUnknownError, CorruptDataError, LanceError, NotFoundError
 from lance_df.storage.put_if_absent import put_if_absent
 from lance_df.table.commit.lock import held
-from lance_df.table.external_store import (
+from lance_df.table.metadata.external_store import (
     finish_commit,
     open_stored,
     place_manifest,
@@ -21,15 +21,15 @@ from lance_df.table.external_store import (
     store_key,
     stored,
 )
-from lance_df.table.versions import VERSIONS_DIR
+from lance_df.table.metadata.versions import VERSIONS_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lance_df.storage import Location
     from lance_df.table.commit.lock import CommitLock
-    from lance_df.table.external_store import ExternalManifestStore, StoredManifest
-    from lance_df.table.versions import NamingScheme
+    from lance_df.table.metadata.external_store import ExternalManifestStore, StoredManifest
+    from lance_df.table.metadata.versions import NamingScheme
 
 # How often a write is sent: again when it is not known whether it arrived, and it is not there.
 _ATTEMPTS = 2

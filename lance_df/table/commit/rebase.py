@@ -14,8 +14,8 @@ from lance_df.errors import RetryableConflictError
 from lance_df.format.operations import CreateIndex, Delete, Merge, Rewrite, Update
 from lance_df.table.commit.index_upkeep import of_same_values, without_coverage
 from lance_df.table.commit.numbering import existing
-from lance_df.table.deletions import write_deletion_file
-from lance_df.table.uncommitted import UncommittedFiles
+from lance_df.table.reading.deletions import write_deletion_file
+from lance_df.table.writing.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -29,7 +29,7 @@ from lance_df.format.operations import (
     Update,
 )
 from lance_df.records import dataclass
-from lance_df.table.row_counts import live_counts
+from lance_df.table.metadata.row_counts import live_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.format.operations import Merge
-from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.evolution.column_files import columns_written, data_version
 from lance_df.table.evolution.fields import highest_field_id, with_new_fields
+from lance_df.table.writing.conform import conform, schema_to_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

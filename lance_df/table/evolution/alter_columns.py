@@ -21,7 +21,7 @@ from lance_df.table.evolution.column_files import columns_written, data_version,
 from lance_df.table.evolution.fields import Numbering, check_names, edited, find_field, highest_field_id
 from lance_df.table.evolution.live_rows import has_nulls, read_live
 from lance_df.table.maintenance.zone_map_files import KIND
-from lance_df.table.schema_rules import check_primary_key, check_schema
+from lance_df.table.writing.schema_rules import check_primary_key, check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

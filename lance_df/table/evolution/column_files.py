@@ -21,11 +21,11 @@ from lance_df.file.legacy import LegacyFileReader
 from lance_df.file.open_writer import open_writer
 from lance_df.format.fragments import MAX_ROWS, TOMBSTONE
 from lance_df.storage.sink import ByteSink
-from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.blob_references import BlobReferences
+from lance_df.table.blobs.references import BlobReferences
 from lance_df.table.evolution.live_rows import live_offsets
-from lance_df.table.fragment_writer import data_file, data_file_name, remove_data_file
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.writing.fragment_writer import data_file, data_file_name, remove_data_file
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.schema import Schema
     from lance_df.table.table import Table
-    from lance_df.table.uncommitted import UncommittedFiles
+    from lance_df.table.writing.uncommitted import UncommittedFiles
 
 _NULLABLE_IN_LEGACY = frozenset({"string", "large_string", "binary", "large_binary", "null"})
 

@@ -12,8 +12,8 @@ from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedF
 from lance_df.format.column_path import parse_path
 from lance_df.format.schema import Field, Schema, schema_from_arrow
 from lance_df.records import dataclass
-from lance_df.table.schema_rules import check_schema
-from lance_df.table.system_columns import SYSTEM_COLUMNS
+from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
+from lance_df.table.writing.schema_rules import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

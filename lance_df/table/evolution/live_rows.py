@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_rows
-from lance_df.table.fragment_reader import FragmentReader
-from lance_df.table.moved_blobs import described, moved_blobs
-from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID
+from lance_df.table.blobs.moved import described, moved_blobs
+from lance_df.table.reading.fragment_reader import FragmentReader
+from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,10 +12,10 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.blob_columns import as_moved
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
-from lance_df.table.conform import conform, schema_to_write
 from lance_df.table.evolution.column_files import data_version, with_columns_of, write_columns
 from lance_df.table.evolution.live_rows import live_offsets, read_keys, read_live
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.writing.conform import conform, schema_to_write
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.expr.nodes import Predicate
 from lance_df.records import dataclass
-from lance_df.table.selection import RowRanges
+from lance_df.table.reading.selection import RowRanges
 
 FRAGMENT_BITS = 32
 """A row address is ``fragment id << 32 | offset``."""

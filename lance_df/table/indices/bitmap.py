@@ -18,7 +18,7 @@ from lance_df.expr.walk import columns
 from lance_df.table.indices.answer import Answer, FragmentIds
 from lance_df.table.indices.index_file import IndexFolder
 from lance_df.table.indices.row_address_map import MAX_RANGES, parse_row_address_map
-from lance_df.table.selection import RowRanges
+from lance_df.table.reading.selection import RowRanges
 
 _FILE = "bitmap_page_lookup.lance"
 # Beyond so many values, or half of all, the set is no longer small enough to be worth making.

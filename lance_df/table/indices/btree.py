@@ -23,7 +23,7 @@ from lance_df.expr.nodes import Predicate
 from lance_df.expr.walk import columns
 from lance_df.table.indices.answer import Answer, FragmentIds
 from lance_df.table.indices.index_file import IndexFile, IndexFolder
-from lance_df.table.selection import RowRanges
+from lance_df.table.reading.selection import RowRanges
 
 _LOOKUP_FILE = "page_lookup.lance"
 _DATA_FILE = "page_data.lance"

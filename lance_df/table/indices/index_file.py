@@ -19,7 +19,7 @@ from lance_df.file.open import open_file
 from lance_df.file.tail import with_tail
 from lance_df.records import dataclass
 from lance_df.table.indices.row_address_map import parse_row_address_map
-from lance_df.table.selection import RowRanges
+from lance_df.table.reading.selection import RowRanges
 
 if TYPE_CHECKING:
     from lance_df.file.reader import FileReader

@@ -24,7 +24,7 @@ from lance_df.records import dataclass
 from lance_df.scan.report import Reason
 from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds, fragment_starts
 from lance_df.table.indices.segments import Segment, segments_by_index
-from lance_df.table.selection import RowRanges
+from lance_df.table.reading.selection import RowRanges
 
 if TYPE_CHECKING:
     from lance_df.format.schema import Field

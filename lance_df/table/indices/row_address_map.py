@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from lance_df.errors import CorruptDataError
 from lance_df.format.roaring import read_roaring
-from lance_df.table.selection import RowRanges
+from lance_df.table.reading.selection import RowRanges
 
 _COUNT = struct.Struct("<I")
 _ENTRY = struct.Struct("<II")

@@ -15,13 +15,13 @@ from lance_df.errors import UnsupportedFeatureError
 from lance_df.expr.literals import storage_type
 from lance_df.expr.nodes import Predicate
 from lance_df.records import dataclass
-from lance_df.table.base_paths import BasePaths
 from lance_df.table.indices.answer import Answer, FragmentIds, ScalarIndex
 from lance_df.table.indices.bitmap import Bitmap
 from lance_df.table.indices.bloom_filter import BloomFilter
 from lance_df.table.indices.btree import BTree
 from lance_df.table.indices.index_file import IndexFolder
 from lance_df.table.indices.zone_map import ZoneMap
+from lance_df.table.metadata.base_paths import BasePaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from lance_df.expr.walk import columns
 from lance_df.records import dataclass
 from lance_df.table.indices.answer import FRAGMENT_BITS, Answer, FragmentIds
 from lance_df.table.indices.index_file import IndexFile
-from lance_df.table.selection import RowRanges
+from lance_df.table.reading.selection import RowRanges
 
 _NO_ROW = (1 << 63) - 1
 

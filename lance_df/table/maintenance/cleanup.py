@@ -19,9 +19,7 @@ from lance_df.errors import InvalidInputError, LanceError, NotFoundError, Versio
 from lance_df.format.operations import Restore
 from lance_df.format.transaction import Transaction
 from lance_df.storage.listing import scan_folder
-from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 from lance_df.table.commit.loop import TRANSACTIONS_DIR
-from lance_df.table.external_store import store_key
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE, CleanupPolicy
 from lance_df.table.maintenance.cleanup_result import (
     Candidate,
@@ -34,13 +32,15 @@ from lance_df.table.maintenance.cleanup_result import (
 )
 from lance_df.table.maintenance.needed_files import Bases, FileNames, tables_around, versions_at
 from lance_df.table.maintenance.removal import Remover
-from lance_df.table.staged_write import CLAIM_SUFFIX
-from lance_df.table.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
+from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
+from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
+from lance_df.table.writing.staged_write import CLAIM_SUFFIX
 
 if TYPE_CHECKING:
     from lance_df.storage import Location
     from lance_df.storage.listing import ListedFile
-    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
 _TEMPORARY = ".tmp"

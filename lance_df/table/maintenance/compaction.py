@@ -30,22 +30,22 @@ from lance_df.errors import (
 from lance_df.format.operations import ReserveFragments, Rewrite, RewriteGroup
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
+from lance_df.table.blobs.moved import moved_blobs
 from lance_df.table.changes.moved_rows import fragment_runs
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
-from lance_df.table.fragment_writer import FileLimits, fragments_written, remove_data_file
 from lance_df.table.maintenance.compaction_options import FORCE_BINARY_COPY, REENCODE
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 from lance_df.table.maintenance.moved_rows import with_lineage
 from lance_df.table.maintenance.page_copies import can_be_copied, fragments_copied, is_worthwhile
 from lance_df.table.maintenance.zone_map_files import KIND as ZONE_MAP
 from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
-from lance_df.table.moved_blobs import moved_blobs
-from lance_df.table.row_counts import live_counts, live_rows
+from lance_df.table.metadata.row_counts import live_counts, live_rows
+from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.schema_rules import resolve_version
-from lance_df.table.system_columns import ROW_ADDRESS
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.writing.fragment_writer import FileLimits, fragments_written, remove_data_file
+from lance_df.table.writing.schema_rules import resolve_version
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.maintenance.compaction_options import CompactionOptions
     from lance_df.table.table import Table
-    from lance_df.table.uncommitted import UncommittedFiles
+    from lance_df.table.writing.uncommitted import UncommittedFiles
 
 
 def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[RewriteGroup]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.records import dataclass
-from lance_df.table.row_counts import live_rows, physical_rows
+from lance_df.table.metadata.row_counts import live_rows, physical_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt

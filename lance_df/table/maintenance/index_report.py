@@ -12,7 +12,7 @@ from lance_df.errors import NotFoundError
 from lance_df.records import dataclass
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.maintenance.zone_map_files import KIND, zone_counts
-from lance_df.table.row_counts import live_rows
+from lance_df.table.metadata.row_counts import live_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_df.format.row_ids import RunSequence, serialize_row_ids, serialize_versions
-from lance_df.table.deletions import deleted_offsets
+from lance_df.table.reading.deletions import deleted_offsets
 
 if TYPE_CHECKING:
     import numpy.typing as npt

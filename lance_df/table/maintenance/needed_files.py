@@ -17,19 +17,19 @@ from lance_df.format.feature_flags import READABLE, WRITABLE
 from lance_df.format.fragment_files import data_file_names, deletion_file_names
 from lance_df.records import dataclass
 from lance_df.storage.listing import scan_folder
-from lance_df.table.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 from lance_df.table.commit.loop import TRANSACTIONS_DIR
-from lance_df.table.manifest_io import read_manifest
+from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
+from lance_df.table.metadata.manifest_io import read_manifest
+from lance_df.table.metadata.refs import branch_location, list_branches
+from lance_df.table.metadata.versions import VERSIONS_DIR, parse_manifest_name
 from lance_df.table.parallel import map_reads
-from lance_df.table.refs import branch_location, list_branches
-from lance_df.table.versions import VERSIONS_DIR, parse_manifest_name
 
 if TYPE_CHECKING:
     from lance_df.format.fragments import Fragment
     from lance_df.format.manifest import Manifest
     from lance_df.format.operations import Operation
     from lance_df.storage import Location
-    from lance_df.table.manifest_io import ManifestFile
+    from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
 _TREE = "tree"

@@ -16,15 +16,15 @@ from lance_df.file.page_copy import PageCopier, copied_field_ids
 from lance_df.format.fragments import Fragment
 from lance_df.interrupts import check_stopped
 from lance_df.storage.sink import ByteSink
-from lance_df.table.base_paths import DATA_DIR
-from lance_df.table.fragment_writer import data_file, data_file_name
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.metadata.base_paths import DATA_DIR
+from lance_df.table.writing.fragment_writer import data_file, data_file_name
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from lance_df.format.fragments import DataFile
     from lance_df.format.schema import Field
-    from lance_df.table.fragment_writer import FileLimits
     from lance_df.table.table import Table
+    from lance_df.table.writing.fragment_writer import FileLimits
 
 _VERSIONS = ("2.0", "2.1", "2.2")
 # what a page of a column should have on average, so that a file of copied pages is fit to be read

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lance_df.errors import StorageError
 from lance_df.forks import new_lock
-from lance_df.table.base_paths import INDICES_DIR
+from lance_df.table.metadata.base_paths import INDICES_DIR
 
 if TYPE_CHECKING:
     from lance_df.storage import Location

@@ -11,7 +11,7 @@ from lance_df.errors import LanceError
 from lance_df.table.maintenance.zone_map_files import KIND, write_zone_map, zone_counts
 from lance_df.table.maintenance.zone_map_index import collect_zone_map, commit_zone_maps, scanned_fields
 from lance_df.table.maintenance.zones import has_bounds
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata

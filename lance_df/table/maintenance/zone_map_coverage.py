@@ -27,9 +27,9 @@ from lance_df.table.maintenance.zone_map_index import (
     free_name,
 )
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector
-from lance_df.table.row_ids import split_addresses
+from lance_df.table.reading.row_ids import split_addresses
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -24,9 +24,9 @@ from lance_df.format.manifest import IndexMetadata
 from lance_df.format.schema import schema_from_arrow
 from lance_df.records import dataclass
 from lance_df.storage.sink import ByteSink
-from lance_df.table.base_paths import INDICES_DIR
 from lance_df.table.indices.index_file import IndexFile
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, zone_schema
+from lance_df.table.metadata.base_paths import INDICES_DIR
 
 if TYPE_CHECKING:
     from lance_df.encodings.encoded_page import EncodedPage
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Field, Schema
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
-    from lance_df.table.uncommitted import UncommittedFiles
+    from lance_df.table.writing.uncommitted import UncommittedFiles
 
 DETAILS_URL = "/lance.table.ZoneMapIndexDetails"
 KIND = "zonemapindexdetails"

@@ -29,17 +29,17 @@ from lance_df.table.maintenance.zone_map_files import (
     zone_counts,
 )
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector, has_bounds
-from lance_df.table.row_ids import split_addresses
+from lance_df.table.reading.row_ids import split_addresses
 from lance_df.table.scan.columns import resolve_name
 from lance_df.table.scan.plan import plan_scan
-from lance_df.table.uncommitted import uncommitted_files
+from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
     from lance_df.format.manifest import IndexMetadata
     from lance_df.format.schema import Field
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.table import Table
-    from lance_df.table.uncommitted import UncommittedFiles
+    from lance_df.table.writing.uncommitted import UncommittedFiles
 
 
 def create_zone_map(

@@ -15,7 +15,7 @@ from lance_df.format.blobs import blob_description
 from lance_df.format.column_path import parse_path
 from lance_df.records import dataclass
 from lance_df.scan.request import Rows
-from lance_df.table.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
+from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -55,7 +55,7 @@ class StoredColumn:
 
 @dataclass(frozen=True, slots=True)
 class SystemColumn:
-    """A column that is computed; see `lance_df.table.system_columns`."""
+    """A column that is computed; see `lance_df.table.reading.system_columns`."""
 
     name: str
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from lance_df.records import dataclass
 from lance_df.scan.aggregate import extremes_of, has_extremes
-from lance_df.table.observed_bounds import file_of
+from lance_df.table.reading.observed_bounds import file_of
 from lance_df.table.scan.columns import StoredColumn
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from lance_df.table.fragment_reader import FragmentReader
-    from lance_df.table.observed import ObservedStatistics
+    from lance_df.table.reading.fragment_reader import FragmentReader
+    from lance_df.table.reading.observed import ObservedStatistics
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.row_slice import RowSlice
 

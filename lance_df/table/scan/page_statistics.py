@@ -13,8 +13,8 @@ import pyarrow as pa
 from lance_df.errors import ColumnNotFoundError
 from lance_df.expr.bounds import Match, bounds_of_legacy_pages, classify
 from lance_df.expr.walk import columns
+from lance_df.table.reading.selection import RowRanges
 from lance_df.table.scan.columns import StoredColumn, resolve_path
-from lance_df.table.selection import RowRanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
     from lance_df.file.legacy_statistics import LegacyStatistics
     from lance_df.format.schema import Schema
-    from lance_df.table.fragment_reader import FragmentReader
+    from lance_df.table.reading.fragment_reader import FragmentReader
 
 
 def matching_pages(reader: FragmentReader, schema: Schema, predicate: Predicate) -> RowRanges | None:

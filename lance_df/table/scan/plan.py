@@ -15,14 +15,14 @@ from lance_df.expr.simplify import simplify
 from lance_df.expr.walk import columns, has_unknown
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.request import PartialAggregate, Promise, ScanRequest
-from lance_df.table.limits import SCAN_LIMITS
-from lance_df.table.row_counts import live_rows, physical_rows
+from lance_df.table.metadata.row_counts import live_rows, physical_rows
 from lance_df.table.scan.columns import output_of, resolve_path
 from lance_df.table.scan.filter_steps import filter_steps, word_steps
 from lance_df.table.scan.prune import Pruning, plan_pruning
 from lance_df.table.scan.report import make_report
 from lance_df.table.scan.small_fragments import SmallFragmentsTask
 from lance_df.table.scan.task import CountTask, FragmentTask, Scan
+from lance_df.table.writing.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,7 +49,7 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         The version to scan.
     request
         What is wanted. Besides top-level columns it may name struct fields as ``"a.b"``, and system columns
-        (`lance_df.table.system_columns`).
+        (`lance_df.table.reading.system_columns`).
 
     Raises
     ------

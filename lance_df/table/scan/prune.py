@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Schema
     from lance_df.scan.report import Reason
-    from lance_df.table.fragment_reader import FragmentReader
     from lance_df.table.indices import PruneResult
-    from lance_df.table.selection import RowRanges
+    from lance_df.table.reading.fragment_reader import FragmentReader
+    from lance_df.table.reading.selection import RowRanges
     from lance_df.table.table import Table
 
 

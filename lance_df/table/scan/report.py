@@ -11,7 +11,7 @@ import numpy as np
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import conjuncts
 from lance_df.scan.report import Count, Reason, TableReport
-from lance_df.table.fragment_reader import FragmentReader
+from lance_df.table.reading.fragment_reader import FragmentReader
 from lance_df.table.scan.page_statistics import matching_pages
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
+    from lance_df.table.reading.selection import RowRanges
     from lance_df.table.scan.task import Scan
-    from lance_df.table.selection import RowRanges
 
 
 @dataclass(slots=True)

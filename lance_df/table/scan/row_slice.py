@@ -18,22 +18,22 @@ from lance_df.encodings.rows import as_positions
 from lance_df.encodings.string_views import as_views
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
-from lance_df.table.batches import count_batch
-from lance_df.table.limits import SCAN_LIMITS
-from lance_df.table.prefetch import map_ahead
+from lance_df.table.reading.batches import count_batch
+from lance_df.table.reading.prefetch import map_ahead
+from lance_df.table.reading.system_columns import ROW_ID
 from lance_df.table.scan.window_reader import WindowReader
 from lance_df.table.scan.windows import window_rows, windows
-from lance_df.table.system_columns import ROW_ID
+from lance_df.table.writing.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lance_df.encodings.plan import Rows
     from lance_df.scan.aggregate import PartialAggregator
-    from lance_df.table.fragment_reader import FragmentReader
+    from lance_df.table.reading.fragment_reader import FragmentReader
+    from lance_df.table.reading.selection import RowRanges
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.task import Scan
-    from lance_df.table.selection import RowRanges
 
 _PREFETCHED_WINDOWS = 4
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.records import dataclass
-from lance_df.table.batches import count_batch, sliced
-from lance_df.table.deletions import deleted_offsets
+from lance_df.table.reading.batches import count_batch, sliced
+from lance_df.table.reading.deletions import deleted_offsets
+from lance_df.table.reading.system_columns import system_column
 from lance_df.table.scan.columns import StoredColumn
 from lance_df.table.scan.row_slice import RowSlice
-from lance_df.table.system_columns import system_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
     from lance_df.scan.aggregate import PartialAggregator
-    from lance_df.table.observed_bounds import RuledOut
+    from lance_df.table.reading.observed_bounds import RuledOut
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.extremes import ExtremesScan
     from lance_df.table.scan.filter_steps import FilterStep

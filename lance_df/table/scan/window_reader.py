@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import Form
-from lance_df.table.blobs import values_of
+from lance_df.table.blobs.columns import values_of
+from lance_df.table.reading.small_columns import is_kept
 from lance_df.table.scan.columns import StoredColumn
-from lance_df.table.small_columns import is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.resident_column import ResidentColumn
-    from lance_df.table.fragment_reader import FragmentReader
+    from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.scan.columns import Column
     from lance_df.table.table import Table
 

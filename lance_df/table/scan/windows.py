@@ -11,15 +11,15 @@ import numpy.typing as npt
 from lance_df.encodings.arrays import fixed_width_bits
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.rows import as_rows
-from lance_df.table.limits import SCAN_LIMITS
+from lance_df.table.writing.limits import SCAN_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_df.encodings.plan import Rows
     from lance_df.format.schema import Field
-    from lance_df.table.fragment_reader import FragmentReader
-    from lance_df.table.selection import RowRanges
+    from lance_df.table.reading.fragment_reader import FragmentReader
+    from lance_df.table.reading.selection import RowRanges
 
 
 def window_rows(

@@ -19,8 +19,8 @@ from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
 from lance_df.compute.expressions import conjuncts
 from lance_df.compute.terms import to_term
 from lance_df.engine.optimizer.planned import DoesNotApplyError
-from lance_df.engine.plan_rebuild import rebuilt
 from lance_df.engine.plans.nodes import Filter, Projection, SubqueryAlias
+from lance_df.engine.plans.rebuild import rebuilt
 from lance_df.engine.plans.walks import Path, chain
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.pruning.decided_members import decided_members
@@ -29,7 +29,7 @@ from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
     from lance_df.engine.optimizer.planned import Context, Planned
-    from lance_df.engine.plan_walk import LogicalScan
+    from lance_df.engine.plans.logical_scans import LogicalScan
     from lance_df.engine.provider import SourceScan
     from lance_df.engine.statement import PlannedTable
     from lance_df.namespace.manifest_table import NamespaceManifest

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
 from lance_df.compute.expressions import qualified_name
-from lance_df.engine.join_sizes import Size, scanned_size, semi_joined, size_above
+from lance_df.engine.optimizer.join_sizes import Size, scanned_size, semi_joined, size_above
 from lance_df.engine.optimizer.planned import WORTH_ROWS
 from lance_df.engine.optimizer.rules.join_order import Edge, Order, Pair, better_order, inputs_of
-from lance_df.engine.plan_rebuild import checked, columns_of, conditions_of, rebuilt_node
 from lance_df.engine.plans.nodes import (
     Aggregate,
     Filter,
@@ -28,6 +27,7 @@ from lance_df.engine.plans.nodes import (
     SubqueryAlias,
     node_of,
 )
+from lance_df.engine.plans.rebuild import checked, columns_of, conditions_of, rebuilt_node
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:

@@ -26,15 +26,15 @@ from lance_df.compute.expressions import (
 from lance_df.engine.optimizer.planned import Context, Planned, PlannedFrame
 from lance_df.engine.optimizer.rules.aggregate_path import AggregatePath
 from lance_df.engine.optimizer.rules.merged_calls import MergedCall, MergedColumns, is_mergeable
-from lance_df.engine.plan_rebuild import carried, checked, columns_of, rebuilt
 from lance_df.engine.plans.nodes import Aggregate, Projection, Scan, SubqueryAlias, columns_of_plan
+from lance_df.engine.plans.rebuild import carried, checked, columns_of, rebuilt
 from lance_df.engine.plans.walks import chain, may_call, node_at
 from lance_df.records import dataclass
 from lance_df.scan.request import AggregateCall, AggregateFunction, PartialAggregate
 from lance_df.scan.runs import are_compared
 
 if TYPE_CHECKING:
-    from lance_df.engine.plan_walk import LogicalScan
+    from lance_df.engine.plans.logical_scans import LogicalScan
     from lance_df.engine.statement import PlannedTable
 
 EXTREMES: Final = frozenset({"max", "min"})

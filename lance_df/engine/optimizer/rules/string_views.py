@@ -4,7 +4,7 @@ To tell those apart that do not lie within views themselves takes it a quarter l
 
 The types of the result stay what they are: what has become a view is cast back at the end. Where the
 statement orders its rows that is below the sort, or below another one of the few rows that a limit leaves
-(see `lance_df.engine.plan_order`).
+(see `lance_df.engine.plans.order`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from lance_df.compute.compat import DataFrame, Expr, PlainSessionContext
 from lance_df.compute.expressions import aggregate_call, columns_read
 from lance_df.engine.dataframe import with_types_of_rows
 from lance_df.engine.optimizer.planned import Context, DoesNotApplyError, Planned
-from lance_df.engine.plan_order import sort_path
-from lance_df.engine.plan_rebuild import columns_of, rebuilt
 from lance_df.engine.plans.nodes import (
     Aggregate,
     Distinct,
@@ -28,8 +26,10 @@ from lance_df.engine.plans.nodes import (
     Union,
     node_of,
 )
+from lance_df.engine.plans.order import sort_path
+from lance_df.engine.plans.qualified_columns import renaming
+from lance_df.engine.plans.rebuild import columns_of, rebuilt
 from lance_df.engine.plans.walks import Path, may_call, node_at, nodes, plan_at
-from lance_df.engine.qualified_columns import renaming
 from lance_df.scan.request import Rows
 
 if TYPE_CHECKING:

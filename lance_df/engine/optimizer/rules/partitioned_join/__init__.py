@@ -1,0 +1,5 @@
+"""Joins of namespaces that are partitioned alike, one group of partitions at a time."""
+
+from lance_df.engine.optimizer.rules.partitioned_join.rule import partitioned_join
+
+__all__ = ["partitioned_join"]

@@ -1,0 +1,288 @@
+"""Storage-partitioned joins: join namespaces, and group the rows of one, partition by partition.
+
+The statement is planned again for each unit of partitions, with providers that read only these, and the
+part of that plan that is divisible is taken out of it. The union of these parts stands in for the part of
+the whole plan. So DataFusion plans every step, and nothing is translated; where anything about a plan is not
+known, it stays what it was.
+
+Spec: partitioning, "Storage Partitioned Join" and appendix F.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext, key_array_settings
+from lance_df.engine.optimizer.rules.join_side import with_small_sides_built
+from lance_df.engine.optimizer.rules.partitioned_join.analysis import Part, divisible_parts
+from lance_df.engine.optimizer.rules.partitioned_join.unit_stream import Width, streamed
+from lance_df.engine.optimizer.rules.partitioned_join.unit_tables import Turns, UnitTable
+from lance_df.engine.optimizer.rules.partitioned_join.units import Units, units_of
+from lance_df.engine.plans.logical_scans import visible_scans
+from lance_df.engine.plans.nodes import Aggregate, Join, PlanNode, Window
+from lance_df.engine.plans.partial_aggregates import PartialAggregate
+from lance_df.engine.plans.qualified_columns import renaming
+from lance_df.engine.plans.rebuild import NotRebuiltError, columns_of, has_joins_above, rebuilt
+from lance_df.engine.plans.walks import (
+    Path,
+    groups_rows,
+    has_node,
+    have_same_shape,
+    holds_in_subquery,
+    nodes,
+    plan_at,
+)
+from lance_df.engine.report import JoinReport
+from lance_df.namespace.member_subset import MemberSubset
+from lance_df.scan.run import num_cores
+
+if TYPE_CHECKING:
+    from lance_df.engine.optimizer.join_options import JoinOptions
+    from lance_df.engine.optimizer.planned import Context, Planned
+    from lance_df.engine.provider import LanceTableProvider
+    from lance_df.engine.statement import Statement
+
+_ONE_BY_ONE: Final = (
+    "datafusion.optimizer.repartition_joins",
+    "datafusion.optimizer.enable_round_robin_repartition",
+    # computed from the first table of a join for the second, whose scan takes none
+    "datafusion.optimizer.enable_join_dynamic_filter_pushdown",
+)
+_BATCH_SIZE: Final = "datafusion.execution.batch_size"
+_PARTITIONS: Final = "datafusion.execution.target_partitions"
+_BATCH_ROWS: Final = 32 * 1024
+# a group has some batches in memory, of what its join computes and of what waits for who takes it
+_STREAMED_BATCH_ROWS: Final = 16 * 1024
+# Buckets leave gaps between keys, so DataFusion's own bound lets it look up none of them in an array. At this
+# density an array takes four times as much as a hash table, so there is a bound for what all take together.
+_MIN_KEY_DENSITY: Final = 0.025
+_DEFAULT_KEY_DENSITY: Final = 0.15
+_KEY_PLACE_BYTES: Final = 4
+_KEY_ARRAY_BYTES: Final = 256 * 1024 * 1024
+_MIN_KEY_ARRAY_BYTES: Final = 32 * 1024 * 1024
+_REPARTITIONED: Final = (
+    "datafusion.optimizer.repartition_aggregations",
+    "datafusion.optimizer.repartition_windows",
+)
+
+
+def partitioned_join(planned: Planned, context: Context) -> Planned | None:
+    """Join and group namespaces partition by partition."""
+    statement, options = context.statement, context.joins
+    if not any(map(_may_be_divided, nodes(planned.optimized))):
+        return None
+    if options.partitioned_joins == "never":
+        statement.joins.append(JoinReport("joins and groups", "not by partition: switched off"))
+        return None
+    chosen: list[tuple[Part, Units]] = []
+    try:
+        analysis = divisible_parts(
+            context.session,
+            tuple(planned.tables.values()),
+            planned.optimized,
+            visible_scans(planned.optimized),
+            not_in=holds_in_subquery(planned.frame.logical_plan()),
+        )
+        statement.joins += [JoinReport(join, f"not by partition: {why}") for join, why in analysis.refused]
+        chosen += _chosen(statement, analysis.parts, options)
+        if not chosen:
+            return None
+        found = _Rewriting(context, planned).frame(chosen, planned.frame.schema(), options.join_memory_limit)
+    except Exception as err:
+        statement.forget_units()
+        joins = [step for part, _ in chosen for step in part.steps] or ["joins"]
+        statement.joins += [JoinReport(join, f"not by partition: {err}") for join in joins]
+        raise
+    for part, units in chosen:
+        statement.joins += [JoinReport(step, _effect(part, units)) for step in part.steps]
+    return planned.replanned(found, planned.optimized, is_final=True)
+
+
+def _may_be_divided(node: PlanNode) -> bool:
+    """Return whether a node is a join, an aggregation by some columns or a window."""
+    return isinstance(node, Join | Window) or (isinstance(node, Aggregate) and bool(node.groups))
+
+
+def _chosen(
+    statement: Statement, parts: Sequence[Part], options: JoinOptions
+) -> Iterator[tuple[Part, Units]]:
+    for part in parts:
+        units = units_of(part, options)
+        if isinstance(units, str):
+            statement.joins += [JoinReport(step, f"not by partition: {units}") for step in part.steps]
+        else:
+            yield part, units
+
+
+def _effect(part: Part, units: Units) -> str:
+    functions = "" if part.grouping is None else ", ".join(part.grouping.functions)
+    at_once = "" if units.at_once is None else f", {units.at_once} at a time"
+    return f"by partition: {units.num_groups:,} groups by {functions}, in {len(units.units):,} units{at_once}"
+
+
+class _Rewriting:
+    def __init__(self, context: Context, planned: Planned) -> None:
+        self._ctx = context.session
+        self._statement = context.statement
+        self._planned = planned
+        self._plan = planned.optimized
+        self._tables = tuple(planned.tables.values())
+
+    def frame(self, chosen: Sequence[tuple[Part, Units]], schema: pa.Schema, limit: int | None) -> DataFrame:
+        paths = [part.path for part, _ in chosen]
+        settings = () if has_joins_above(self._plan, paths) else _ONE_BY_ONE
+        has_groups = any(groups_rows(part.plan) for part, _ in chosen)
+        if has_groups:
+            settings = (*settings, *_REPARTITIONED)
+        if all(units.at_once is None for _, units in chosen):
+            limit = None
+        kept_rows = sum(units.kept_rows for part, units in chosen if part.joins)
+        changes = dict.fromkeys(settings, "false") | _execution(kept_rows, limit, has_groups)
+        if any(has_node(part.plan, Window) for part, _ in chosen):
+            # what is sorted is merged from batches, of which larger ones are sorted for longer
+            changes.pop(_BATCH_SIZE, None)
+        own = _with_settings(self._ctx, changes)
+        replacements = dict(self._stand_in(own, part, units) for part, units in chosen)
+        found = rebuilt(own, self._plan, (), replacements)
+        if found.schema() != schema:
+            raise NotRebuiltError(f"the result would have the columns {found.schema().names}")
+        return found
+
+    def _stand_in(self, ctx: PlainSessionContext, part: Part, units: Units) -> tuple[Path, DataFrame]:
+        """Return where something else stands in, and what: for a part, or for the aggregate above it."""
+        aggregate = None
+        if units.at_once is not None and part.path:
+            aggregate = PartialAggregate.of(ctx, plan_at(self._plan, part.path[:-1]))
+        path = part.path if aggregate is None else part.path[:-1]
+        whole = ctx.create_dataframe_from_logical_plan(part.plan)
+        builds_other_sides = self._with_small_sides(ctx, whole, part.plan) is not None
+
+        def frame(stand_ins: Mapping[int, Any]) -> DataFrame:
+            plan = self._planned_over(stand_ins, path)
+            rows = plan if aggregate is None else plan.inputs()[0]
+            found = ctx.create_dataframe_from_logical_plan(rows)
+            if builds_other_sides:
+                found, rows = self._with_small_sides(ctx, found, rows) or (found, rows)
+            return _numbered(found, rows) if aggregate is None else aggregate.over(plan, found)
+
+        if units.at_once is None:
+            found = reduce(DataFrame.union, (frame(each) for each in self._providers(part, units)))
+        else:
+            found = self._in_turn(ctx, [*self._providers(part, units)], frame, units.at_once)
+        if aggregate is not None:
+            return path, aggregate.merged(ctx, found)
+        columns = columns_of(whole, part.plan)
+        if not columns:
+            return path, found
+        return path, found.select(*renaming(ctx, list(zip(found.schema().names, columns, strict=True))))
+
+    def _with_small_sides(
+        self, ctx: PlainSessionContext, frame: DataFrame, plan: Any
+    ) -> tuple[DataFrame, Any] | None:
+        return with_small_sides_built(ctx, self._tables, frame.schema(), plan)
+
+    def _in_turn(
+        self,
+        ctx: PlainSessionContext,
+        units: Sequence[Mapping[int, LanceTableProvider]],
+        frame: Callable[[Mapping[int, Any]], DataFrame],
+        at_once: int,
+    ) -> DataFrame:
+        """Return the rows of all units, of which few are computed at a time.
+
+        Parameters
+        ----------
+        units
+            What each reads, by the keys of tables.
+        frame
+            Returns the rows of a unit.
+        """
+        turns = Turns()
+        shared = frame({key: UnitTable([unit[key] for unit in units], turns) for key in units[0]})
+
+        def release(number: int) -> None:
+            for provider in units[number].values():
+                if isinstance(provider.scan.source, MemberSubset):
+                    provider.scan.source.release_pages()
+
+        def plan(number: int) -> Any:
+            with turns.alone(number):
+                return ctx.create_dataframe_from_logical_plan(shared.logical_plan()).execution_plan()
+
+        self._statement.unit_plans += [partial(plan, number) for number in range(len(units))]
+        return streamed(ctx, [shared] * len(units), at_once, release, _width(ctx, at_once), turns)
+
+    def _providers(self, part: Part, units: Units) -> Iterator[dict[int, LanceTableProvider]]:
+        """Yield what each unit reads, by the keys of tables."""
+        num_partitions = 1 if units.at_once is not None else num_cores()
+        num_threads = 1 if units.at_once is None else _threads_each(units.at_once)
+        for unit in units.units:
+            found = dict(unit.providers(part, units.num_rows, num_partitions, num_threads=num_threads))
+            self._statement.units += found.items()
+            yield found
+
+    def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> LogicalPlan:
+        """Return the node at ``path`` of the statement, planned over other tables."""
+        self._statement.stand_ins.update(stand_ins)
+        try:
+            plan = plan_at(self._planned.plan(self._planned.tables).frame.optimized_logical_plan(), path)
+        finally:
+            self._statement.stand_ins.clear()
+        if not have_same_shape(plan, plan_at(self._plan, path)):
+            raise NotRebuiltError("the statement is planned otherwise for some partitions")
+        return plan
+
+
+def _threads_each(at_once: int) -> int:
+    """Return how many threads compute a unit."""
+    return max(1, num_cores() // at_once)
+
+
+def _width(ctx: PlainSessionContext, at_once: int) -> Width | None:
+    """Return how units are computed if there are more cores than units at a time."""
+    num_threads = _threads_each(at_once)
+    if num_threads < 2:
+        return None
+    # one partition more than threads, as in `join_mode`
+    partitions = num_threads + 1
+    return Width(_with_settings(ctx, {_PARTITIONS: str(partitions)}), partitions)
+
+
+def _numbered(frame: DataFrame, plan: LogicalPlan) -> DataFrame:
+    """Return the rows of a plan with other names; those without any column get one of no meaning."""
+    columns = enumerate(columns_of(frame, plan))
+    selected = [Expr.column(str(column)).alias(f"c{number}") for number, column in columns]
+    return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
+
+
+def _execution(kept_rows: int, limit: int | None, has_groups: bool) -> dict[str, str]:
+    """Return settings for joins that keep so many rows in memory at a time, and may group what they join."""
+    if limit is None:
+        changes = {_BATCH_SIZE: str(_BATCH_ROWS)}
+        arrays = _KEY_ARRAY_BYTES
+    else:
+        changes = {
+            _BATCH_SIZE: str(_STREAMED_BATCH_ROWS),
+            # in one thread, that of who takes the result: it may wait for units, DataFusion's may not
+            _PARTITIONS: "1",
+        }
+        arrays = min(_KEY_ARRAY_BYTES, max(_MIN_KEY_ARRAY_BYTES, limit // 2))
+        if has_groups:  # groups are in memory, too
+            arrays //= 2
+    density = max(_MIN_KEY_DENSITY, kept_rows * _KEY_PLACE_BYTES / arrays)
+    if density < _DEFAULT_KEY_DENSITY:
+        changes |= key_array_settings(density)
+    return changes
+
+
+def _with_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> PlainSessionContext:
+    """Return a context with the memory and functions of another, and some settings of its own."""
+    found = PlainSessionContext.__new__(PlainSessionContext)
+    found.ctx = ctx.ctx.enable_url_table()  # the one method that makes a context of its own from another
+    for setting, value in changes.items():
+        found.sql(f"SET {setting} = {value}")
+    return found

@@ -1,0 +1,249 @@
+"""Cut a divisible part of a plan into units: groups of partitions that are computed together."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.engine.optimizer.rules.partitioned_join.analysis import JoinedScan, Part, needed_groups
+from lance_df.engine.optimizer.rules.partitioned_join.gain import (
+    expected_groups,
+    grouped_sooner_as_a_whole,
+    sooner_as_a_whole,
+)
+from lance_df.engine.optimizer.rules.partitioned_join.shares import Share, ShareFilter
+from lance_df.engine.provider import LanceTableProvider
+from lance_df.namespace.member_subset import MemberSubset
+from lance_df.records import dataclass
+from lance_df.scan.run import num_cores
+
+if TYPE_CHECKING:
+    from lance_df.engine.optimizer.join_options import JoinOptions
+
+    Numbers = npt.NDArray[np.int64]
+
+_MIN_UNIT_ROWS: Final = 64 * 1024
+# More than there are cores are planned for longer, and look keys up in arrays of which less is used.
+_MIN_UNITS: Final = 2
+# A unit that has so much more than a core's share of all rows is read by one core more.
+_MORE: Final = 0.15
+_MAX_UNITS: Final = 64
+# Tables of more groups are looked up for longer: they leave the caches of a processor.
+_UNIT_GROUPS: Final = 256 * 1024
+_MAX_SUCCESSIVE_UNITS: Final = 1024
+# of what a join keeps in memory: tables that fit into a processor's cache are looked up in half the time
+_SUCCESSIVE_UNIT_BYTES: Final = 8 * 1024 * 1024
+# Smaller shares of a group would cost more to read than they save.
+_MIN_SHARE_BYTES: Final = 64 * 1024 * 1024
+_MAX_SHARES: Final = 64
+# Of a hash table, for each row; and what is assumed of values of variable length.
+_ROW_OVERHEAD_BYTES: Final = 32
+_VARIABLE_BYTES: Final = 32
+# Each window costs calls, so narrow rows are read in larger ones than usual: each unit has one in memory.
+_WINDOW_ROWS: Final = 256 * 1024
+_WINDOW_BYTES: Final = 8 * 1024 * 1024
+# What several threads read is cut into so many windows for each of them, which keeps all busy.
+_WINDOWS_EACH: Final = 3
+_MIN_WINDOW_ROWS: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Some groups of partitions. ``members`` are those of each namespace, by the number of the side.
+
+    ``share`` is the part of their rows that is meant, None for all.
+    """
+
+    members: tuple[npt.NDArray[np.bool_], ...]
+    num_rows: int
+    share: Share | None = None
+
+    def providers(
+        self, part: Part, num_rows: int, num_partitions: int, *, num_threads: int = 1
+    ) -> Iterator[tuple[int, LanceTableProvider]]:
+        """Yield what stands for each namespace of a part, with its key.
+
+        A large unit of few is read by several cores.
+
+        Parameters
+        ----------
+        num_rows
+            Of all units that are computed at the same time.
+        num_partitions
+            By how many partitions so many rows are scanned.
+        num_threads
+            How many compute a unit in any case.
+        """
+        share = math.ceil(self.num_rows * num_partitions / max(1, num_rows) - _MORE)
+        num_partitions = min(num_partitions, max(1, share))
+        num_threads = max(num_threads, num_partitions)
+        for side, scan in first_scans(part).items():
+            subset = MemberSubset(scan.snapshot, self.members[side])
+            is_local = scan.snapshot.root.is_local
+            most_rows = _WINDOW_ROWS
+            if num_threads > 1 and is_local:  # of a store, each window would ask for the file's end again
+                most_rows = self.num_rows // (_WINDOWS_EACH * num_threads)
+            source_scan = dataclasses.replace(
+                scan.table.scan.requesting(window_rows=_window_rows(scan, most_rows)),
+                source=subset,
+                num_partitions=num_partitions,
+                in_turn=is_local,
+            )
+            row_filter = None if self.share is None else ShareFilter(_shared_key(part, side), self.share)
+            provider = LanceTableProvider(
+                source_scan, row_filter=row_filter, stored_schema=scan.table.stored_schema
+            )
+            yield scan.table.key, provider
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of a part.
+
+    Attributes
+    ----------
+    at_once
+        How many may be computed at a time; None for all.
+    kept_rows
+        How many rows joins and groups keep in memory at a time.
+    """
+
+    units: tuple[Unit, ...]
+    num_groups: int
+    num_rows: int
+    at_once: int | None = None
+    kept_rows: int = 0
+
+
+def first_scans(part: Part) -> dict[int, JoinedScan]:
+    """Return a scan of each namespace of a part, by the number of the side."""
+    found: dict[int, JoinedScan] = {}
+    for scan, side in zip(part.scans, part.sides, strict=True):
+        found.setdefault(side, scan)
+    return found
+
+
+def units_of(part: Part, options: JoinOptions) -> Units | str:
+    """Return the units that a part is worth being cut into, or the reason why it is not."""
+    grouping = part.grouping
+    if grouping is None:
+        return "there are no groups"
+    groups = np.array(list(needed_groups(part)), np.int64)
+    if grouping.num_groups < 2:
+        return f"all rows are in one group by {', '.join(grouping.functions)}"
+    limit = options.join_memory_limit
+    may_stay_whole = options.partitioned_joins == "auto" and not part.joins
+    if may_stay_whole and limit is None and (why := grouped_sooner_as_a_whole(part)):
+        return why
+    rows, kept, kept_bytes = (each[groups] for each in _sizes(part, grouping.num_groups))
+    num_rows = int(rows.sum())
+    if may_stay_whole and limit is not None and kept_bytes.sum() <= limit:
+        limit = None
+        if why := grouped_sooner_as_a_whole(part):
+            return why
+    if limit is None:
+        wanted = _wanted(part, num_rows, len(groups), options)
+        if isinstance(wanted, str):
+            return wanted
+        numbers, at_once, kept_rows = _evenly(rows, wanted), None, int(kept.sum())
+    else:
+        numbers, at_once = _bounded(kept_bytes, limit)
+        kept_rows = at_once * int(np.bincount(numbers, weights=kept).max(initial=0))
+    units: list[Unit] = []
+    for number in range(int(numbers.max(initial=0)) + 1):
+        is_own = numbers == number
+        own = np.zeros(grouping.num_groups, bool)
+        own[groups[is_own]] = True
+        members = tuple((codes >= 0) & own[codes] for codes in grouping.codes)
+        shares = _shares(int(kept_bytes[is_own].sum()), limit)
+        size = -(-int(rows[is_own].sum()) // len(shares))
+        units += [Unit(members, size, share) for share in shares]
+    return Units(tuple(units), len(groups), num_rows, at_once, kept_rows)
+
+
+def _shares(num_bytes: int, limit: int | None) -> list[Share | None]:
+    """Return the shares that a unit is cut into, each of which reads all of it."""
+    bound = None if limit is None else max(limit, _MIN_SHARE_BYTES)
+    count = 1 if bound is None else min(_MAX_SHARES, -(-num_bytes // bound))
+    return [None] if count < 2 else [Share(number, count) for number in range(count)]
+
+
+def _shared_key(part: Part, side: int) -> str:
+    """Return the column of a namespace by which shares are made."""
+    place = part.sides.index(side)
+    columns = part.scans[place].snapshot.manifest.schema.columns
+    return columns.by_id()[part.keys[0].columns[place]].name
+
+
+def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
+    most = min(_MAX_UNITS, max(_MIN_UNITS, num_cores(), expected_groups(part) // _UNIT_GROUPS))
+    if options.partitioned_joins == "always":
+        return max(1, min(num_groups, most))
+    return sooner_as_a_whole(part, num_rows) or max(1, min(num_groups, most, num_rows // _MIN_UNIT_ROWS))
+
+
+def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return rows of each group; of these what is kept, all but the last scan of joins; and its bytes."""
+    grouping = part.grouping
+    rows, kept, kept_bytes = (np.zeros(num_groups, np.int64) for _ in range(3))
+    for number, (scan, side) in enumerate(zip(part.scans, part.sides, strict=True)):
+        if grouping is None:
+            break
+        counts = MemberSubset(scan.snapshot, scan.needed).member_rows()
+        own = np.bincount(
+            grouping.codes[side][scan.needed], weights=counts[scan.needed], minlength=num_groups
+        ).astype(np.int64)
+        rows += own
+        if number < len(part.scans) - 1 or not part.joins:
+            kept += own
+            kept_bytes += own * (_row_bytes(scan) + _ROW_OVERHEAD_BYTES)
+    return rows, kept, kept_bytes
+
+
+def _window_rows(scan: JoinedScan, most_rows: int) -> int | None:
+    """Return how many rows to read at once, None for as many as scans do otherwise."""
+    if _WINDOW_ROWS * _row_bytes(scan) > _WINDOW_BYTES or most_rows < _MIN_WINDOW_ROWS:
+        return None
+    return min(_WINDOW_ROWS, most_rows)
+
+
+def _row_bytes(scan: JoinedScan) -> int:
+    schema = scan.snapshot.arrow_schema
+    return sum(_value_bytes(schema.field(name).type) for name in scan.columns) or 1
+
+
+def _value_bytes(data_type: pa.DataType) -> int:
+    try:
+        return max(1, data_type.bit_width // 8)
+    except ValueError:
+        return _VARIABLE_BYTES
+
+
+def _evenly(rows: Numbers, count: int) -> Numbers:
+    """Return a number for each group, so that each number has about as many rows."""
+    total = max(1, int(rows.sum()))
+    middle = np.cumsum(rows) - rows / 2
+    found = np.minimum(count - 1, (middle * count / total).astype(np.int64))
+    return np.unique(found, return_inverse=True)[1]
+
+
+def _bounded(sizes: Numbers, limit: int) -> tuple[Numbers, int]:
+    """Return a number for each group, and how many numbers may be in memory at a time within the limit."""
+    largest = int(sizes.max(initial=1))
+    at_once = max(1, min(num_cores(), limit // max(1, largest)))
+    bound = max(min(limit // at_once, _SUCCESSIVE_UNIT_BYTES), -(-int(sizes.sum()) // _MAX_SUCCESSIVE_UNITS))
+    ends = np.cumsum(sizes)
+    found = np.zeros(len(sizes), np.int64)
+    start = number = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + bound, side="right")))
+        found[start:stop] = number
+        start, number = stop, number + 1
+    return found, at_once

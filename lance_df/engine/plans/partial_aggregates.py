@@ -1,0 +1,162 @@
+"""Aggregates over the rows of several frames that are computed one after the other: each frame's own first.
+
+So only a row for each group of a frame passes from it to what is above, and not all of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext, functions
+from lance_df.compute.expressions import AggregateCall
+from lance_df.engine.plans.nodes import Aggregate, node_of
+from lance_df.engine.plans.qualified_columns import renaming
+from lance_df.engine.plans.rebuild import NotRebuiltError, checked, columns_of
+from lance_df.records import dataclass
+
+# by function, the one that merges what it gave for parts of a group
+_MERGED_BY: Final = {
+    "bool_and": functions.bool_and,
+    "bool_or": functions.bool_or,
+    "count": functions.sum,
+    "max": functions.max,
+    "min": functions.min,
+    "sum": functions.sum,
+}
+_AVERAGE: Final = "avg"
+# A function of the user's that has one of these names makes merging wrong.
+MERGED_FUNCTIONS: Final = frozenset({*_MERGED_BY, _AVERAGE})
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of an aggregate function, and the type of its result."""
+
+    function: str
+    data_type: pa.DataType
+
+    @property
+    def num_parts(self) -> int:
+        return 2 if self.function == _AVERAGE else 1
+
+    def partial(self, call: AggregateCall) -> list[Expr]:
+        """Return what is computed of each frame."""
+        if self.function != _AVERAGE:
+            return [Expr(call.expr)]
+        (operand,) = call.arguments
+        return [functions.sum(Expr(operand).cast(pa.float64())), functions.count(Expr(operand))]
+
+    def merged(self, values: Sequence[Expr]) -> list[Expr]:
+        """Return the aggregates over those of the frames."""
+        if self.function == _AVERAGE:
+            return [functions.sum(each) for each in values]
+        return [_MERGED_BY[self.function](each) for each in values]
+
+    def result(self, values: Sequence[Expr]) -> Expr:
+        """Return the result, of the merged values."""
+        if self.function == "count":
+            return functions.coalesce(values[0], Expr.literal(0))
+        if self.function == _AVERAGE:
+            return values[0] / values[1].cast(pa.float64())
+        return values[0].cast(self.data_type)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialAggregate:
+    """An Aggregate node of a plan, whose rows can be merged from those of frames."""
+
+    node: LogicalPlan
+    num_groups: int
+    calls: tuple[_Call, ...]
+
+    @classmethod
+    def of(cls, ctx: PlainSessionContext, node: LogicalPlan) -> PartialAggregate | None:
+        """Return how to merge the rows of a plan node, None if it is none that can be merged."""
+        aggregate = node_of(node)
+        if not isinstance(aggregate, Aggregate) or aggregate.has_grouping_sets:
+            return None
+        num_groups = len(aggregate.groups)
+        fields = list(ctx.create_dataframe_from_logical_plan(node).schema())[num_groups:]
+        calls = [_call(call, field.type) for call, field in zip(aggregate.calls, fields, strict=True)]
+        known = tuple(call for call in calls if call is not None)
+        if len(known) < len(calls):
+            return None
+        aggregates = cls(node, num_groups, known)
+        try:
+            # what it cannot plan, an optimized plan that is optimized again, it says when asked to
+            aggregates.over(
+                node, ctx.create_dataframe_from_logical_plan(node.inputs()[0])
+            ).optimized_logical_plan()
+        except Exception:  # noqa: BLE001 - it raises nothing narrower
+            return None
+        return aggregates
+
+    def over(self, node: LogicalPlan, below: DataFrame) -> DataFrame:
+        """Return what is computed of one frame.
+
+        Parameters
+        ----------
+        node, below
+            This node of a plan that is about some of the rows, and a frame of its input.
+
+        Raises
+        ------
+        NotRebuiltError
+            It is no aggregate there.
+        """
+        aggregate = node_of(node)
+        if not isinstance(aggregate, Aggregate):
+            raise NotRebuiltError(f"{aggregate.shown} is no aggregate")
+        parts = [
+            part
+            for call, stored in zip(self.calls, aggregate.calls, strict=True)
+            if stored is not None
+            for part in call.partial(stored)
+        ]
+        named = [part.alias(f"part{number}") for number, part in enumerate(parts)]
+        rows = below.aggregate(list(map(Expr, aggregate.groups)), named)
+        columns = columns_of(rows, rows.logical_plan())
+        return rows.select(
+            *(Expr.column(str(column)).alias(f"c{number}") for number, column in enumerate(columns))
+        )
+
+    def merged(self, ctx: PlainSessionContext, parts: DataFrame) -> DataFrame:
+        """Return the rows of the node, merged from what was computed of all frames.
+
+        Raises
+        ------
+        NotRebuiltError
+            They would have other columns.
+        """
+        whole = ctx.create_dataframe_from_logical_plan(self.node)
+        columns = columns_of(whole, self.node)
+        keys, names = columns[: self.num_groups], [each.name for each in columns[self.num_groups :]]
+        names_of_parts = parts.schema().names
+        values = [Expr.column(name) for name in names_of_parts[self.num_groups :]]
+        renamed = renaming(ctx, list(zip(names_of_parts, keys, strict=False))) if keys else []
+        source = parts.select(*renamed, *values)
+        columns = [Expr.column(str(key)) for key in keys]
+        merged: list[Expr] = []
+        results: list[Expr] = []
+        for call in self.calls:
+            taken, values = values[: call.num_parts], values[call.num_parts :]
+            totals = [f"total{len(merged) + number}" for number in range(call.num_parts)]
+            merged += [expr.alias(total) for expr, total in zip(call.merged(taken), totals, strict=True)]
+            results.append(call.result([Expr.column(total) for total in totals]))
+        grouped = source.aggregate(columns, merged)
+        return checked(
+            grouped.select(*columns, *(expr.alias(name) for expr, name in zip(results, names, strict=True))),
+            self.node,
+        )
+
+
+def _call(call: AggregateCall | None, data_type: pa.DataType) -> _Call | None:
+    if call is None or call.is_distinct:
+        return None
+    if call.function == _AVERAGE:
+        # of decimals DataFusion keeps digits in ways of its own; a modifier belongs to both parts
+        return _Call(call.function, data_type) if call.is_plain and pa.types.is_float64(data_type) else None
+    return _Call(call.function, data_type) if call.function in _MERGED_BY else None

@@ -1,0 +1,192 @@
+"""Put other frames in the place of parts of a logical plan, and build anew what is above them.
+
+DataFusion's Python API cannot change a plan. It can make a frame of any part of one, and a frame's methods
+take the very expressions that plan nodes have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from typing import Final
+
+from lance_df.compute.compat import DataFrame, Expr, LogicalPlan, PlainSessionContext
+from lance_df.engine.plans.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Projection,
+    Sort,
+    SubqueryAlias,
+    Union,
+    Window,
+    columns_of_plan,
+    node_of,
+)
+from lance_df.engine.plans.qualified_columns import QualifiedColumn, renaming
+from lance_df.engine.plans.walks import Path
+
+_NO_LIMIT: Final = 2**62
+_HOW: Final = {"Inner": "inner", "Left": "left", "Right": "right", "Full": "full", "LeftSemi": "semi"}
+
+
+class NotRebuiltError(Exception):
+    """A plan has a node that a frame has no method for."""
+
+
+def columns_of(frame: DataFrame, plan: LogicalPlan) -> list[QualifiedColumn]:
+    """Return the columns of a plan, of which ``frame`` is made.
+
+    Raises
+    ------
+    NotRebuiltError
+        Their tables are not known.
+    """
+    node = node_of(plan)
+    while isinstance(node, Distinct):  # it has those of its input, and shows none
+        if not node.is_of_all_columns:
+            raise NotRebuiltError("it has a DISTINCT ON, whose columns are not known")
+        node = node_of(node.inputs[0])
+    shown = node.columns
+    return [QualifiedColumn.of(each, name) for each, name in zip(shown, frame.schema().names, strict=True)]
+
+
+def rebuilt(
+    ctx: PlainSessionContext, plan: LogicalPlan, path: Path, replacements: Mapping[Path, DataFrame]
+) -> DataFrame:
+    """Return a frame of ``plan`` in which the nodes at some paths are other frames, with the same columns.
+
+    Raises
+    ------
+    NotRebuiltError
+        It cannot be built.
+    """
+    if path in replacements:
+        return replacements[path]
+    if not any(other[: len(path)] == path for other in replacements):
+        return ctx.create_dataframe_from_logical_plan(plan)
+    inputs = [
+        rebuilt(ctx, child, (*path, number), replacements) for number, child in enumerate(plan.inputs())
+    ]
+    return rebuilt_node(ctx, plan, inputs)
+
+
+def rebuilt_node(ctx: PlainSessionContext, plan: LogicalPlan, inputs: Sequence[DataFrame]) -> DataFrame:
+    """Return a frame of the topmost node of ``plan`` over other inputs, with the same columns.
+
+    Raises
+    ------
+    NotRebuiltError
+        It cannot be built.
+    """
+    node = node_of(plan)
+    if isinstance(node, Distinct) and node.is_of_all_columns:  # its columns are those of its input
+        return inputs[0].distinct()
+    return checked(_node(ctx, plan, inputs), plan)
+
+
+def carried(ctx: PlainSessionContext, plan: LogicalPlan, path: Path, names: Collection[str]) -> DataFrame:
+    """Return a frame of ``plan`` that has some more columns, which those at the end of a path have.
+
+    Raises
+    ------
+    NotRebuiltError
+        It cannot be built.
+    """
+    frame = ctx.create_dataframe_from_logical_plan(plan)
+    missing = set(names).difference(frame.schema().names)
+    if not missing:
+        return frame
+    inputs = [
+        carried(ctx, child, path[1:], names)
+        if number == path[0]
+        else ctx.create_dataframe_from_logical_plan(child)
+        for number, child in enumerate(plan.inputs())
+    ]
+    return _node(ctx, plan, inputs, missing)
+
+
+def checked(frame: DataFrame, plan: LogicalPlan) -> DataFrame:
+    """Return ``frame`` if its columns are those of ``plan``.
+
+    Raises
+    ------
+    NotRebuiltError
+        They are not.
+    """
+    columns = columns_of_plan(frame.logical_plan())
+    if columns != columns_of_plan(plan):
+        raise NotRebuiltError(f"its columns would be {columns}")
+    return frame
+
+
+def has_joins_above(plan: LogicalPlan, paths: Sequence[Path]) -> bool:
+    """Whether a node above one of the paths has several inputs."""
+    pending: list[tuple[LogicalPlan, Path]] = [(plan, ())]
+    while pending:
+        node, path = pending.pop()
+        if path in paths or not any(other[: len(path)] == path for other in paths):
+            continue
+        inputs = node.inputs()
+        if len(inputs) > 1:
+            return True
+        pending += [(child, (*path, number)) for number, child in enumerate(inputs)]
+    return False
+
+
+def _node(
+    ctx: PlainSessionContext, plan: LogicalPlan, inputs: Sequence[DataFrame], more: Collection[str] = ()
+) -> DataFrame:
+    match node_of(plan), inputs:
+        case Projection() as node, [frame]:
+            below = columns_of(frame, frame.logical_plan()) if more else []
+            others = [Expr.column(str(column)) for column in below if column.name in more]
+            return frame.select(*map(Expr, node.expressions), *others)
+        case Filter() as node, [frame]:
+            return frame.filter(Expr(node.predicate))
+        case Aggregate() as node, [frame]:
+            return frame.aggregate(list(map(Expr, node.groups)), list(map(Expr, node.aggregates)))
+        case Sort() as node, [frame]:
+            ordered = DataFrame(frame.df.sort(*node.sort_exprs))
+            return ordered if node.fetch is None else ordered.limit(node.fetch)
+        case Limit() as node, [frame]:
+            count, skip = node.rows
+            return frame.limit(_NO_LIMIT if count is None else count, skip)
+        case SubqueryAlias() as node, [frame]:
+            return _with_alias(ctx, frame, node)
+        case Window() as node, [frame]:
+            below = [Expr.column(str(column)) for column in columns_of(frame, frame.logical_plan())]
+            return frame.select(*below, *map(Expr, node.expressions))
+        case Union(), [first, *others]:
+            return reduce(DataFrame.union, others, first)
+        case Join() as node, [left, right]:
+            return _joined(left, right, node)
+    raise NotRebuiltError(f"above it is {node_of(plan).shown!r:.80}, which cannot be built anew")
+
+
+def _with_alias(ctx: PlainSessionContext, frame: DataFrame, alias: SubqueryAlias) -> DataFrame:
+    below = columns_of(frame, frame.logical_plan())
+    names = [f"c{number}" for number in range(len(below))]
+    plain = frame.select(
+        *(Expr.column(str(column)).alias(name) for column, name in zip(below, names, strict=True))
+    )
+    shown = list(zip(alias.columns, frame.schema().names, strict=False))
+    renamed = [QualifiedColumn.of(each, name) for each, name in shown]
+    # what is carried along
+    renamed += [QualifiedColumn((alias.name,), each.name) for each in below[len(shown) :]]
+    return plain.select(*renaming(ctx, list(zip(names, renamed, strict=True))))
+
+
+def _joined(left: DataFrame, right: DataFrame, join: Join) -> DataFrame:
+    how = _HOW.get(join.how)
+    if how is None or join.null_equals_null:
+        raise NotRebuiltError(f"above it is a join, {join.how}, which cannot be built anew")
+    return left.join_on(right, *(conditions_of(join) or [Expr.literal(True)]), how=how)
+
+
+def conditions_of(join: Join) -> list[Expr]:
+    """Return what is true for rows that match."""
+    conditions = [Expr(one) == Expr(other) for one, other in join.on]
+    return conditions if join.filter is None else [*conditions, Expr(join.filter)]

@@ -1,0 +1,356 @@
+"""Bounds that a filter expression of DataFusion implies for the columns of a scan.
+
+The result is a necessary condition: where the expression is true, so is the predicate. It prunes; the
+expression itself is applied by DataFusion, so a loose bound is as right as a tight one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from lance_df.compute.expressions import function_of, kind_of, literal, operator_of, shown
+from lance_df.compute.terms import resolved, to_term
+from lance_df.compute.typed_functions import plain_name
+from lance_df.engine.plans.logical_scans import LogicalScan, ScopedExpr
+from lance_df.engine.pruning.ranges import (
+    calendar_range,
+    cast_range,
+    is_text,
+    prefix_range,
+    truncated_range,
+)
+from lance_df.expr.literals import is_in, plain_scalar, storage_type
+from lance_df.expr.nodes import (
+    And,
+    Column,
+    IsNull,
+    Literal,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    Truth,
+    Unknown,
+)
+from lance_df.expr.terms import LIKES, Call, Term, Value
+from lance_df.records import dataclass
+
+_FLIPPED = {
+    "=": Operator.EQ,
+    "!=": Operator.NE,
+    "<>": Operator.NE,
+    "<": Operator.GT,
+    "<=": Operator.GE,
+    ">": Operator.LT,
+    ">=": Operator.LE,
+}
+_OPERATORS = {
+    "=": Operator.EQ,
+    "!=": Operator.NE,
+    "<>": Operator.NE,
+    "<": Operator.LT,
+    "<=": Operator.LE,
+    ">": Operator.GT,
+    ">=": Operator.GE,
+}
+
+
+def pruning_predicate_of_scans(
+    scans: list[LogicalScan], schema: pa.Schema, *, with_terms: bool = False
+) -> Predicate | None:
+    """Return the condition that every row needed by some of ``scans`` of one table fulfils.
+
+    None when nothing is known. With a single scan the pushed conjuncts are left out: it gets them anyway.
+
+    Parameters
+    ----------
+    with_terms
+        Whether what predicates cannot say is told as terms, which partitions can tell something of.
+    """
+    if not scans:
+        return None
+    if all(scan.is_empty for scan in scans):
+        return Literal(False)
+    alone = len(scans) == 1
+    parts = [
+        _conjunction(scan.above if alone else (*scan.pushed, *scan.above), schema, with_terms=with_terms)
+        for scan in scans
+    ]
+    if any(not part.operands for part in parts):
+        return None
+    different: list[And] = []
+    for part in parts:
+        if part not in different:
+            different.append(part)
+    return different[0] if len(different) == 1 else Or(tuple(different))
+
+
+def scan_condition(scan: LogicalScan, schema: pa.Schema) -> Predicate | None:
+    """Return the condition that every row needed by one scan fulfils; None when nothing is known."""
+    if scan.is_empty:
+        return Literal(False)
+    found = _conjunction((*scan.pushed, *scan.above), schema, with_terms=True)
+    return found if found.operands else None
+
+
+def _conjunction(expressions: tuple[ScopedExpr, ...], schema: pa.Schema, *, with_terms: bool) -> And:
+    parts = tuple(implied(scoped, schema, with_terms=with_terms) for scoped in expressions)
+    return And(
+        tuple(part for each in parts for part in (each.operands if isinstance(each, And) else (each,)))
+    )
+
+
+def implied(scoped: ScopedExpr, schema: pa.Schema, *, with_terms: bool = False) -> Predicate:
+    """Return what holds for a scan's row wherever ``scoped`` is true; `Unknown` when nothing is known."""
+    translator = _TermTranslator if with_terms else _Translator
+    try:
+        return translator(schema, scoped.projections).translate(scoped.expr, 0)
+    except RecursionError:
+        return Unknown("(a very long expression)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A stored column, possibly below one cast."""
+
+    column: Column
+    data_type: pa.DataType
+    is_cast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A function of one column and literals."""
+
+    function: str
+    reference: _Reference
+    literals: tuple[pa.Scalar, ...]
+
+
+class _Translator:
+    def __init__(self, schema: pa.Schema, projections: tuple[Any, ...]) -> None:
+        self._schema = schema
+        self._projections = projections
+
+    def translate(self, expr: Any, depth: int) -> Predicate:
+        kind = kind_of(expr)
+        if kind == "BinaryExpr":
+            return self._binary(expr, depth)
+        if kind == "Like":
+            return self._like(expr, depth)
+        if kind == "InList":
+            return self._in_list(expr, depth)
+        if kind in ("IsNull", "IsNotNull"):
+            return self._null_test(expr, depth, negated=kind == "IsNotNull")
+        if kind in ("IsTrue", "Alias"):
+            return self.translate(_operands(expr)[0], depth)
+        if kind == "Literal":
+            value = literal(expr)
+            return Literal(value.as_py()) if isinstance(value, pa.BooleanScalar) else _unknown(expr)
+        if kind == "Not":
+            # of the operand itself: what it implies says nothing about its opposite
+            inner = self._truth(_operands(expr)[0], depth)
+            return Not(inner) if isinstance(inner, Truth) else _unknown(expr)
+        if function_of(expr) == "starts_with":
+            return self._starts_with(expr, depth)
+        if kind == "Column":
+            return self._truth(expr, depth)
+        return _unknown(expr)
+
+    def _binary(self, expr: Any, depth: int) -> Predicate:
+        operator, (left, right) = operator_of(expr), _operands(expr)
+        if operator == "AND":
+            return And((self.translate(left, depth), self.translate(right, depth)))
+        if operator == "OR":
+            return Or((self.translate(left, depth), self.translate(right, depth)))
+        if operator == "IS NOT DISTINCT FROM":
+            operator = "="
+            truth = literal(right)
+            if isinstance(truth, pa.BooleanScalar) and truth.as_py() is True:
+                return self.translate(left, depth)
+        if operator not in _OPERATORS:
+            return _unknown(expr)
+        if (value := literal(right)) is not None:
+            return self._comparison(expr, left, _OPERATORS[operator], value, depth)
+        if (value := literal(left)) is not None:
+            return self._comparison(expr, right, _FLIPPED[operator], value, depth)
+        return _unknown(expr)
+
+    def _comparison(
+        self, expr: Any, side: Any, operator: Operator, value: pa.Scalar, depth: int
+    ) -> Predicate:
+        if not value.is_valid:
+            return _unknown(expr)  # IS NOT DISTINCT FROM NULL comes this way too
+        try:
+            found = self._range(side, operator, value, depth)
+        except (ValueError, OverflowError, pa.ArrowException):  # beyond what Python's dates and decimals hold
+            found = None
+        return _unknown(expr) if found is None or isinstance(found, Unknown) else found
+
+    def _range(self, side: Any, operator: Operator, value: pa.Scalar, depth: int) -> Predicate | None:
+        if (reference := self._reference(side, depth)) is not None:
+            return cast_range(reference.column, reference.data_type, operator, value, reference.is_cast)
+        call = self._call(side, depth)
+        return None if call is None else _call_range(call, operator, value)
+
+    def _like(self, expr: Any, depth: int) -> Predicate:
+        like = expr.to_variant()
+        pattern = literal(like.pattern())
+        reference = self._reference(like.expr(), depth)
+        negated = like.negated() or expr.rex_call_operator() != "like"
+        if negated or reference is None or pattern is None or not pattern.is_valid:
+            return _unknown(expr)
+        text = pattern.as_py()
+        stops = [text.find(mark) for mark in ("%", "_", "\\", like.escape_char() or "%") if mark in text]
+        prefix = text[: min(stops, default=len(text))]
+        found = prefix_range(reference.column, reference.data_type, prefix)
+        if found is not None or not is_text(reference.data_type):
+            return found or _unknown(expr)
+        # its words can be looked for
+        term = Call("LIKE", (reference.column, Value(pa.scalar(text))), like.escape_char() or "")
+        return Unknown(plain_name(shown(expr)), term)
+
+    def _starts_with(self, expr: Any, depth: int) -> Predicate:
+        subject, start = _operands(expr)
+        reference, value = self._reference(subject, depth), literal(start)
+        if reference is None or value is None or not value.is_valid:
+            return _unknown(expr)
+        return prefix_range(reference.column, reference.data_type, value.as_py()) or _unknown(expr)
+
+    def _in_list(self, expr: Any, depth: int) -> Predicate:
+        detail = expr.to_variant()
+        values = [literal(item) for item in detail.list()]
+        reference = self._reference(detail.expr(), depth)
+        if (
+            detail.negated()
+            or reference is None
+            or reference.is_cast
+            or any(value is None for value in values)
+        ):
+            return _unknown(expr)
+        plain = [plain_scalar(value) for value in values if value is not None]
+        if len({value.type for value in plain}) != 1:
+            return _unknown(expr)
+        items = pa.concat_arrays([pa.repeat(value, 1) for value in plain])
+        found = is_in(reference.column, reference.data_type, items)
+        return _unknown(expr) if isinstance(found, Unknown) else found
+
+    def _null_test(self, expr: Any, depth: int, *, negated: bool) -> Predicate:
+        reference = self._reference(_operands(expr)[0], depth)
+        if reference is None or reference.is_cast:
+            return _unknown(expr)
+        test = IsNull(reference.column)
+        return Not(test) if negated else test
+
+    def _truth(self, expr: Any, depth: int) -> Predicate:
+        reference = self._reference(expr, depth)
+        if reference is None or not pa.types.is_boolean(reference.data_type):
+            return _unknown(expr)
+        return Truth(reference.column)
+
+    def _call(self, expr: Any, depth: int) -> _Call | None:
+        expr, depth = resolved(expr, self._projections, depth)
+        function = None if expr is None else function_of(expr)
+        if function is None:
+            return None
+        operands = _operands(expr)
+        literals = tuple(value for value in map(literal, operands) if value is not None)
+        others = [operand for operand in operands if literal(operand) is None]
+        reference = self._reference(others[0], depth) if len(others) == 1 else None
+        if reference is None or reference.is_cast:
+            return None
+        return _Call(function, reference, literals)
+
+    def _reference(self, expr: Any, depth: int) -> _Reference | None:
+        expr, depth = resolved(expr, self._projections, depth)
+        if expr is None:
+            return None
+        kind = kind_of(expr)
+        if kind == "Column":
+            name = expr.to_variant().name()
+            index = self._schema.get_field_index(name)
+            return (
+                None
+                if index < 0
+                else _Reference(Column((name,)), storage_type(self._schema.field(index).type))
+            )
+        if kind in ("Cast", "TryCast"):
+            inner = self._reference(_operands(expr)[0], depth)
+            return (
+                None
+                if inner is None or inner.is_cast
+                else _Reference(inner.column, inner.data_type, is_cast=True)
+            )
+        if function_of(expr) == "get_field":
+            return self._struct_field(expr, depth)
+        return None
+
+    def _struct_field(self, expr: Any, depth: int) -> _Reference | None:
+        inner, *names = _operands(expr)
+        reference = self._reference(inner, depth)
+        if reference is None or reference.is_cast:
+            return None
+        path, data_type = reference.column.path, reference.data_type
+        for name in map(literal, names):
+            if not pa.types.is_struct(data_type) or name is None or not isinstance(name.as_py(), str):
+                return None
+            index = data_type.get_field_index(name.as_py())
+            if index < 0:
+                return None
+            path, data_type = (*path, name.as_py()), storage_type(data_type.field(index).type)
+        return _Reference(Column(path), data_type)
+
+
+class _TermTranslator(_Translator):
+    """Adds to what it can only bound, or cannot say at all, what is computed."""
+
+    def translate(self, expr: Any, depth: int) -> Predicate:
+        found = super().translate(expr, depth)
+        if isinstance(found, Literal | Not | IsNull | Truth | Or):
+            return found
+        if kind_of(expr) in ("IsTrue", "Alias") or _is_junction(expr):
+            return found
+        term = to_term(expr, self._schema.names.__contains__, self._projections, depth)
+        if term is None:
+            return found
+        condition = Unknown(plain_name(shown(expr)), term)
+        if isinstance(found, Unknown):
+            return condition
+        # without a text: what has been found says it to people
+        return found if _is_plain(term) else And((found, Unknown("", term)))
+
+
+def _is_junction(expr: Any) -> bool:
+    return operator_of(expr) in ("AND", "OR")
+
+
+def _is_plain(term: Term) -> bool:
+    """Whether predicates say all that a term does: it compares a column."""
+    if not isinstance(term, Call) or term.is_function or term.name in LIKES:
+        return False
+    return isinstance(term.operands[0], Column) and all(isinstance(each, Value) for each in term.operands[1:])
+
+
+def _call_range(call: _Call, operator: Operator, value: pa.Scalar) -> Predicate | None:
+    column, data_type = call.reference.column, call.reference.data_type
+    arguments = [literal.as_py() for literal in call.literals]
+    match call.function, arguments:
+        case "date_trunc", [str(unit)]:
+            return truncated_range(column, data_type, unit.lower(), operator, value)
+        case "date_part", [str(part)] if part.lower() == "year":
+            return calendar_range(column, data_type, operator, value)
+        case ("left", [int(length)]) | ("substr" | "substring", [1, int(length)]) if operator is Operator.EQ:
+            text = value.as_py()
+            return prefix_range(column, data_type, text) if isinstance(text, str) and length > 0 else None
+        case _:
+            return None
+
+
+def _operands(expr: Any) -> list[Any]:
+    return list(expr.rex_call_operands())
+
+
+def _unknown(expr: Any) -> Unknown:
+    return Unknown(plain_name(shown(expr)))

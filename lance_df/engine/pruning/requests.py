@@ -1,0 +1,46 @@
+"""What the plan of a statement says its scans need."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from lance_df.engine.optimizer.planned import scans_of_tables
+from lance_df.engine.plans.walks import limits_rows
+from lance_df.engine.pruning.predicates import pruning_predicate_of_scans
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_df.engine.plans.logical_scans import LogicalScan
+    from lance_df.engine.statement import PlannedTable
+
+
+def requests_of(
+    tables: Mapping[int, PlannedTable], plan: Any, scans: Sequence[LogicalScan], *, can_prove: bool
+) -> dict[int, PlannedTable]:
+    """Return tables whose scans request what a plan needs of them.
+
+    Parameters
+    ----------
+    plan, scans
+        An optimized plan, and its scans.
+    can_prove
+        Whether predicates of the plan prune.
+    """
+    changed = dict(tables)
+    if scans and can_prove:
+        for table, own in scans_of_tables(tables, scans):
+            source = table.scan.source
+            predicate = pruning_predicate_of_scans(
+                own, table.stored_schema, with_terms=source.prunes_by_terms
+            )
+            if predicate is not None:
+                scan = table.scan.requesting(pruning_predicate=predicate)
+                changed[table.key] = dataclasses.replace(table, scan=scan)
+    remote = [key for key, table in tables.items() if not table.scan.source.is_local]
+    if remote and not limits_rows(plan):
+        for key in remote:
+            scan = dataclasses.replace(changed[key].scan, reads_ahead=True)
+            changed[key] = dataclasses.replace(changed[key], scan=scan)
+    return changed

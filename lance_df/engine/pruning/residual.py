@@ -1,0 +1,171 @@
+"""Filters that the predicate language cannot say (two columns compared, say), applied to batches.
+
+DataFusion does not check again what it has pushed into a scan, so such an expression is evaluated here,
+whole. pyarrow's own evaluation differs from DataFusion's for NaN and for the NULLs of IN lists; this one does
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.engine.pruning.nested_order import compared, is_nested
+from lance_df.errors import UnsupportedFeatureError
+from lance_df.expr.evaluate import gather_columns
+from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
+from lance_df.expr.floats import float_values, order_keys
+from lance_df.expr.literals import plain_array, plain_scalar, without_views
+from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unknown
+
+if TYPE_CHECKING:
+    from lance_df.expr.expression_tokens import Token
+
+Term: TypeAlias = pa.Array | pa.Scalar
+
+_VIEWS: Final = (pa.string_view(), pa.binary_view())
+
+
+def as_datafusion(predicate: Predicate) -> Predicate:
+    """Return the predicate with `Unknown` for what DataFusion understands differently.
+
+    Its long IN lists, and no other comparison of it, tell -0.0 from 0.0.
+    """
+    match predicate:
+        case In(column, values) if pa.types.is_floating(values.type) and pc.any(pc.equal(values, 0)).as_py():
+            return Unknown(f"{'.'.join(column.path)} IN (… {len(values)} values with 0.0)")
+        case Not(operand):
+            return Not(as_datafusion(operand))
+        case IsNull(operand) if not isinstance(operand, Column):
+            return IsNull(as_datafusion(operand))
+        case And(operands):
+            return And(tuple(map(as_datafusion, operands)))
+        case Or(operands):
+            return Or(tuple(map(as_datafusion, operands)))
+        case _:
+            return predicate
+
+
+class ResidualFilter:
+    """A pushed filter expression, ready to be applied to any number of batches from any thread."""
+
+    def __init__(self, expression: pc.Expression, *, true_column: str | None = None) -> None:
+        # literals are views where columns are views in the schema, which are read as strings here
+        given = tokens(expression, true_column=true_column)
+        self._tokens: tuple[Token, ...] = tuple(map(_without_view, given))
+        self._paths = {token.path for token in self._tokens if isinstance(token, FieldReference)}
+
+    @property
+    def columns(self) -> set[str]:
+        """The top-level columns that the expression reads."""
+        return {path[0] for path in self._paths}
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows for which the expression is true."""
+        gathered = gather_columns(batch, self._paths)
+        columns = {path: plain_array(_contiguous(array)) for path, array in gathered.items()}
+        mask = self._evaluate(columns)
+        if isinstance(mask, pa.Scalar):
+            return batch if mask.as_py() is True else batch.slice(0, 0)
+        return batch.filter(mask, null_selection_behavior="drop")
+
+    def _evaluate(self, columns: dict[tuple[str, ...], pa.Array]) -> Term:
+        functions: list[str] = []
+        arguments: list[list[Term]] = [[]]
+        for token in self._tokens:
+            match token:
+                case CallStart(function):
+                    functions.append(function)
+                    arguments.append([])
+                case CallEnd(options):
+                    terms = arguments.pop()
+                    arguments[-1].append(_call(functions.pop(), terms, options))
+                case FieldReference(path):
+                    arguments[-1].append(columns[path])
+                case scalar:
+                    arguments[-1].append(plain_scalar(scalar))
+        ((result,),) = arguments
+        return result
+
+
+def _without_view(token: Token) -> Token:
+    if not isinstance(token, pa.Scalar):
+        return token
+    return without_views(pa.repeat(token, 1))[0] if token.type in _VIEWS else token
+
+
+def _contiguous(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _call(function: str, terms: list[Term], options: pa.StructScalar | None) -> Term:
+    if function == "is_in":
+        return _is_in(terms[0], options)
+    if (implementation := _FUNCTIONS.get(function)) is None:
+        raise UnsupportedFeatureError(f"the function {function!r} in a pushed filter is not known")
+    return implementation(*terms)
+
+
+def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
+    if options is None:
+        raise UnsupportedFeatureError("an IN list in a pushed filter has no values")
+    items = plain_array(options["value_set"].values)
+    found = pc.is_in(value, items.drop_null().cast(value.type, safe=False))
+    if items.null_count:
+        found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+
+
+def _equal(left: Term, right: Term) -> Term:
+    if is_nested(left.type):
+        return _compared(left, right, np.equal)
+    return pc.equal(*_ordered(left, right))
+
+
+def _less(left: Term, right: Term) -> Term:
+    if is_nested(left.type):
+        return _compared(left, right, np.less)
+    return pc.less(*_ordered(left, right))
+
+
+def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
+    """Compare lists or structs; NULL where one of two is."""
+    size = max([len(term) for term in (left, right) if isinstance(term, pa.Array)], default=1)
+    one, other = (pa.repeat(term, size) if isinstance(term, pa.Scalar) else term for term in (left, right))
+    is_null = pc.or_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
+    found = pa.array(compare(compared(one, other), 0), mask=is_null)
+    return found[0] if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar) else found
+
+
+def _ordered(left: Term, right: Term) -> tuple[Term, Term]:
+    """Return floats as numbers in the order of `lance_df.expr.floats`, other values as they are."""
+    if not (pa.types.is_floating(left.type) and pa.types.is_floating(right.type)):
+        return left, right
+    wide = left.type if left.type == right.type else pa.float64()
+    return _order_keys(left.cast(wide)), _order_keys(right.cast(wide))
+
+
+def _order_keys(term: Term) -> Term:
+    if isinstance(term, pa.Scalar):
+        return _order_keys(pa.repeat(term, 1))[0]
+    nulls = term.is_null().to_numpy(zero_copy_only=False) if term.null_count else None
+    return pa.array(order_keys(float_values(term)), mask=nulls)
+
+
+_FUNCTIONS: dict[str, Callable[..., Term]] = {
+    "equal": _equal,
+    "not_equal": lambda left, right: pc.invert(_equal(left, right)),
+    "less": _less,
+    "less_equal": lambda left, right: pc.invert(_less(right, left)),
+    "greater": lambda left, right: _less(right, left),
+    "greater_equal": lambda left, right: pc.invert(_less(left, right)),
+    "and_kleene": pc.and_kleene,
+    "or_kleene": pc.or_kleene,
+    "invert": pc.invert,
+    "is_null": pc.is_null,
+    "is_valid": pc.is_valid,
+}

@@ -1,0 +1,250 @@
+"""Names in SQL: schemas in which Lance tables live beside what DataFusion itself keeps.
+
+A name is looked up anew by every statement, so a statement always gets a provider of its own, for the newest
+version.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from lance_df.compute.compat import NO_TABLE, CatalogProvider, NameList, Schema, SchemaProvider, Table
+from lance_df.engine.provider import LanceTableProvider, SourceScan
+from lance_df.engine.statement import current_statement
+from lance_df.engine.tables.created import defined_name
+from lance_df.engine.tables.folders import MemberTables, TableFolder, Tables, spelt_like, tables_of_schema
+from lance_df.engine.tables.parts import PartSource, metadata_names
+from lance_df.engine.tables.plain_table import plain_table
+from lance_df.engine.tables.source import TableSource
+from lance_df.errors import InvalidInputError, LanceError
+from lance_df.interrupts import callback
+from lance_df.namespace.names import SEPARATOR
+from lance_df.scan.request import ScanRequest
+
+T = TypeVar("T")
+
+
+def outside_runtime(function: Callable[[], T]) -> T:
+    """Call ``function`` on another thread: DataFusion panics when a callback of its own calls it directly."""
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(context.run, function).result()
+
+
+def _noted(error: LanceError) -> LanceError:
+    """Keep a callback's error with the current statement, which raises it again when DataFusion does."""
+    if (statement := current_statement()) is not None:
+        statement.errors.append(error)
+    return error
+
+
+def _listed_view(created: Any, plan: Callable[[], Any]) -> Any:
+    """Return the view that listings show: as it was created, which alone has a definition.
+
+    Where its columns have changed since, it is the one planned anew.
+    """
+    try:
+        planned = plan()
+    except Exception:  # noqa: BLE001 - a table is gone, say: other names are listed all the same
+        return created
+    return created if planned is None or planned.schema == created.schema else planned
+
+
+class LanceSchema(SchemaProvider):  # type: ignore[misc]
+    """A schema of Lance tables, of a folder or registered, over a schema of DataFusion's own.
+
+    Parameters
+    ----------
+    name
+        As in SQL.
+    inner
+        Keeps everything else: tables and views that statements create.
+    folder
+        Tables that are found live.
+    lenient
+        Whether a lookup outside of a statement is a listing, in which a table that does not open is still
+        shown.
+    """
+
+    def __init__(
+        self, name: str, inner: Schema, *, folder: Tables | None = None, lenient: bool = False
+    ) -> None:
+        self.name = name
+        self.lenient = lenient
+        self._inner = inner
+        self.folder = folder
+        self._registered: dict[str, TableSource] = {}
+        self._views: dict[str, Callable[[], Any]] = {}
+
+    @property
+    def table_names(self) -> NameList:
+        found = [] if self.folder is None else self.folder.names()
+        whole = [*self.namespaces(), *([] if self.folder is None else self.folder.namespaces())]
+        about = [each for name in whole for each in metadata_names(name)]
+        return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *found, *about]))
+
+    @property
+    def owner_name(self) -> str:
+        # DataFusion's binding turns whatever the attribute is into text, None too; without one it shows NULL
+        raise AttributeError(f"schema {self.name!r} has no owner")
+
+    def table(self, name: str) -> Any:
+        """Return what ``name`` stands for in the current statement, or None."""
+        try:
+            return self._find(name)
+        except LanceError as err:
+            _noted(err)
+            raise
+
+    def table_exist(self, name: str) -> bool:
+        if name in self._registered or name in self._inner.table_names() or self._in_folder(name):
+            return True
+        source = self._about(name)
+        return source is not None and source.parent.is_namespace
+
+    def namespaces(self) -> dict[str, TableSource]:
+        """Return the partitioned namespaces that were given a name."""
+        return {name: source for name, source in self._registered.items() if source.is_namespace}
+
+    def add(self, name: str, source: TableSource) -> None:
+        """Give ``name`` to a Lance table, taking it from whatever had it."""
+        if name in self._inner.table_names():
+            self.deregister_table(name)
+        self._registered[name] = source
+
+    def add_view(self, name: str, plan: Callable[[], Any]) -> None:
+        """Plan the view ``name``, which exists, anew at every use, so that it follows new versions."""
+        self._views[name] = plan
+
+    def register_table(self, name: str, table: Any) -> None:
+        if name in self._registered or self._in_folder(name):
+            raise _noted(InvalidInputError(f"the name {name!r} belongs to a Lance table"))
+        self._views.pop(name, None)
+        self._inner.register_table(name, table if isinstance(table, Table) else Table(table))
+
+    def deregister_table(self, name: str, cascade: bool = True) -> None:  # noqa: ARG002
+        if self._registered.pop(name, None) is not None:
+            return
+        if name not in self._inner.table_names():
+            message = f"{name!r} is a table of a folder; it goes when its folder is deleted"
+            raise _noted(InvalidInputError(message))
+        self._views.pop(name, None)
+        outside_runtime(lambda: self._inner.deregister_table(name))
+
+    def _find(self, name: str) -> Any:
+        if name.startswith(NO_TABLE):
+            return None
+        source = self._registered.get(name)
+        if source is None and name in self._inner.table_names():
+            return outside_runtime(lambda: self._created(name))
+        found = source or self._from_folder(name) or self._about(name)
+        return None if found is None else self._provider(found, name)
+
+    def _created(self, name: str) -> Any:
+        """Return a table or view that a statement created; a query gets a view planned anew."""
+        created = self._inner.table(name)
+        if (plan := self._views.get(name)) is None:
+            return created
+        statement = current_statement()
+        if statement is None:
+            return _listed_view(created, plan)
+        # to replace, drop or show a view takes none of the tables that it reads
+        is_defined = (defined_name(statement.text) or ("",))[-1] == name
+        return created if is_defined else plan()
+
+    def _from_folder(self, name: str) -> TableSource | PartSource | None:
+        return None if self.folder is None else self.folder.source(name)
+
+    def _about(self, name: str) -> PartSource | None:
+        """Return the table about a namespace that ``events$partitions`` means."""
+        owner, separator, kind = name.rpartition(SEPARATOR)
+        if not separator:
+            return None
+        source = self._registered.get(owner) or self._from_folder(owner)
+        return source.parts.table(kind) if isinstance(source, TableSource) else None
+
+    def _in_folder(self, name: str) -> bool:
+        return self.folder is not None and spelt_like(name, self.folder.names()) is not None
+
+    def _provider(self, source: TableSource | PartSource, name: str) -> Any:
+        statement = current_statement()
+        if statement is not None:
+            return statement.resolve(source, self.name, name)
+        return ListedTable(source) if self.lenient else plain_table(source.current())
+
+
+class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """Stands in listings for a table, which is opened when its columns are asked for.
+
+    One that does not open is shown without columns.
+    """
+
+    def __init__(self, source: TableSource | PartSource) -> None:
+        self._source = source
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        try:
+            with callback(panics=True):
+                return self._opened.schema if self._source.extra_columns else self._source.listed_schema()
+        except LanceError:
+            return pa.schema([])
+
+    def scanner(self, columns: list[str] | None = None, **options: Any) -> Any:
+        return self._opened.scanner(columns, **options)
+
+    def get_fragments(self, filter: Any = None) -> Any:  # noqa: A002 - DataFusion's name
+        return self._opened.get_fragments(filter)
+
+    @cached_property
+    def _opened(self) -> LanceTableProvider:
+        current, extra = self._source.current(), self._source.extra_columns
+        columns = (*current.arrow_schema.names, *extra) if extra else None
+        return LanceTableProvider(SourceScan(source=current, request=ScanRequest(columns=columns)))
+
+
+class FolderCatalog(CatalogProvider):  # type: ignore[misc]
+    """A catalog whose default schema is a folder; see `tables_of_schema` for the others."""
+
+    def __init__(self, inner: Any, default: LanceSchema, folder: TableFolder) -> None:
+        self._inner = inner
+        self._default = default
+        self._folder = folder
+        self._schemas: dict[str, LanceSchema] = {}
+
+    @property
+    def schema_names(self) -> NameList:
+        folder = self._folder
+        found = {*folder.subfolders(), *folder.directory.namespaces(), *folder.namespaces()}
+        found.update(self._default.namespaces())
+        return NameList(found | {*self._inner.schema_names(), self._default.name})
+
+    def schema(self, name: str) -> LanceSchema | None:
+        if name == self._default.name:
+            return self._default
+        if name in self._inner.schema_names():
+            return self._inner.schema(name)
+        whole = self._default.namespaces().get(name)
+        tables = tables_of_schema(self._folder, name) if whole is None else MemberTables(whole)
+        if tables is None:
+            return None
+        # what is there now, beside what was registered there before
+        new = LanceSchema(name, Schema.memory_schema(), folder=tables, lenient=True)
+        known = self._schemas.setdefault(name, new)
+        known.folder = tables
+        return known
+
+    def register_schema(self, name: str, schema: Any) -> None:
+        if not isinstance(schema, LanceSchema):
+            schema = LanceSchema(name, schema if isinstance(schema, Schema) else Schema(schema), lenient=True)
+        self._inner.register_schema(name, schema)
+
+    def deregister_schema(self, name: str, cascade: bool) -> None:
+        self._inner.deregister_schema(name, cascade)

@@ -1,0 +1,290 @@
+"""Where the tables of a schema are found, live: folders, rows of a directory's ``__manifest``, members."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lance_df.engine.tables.parts import PartSource
+from lance_df.engine.tables.source import TableSource
+from lance_df.errors import DatasetNotFoundError, InvalidInputError
+from lance_df.forks import new_lock
+from lance_df.namespace.kind import holds_namespace
+from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
+from lance_df.table.metadata.versions import VERSIONS_DIR
+from lance_df.table.parallel import map_reads
+
+if TYPE_CHECKING:
+    from lance_df.namespace.directory.manifest import DirectoryManifest
+    from lance_df.namespace.directory.names import Parts
+    from lance_df.storage import Location
+
+SUFFIX = ".lance"
+
+
+class Tables(Protocol):
+    """Tables with names."""
+
+    def names(self) -> list[str]:
+        """Return the names that are there now."""
+
+    def namespaces(self) -> list[str]:
+        """Return those of partitioned namespaces."""
+
+    def source(self, name: str) -> TableSource | PartSource | None:
+        """Return the table called ``name``, or the one that differs only in case when SQL lower-cased it.
+
+        Raises
+        ------
+        InvalidInputError
+            Several tables differ only in case, and none is spelt like ``name``.
+        """
+
+
+class TableFolder:
+    """The tables of one folder, live: ``x`` is sub-folder ``x.lance``, or ``x`` when it holds a table.
+
+    Where the folder has a ``__manifest``, the tables that this names in its root come first.
+    """
+
+    def __init__(self, location: Location, storage_options: Mapping[str, Any] | None) -> None:
+        self.location = location
+        self.directory = DirectoryRows(location, storage_options)
+        self._storage_options = storage_options
+        self._sources: dict[str, TableSource] = {}
+        self._kinds: dict[str, bool] = {}
+        self._subfolders: dict[str, TableFolder] = {}
+        self._lock = new_lock()
+
+    def names(self) -> list[str]:
+        marked, others, rows = self._found()
+        found = [*rows, *marked, *self._tables_among([name for name in others if name not in marked])]
+        return list(dict.fromkeys(found))
+
+    def namespaces(self) -> list[str]:
+        _, others, _ = self._found()
+        return [name for name in self._tables_among(others) if self._kinds[name]]
+
+    def subfolders(self) -> list[str]:
+        """Return the names of the folders that are no tables: they are schemas."""
+        _, others, _ = self._found()
+        tables = set(self._tables_among(others))
+        return [name for name in others if name not in tables]
+
+    def source(self, name: str) -> TableSource | PartSource | None:
+        if self._is_marked(name):
+            return self._source(name + SUFFIX)
+        marked, others, rows = self._found()
+        alike = [other for other in others if other not in marked and other.lower() == name.lower()]
+        found = spelt_like(name, list(dict.fromkeys([*rows, *marked, *self._tables_among(alike)])))
+        if found is None:
+            return None
+        if found in rows:
+            return self.directory.source((found,))
+        return self._source(found + SUFFIX if found in marked else found)
+
+    def _source(self, folder: str) -> TableSource:
+        with self._lock:
+            if folder not in self._sources:
+                place = (self.location / folder).uri
+                self._sources[folder] = TableSource(place, storage_options=self._storage_options)
+            return self._sources[folder]
+
+    def _is_marked(self, name: str) -> bool:
+        """Whether a local folder is called so, with the suffix, and comes first: no list is needed then."""
+        if not self.location.is_local or "/" in name:
+            return False
+        here = self.location.path
+        return os.path.isdir(f"{here}/{name}{SUFFIX}") and not os.path.isdir(f"{here}/{MANIFEST_FOLDER}")
+
+    def subfolder(self, name: str) -> TableFolder | None:
+        """Return the folder ``name``, or ``a/b`` for one that is deeper, found as tables are."""
+        first, slash, rest = name.partition("/")
+        found = spelt_like(first, self._found()[1])
+        if found is None:
+            return None
+        with self._lock:
+            # the same one each time, so that a statement has one source for one table
+            if found not in self._subfolders:
+                self._subfolders[found] = TableFolder(self.location / found, self._storage_options)
+            folder = self._subfolders[found]
+        return folder.subfolder(rest) if slash else folder
+
+    def _found(self) -> tuple[list[str], list[str], list[str]]:
+        """Return the names of what is marked as a table by its suffix, the other folders, and rows."""
+        folders = [entry.name for entry in self.location.list() if entry.is_directory]
+        rows: list[str] = []
+        if MANIFEST_FOLDER in folders:
+            from lance_df.namespace.health.orphans import is_member_folder
+
+            rows = self.directory.tables(())
+            named = self.directory.folders()
+            folders = [name for name in folders if name not in named and not is_member_folder(name)]
+        marked = [name.removesuffix(SUFFIX) for name in folders if name.endswith(SUFFIX)]
+        return marked, [name for name in folders if not name.endswith(SUFFIX) and name[0] not in "._"], rows
+
+    def _tables_among(self, folders: list[str]) -> list[str]:
+        unknown = [name for name in folders if name not in self._kinds]
+        answers = map_reads(lambda name: _kind(self.location / name), unknown, where=self.location)
+        self._kinds.update(
+            (name, is_namespace)
+            for name, is_namespace in zip(unknown, answers, strict=True)
+            if is_namespace is not None
+        )
+        return [name for name in folders if name in self._kinds]
+
+
+class DirectoryRows:
+    """The namespaces and tables that the ``__manifest`` of a folder names, but no members of partitions."""
+
+    def __init__(self, root: Location, storage_options: Mapping[str, Any] | None) -> None:
+        self._root = root
+        self._storage_options = storage_options
+        self._known: DirectoryManifest | None = None
+        self._sources: dict[str, TableSource] = {}
+        self._lock = new_lock()
+
+    def namespaces(self) -> list[str]:
+        """Return the ids of the namespaces at every depth."""
+        manifest = self._manifest()
+        if manifest is None:
+            return []
+        from lance_df.namespace.manifest_table import NAMESPACE
+
+        ids: list[str] = manifest.ids(NAMESPACE).to_pylist()
+        return [name for name in ids if not manifest.is_of_partitions(name)]
+
+    def tables(self, parent: Parts) -> list[str]:
+        """Return the names of the tables right in a namespace."""
+        manifest = self._manifest()
+        from lance_df.namespace.directory.names import joined
+        from lance_df.namespace.manifest_table import TABLE
+
+        if manifest is None or (parent and manifest.is_of_partitions(joined(parent))):
+            return []
+        return manifest.children(parent, TABLE)
+
+    def folders(self) -> frozenset[str]:
+        """Return the folders of the root that hold tables of rows."""
+        manifest = self._manifest()
+        places: Iterable[str] = () if manifest is None else manifest.locations().values()
+        return frozenset(place.split("/", 1)[0] for place in places)
+
+    def source(self, parts: Parts) -> TableSource | None:
+        """Return the table of an id."""
+        from lance_df.namespace.directory.names import folder_at, joined
+
+        manifest = self._manifest()
+        entry = None if manifest is None else manifest.find(joined(parts))
+        if entry is None or not entry.is_table or entry.location is None:
+            return None
+        place = folder_at(self._root, entry.location).uri
+        with self._lock:
+            return self._sources.setdefault(place, TableSource(place, storage_options=self._storage_options))
+
+    def _manifest(self) -> DirectoryManifest | None:
+        from lance_df.namespace.directory.manifest import DirectoryManifest
+
+        known = self._known
+        try:
+            self._known = DirectoryManifest.open(self._root) if known is None else known.latest()
+        except DatasetNotFoundError:
+            self._known = None
+        return self._known
+
+
+class DirectoryTables:
+    """The tables right in one namespace of a directory."""
+
+    def __init__(self, directory: DirectoryRows, parent: Parts) -> None:
+        self._directory = directory
+        self._parent = parent
+
+    def names(self) -> list[str]:
+        return self._directory.tables(self._parent)
+
+    def namespaces(self) -> list[str]:
+        return []
+
+    def source(self, name: str) -> TableSource | None:
+        found = spelt_like(name, self.names())
+        return None if found is None else self._directory.source((*self._parent, found))
+
+
+class MemberTables:
+    """The members of a partitioned namespace, called by their ids."""
+
+    def __init__(self, whole: TableSource) -> None:
+        self._whole = whole
+
+    def names(self) -> list[str]:
+        return self._whole.parts.names()
+
+    def namespaces(self) -> list[str]:
+        return []
+
+    def source(self, name: str) -> PartSource | None:
+        return self._whole.parts.source(name)
+
+
+class SeveralTables:
+    """Tables from several places; the first that has a name wins."""
+
+    def __init__(self, places: Iterable[Tables]) -> None:
+        self._places = tuple(places)
+
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name for place in self._places for name in place.names()))
+
+    def namespaces(self) -> list[str]:
+        return list(dict.fromkeys(name for place in self._places for name in place.namespaces()))
+
+    def source(self, name: str) -> TableSource | PartSource | None:
+        found = (place.source(name) for place in self._places)
+        return next((source for source in found if source is not None), None)
+
+
+def tables_of_schema(root: TableFolder, name: str) -> Tables | None:
+    """Return the tables of a schema below a folder; None if there is no such schema.
+
+    ``a$b`` is a namespace that the ``__manifest`` of the folder names, ``a/b`` a sub-folder, and the name of
+    a partitioned namespace stands for its members.
+    """
+    places: list[Tables] = []
+    namespace = spelt_like(name, root.directory.namespaces())
+    if namespace is not None:
+        places.append(DirectoryTables(root.directory, tuple(namespace.split(SEPARATOR))))
+    if spelt_like(name, root.namespaces()) is not None:
+        whole = root.source(name)
+        if isinstance(whole, TableSource):
+            places.append(MemberTables(whole))
+    elif (folder := root.subfolder(name)) is not None:
+        places.append(folder)
+    return SeveralTables(places) if places else None
+
+
+def holds_table(folder: Location) -> bool:
+    """Whether a folder is a Lance table, or a partitioned namespace, which is one table in SQL."""
+    return _kind(folder) is not None
+
+
+def spelt_like(name: str, names: list[str]) -> str | None:
+    """Return the one of ``names`` that SQL's ``name`` means; SQL lower-cases what is not quoted."""
+    if name in names:
+        return name
+    if name != name.lower():
+        return None
+    alike = [other for other in names if other.lower() == name]
+    if len(alike) > 1:
+        raise InvalidInputError(
+            f"{name} may be any of {', '.join(map(repr, alike))}; quote the one that is meant"
+        )
+    return alike[0] if alike else None
+
+
+def _kind(folder: Location) -> bool | None:
+    """Return whether a folder is a partitioned namespace, or a table; None if it is neither."""
+    if (folder / VERSIONS_DIR).exists():
+        return False
+    return True if holds_namespace(folder) else None

@@ -1,0 +1,73 @@
+"""The schemas of ours that a context has, and how they get into it."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from lance_df.compute.compat import Catalog, PlainSessionContext, Schema, default_schema_name
+from lance_df.engine.tables.catalog import FolderCatalog, LanceSchema
+from lance_df.engine.tables.folders import TableFolder
+from lance_df.errors import DatasetNotFoundError, InvalidInputError
+
+
+class Names:
+    """The Lance names of one context. Holds no reference to the context, which holds it in turn."""
+
+    def __init__(self) -> None:
+        self.lenient = False
+        self._schemas: dict[tuple[str, str], LanceSchema] = {}
+        self._folders: tuple[str, FolderCatalog] | None = None
+
+    def place(self, ctx: PlainSessionContext, name: tuple[str, ...]) -> tuple[LanceSchema, str]:
+        """Return the schema for a table name of one to three parts, and the last part."""
+        catalog, schema = (*default_schema_name(ctx)[: 3 - len(name)], *name[:-1])
+        return self.schema(ctx, catalog, schema), name[-1]
+
+    def schema(self, ctx: PlainSessionContext, catalog: str, schema: str) -> LanceSchema:
+        """Return a schema of ours of that name, put over DataFusion's, or made, when first asked for.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is no such catalog.
+        """
+        known = self._schemas.get((catalog, schema))
+        if known is None and self._folders is not None and catalog == self._folders[0]:
+            known = self._folders[1].schema(schema)
+        if known is None:
+            owner = _catalog(ctx, catalog)
+            inner = owner.schema(schema) if schema in owner.schema_names() else Schema.memory_schema()
+            known = LanceSchema(schema, inner)
+            owner.register_schema(schema, known)
+        known.lenient = self.lenient
+        self._schemas[(catalog, schema)] = known
+        return known
+
+    def use_folder(self, ctx: PlainSessionContext, folder: TableFolder) -> None:
+        """Make the default schema show the tables of ``folder``, and its sub-folders the other schemas."""
+        catalog, schema = default_schema_name(ctx)
+        inner = _catalog(ctx, catalog)
+        own = inner.schema(schema) if schema in inner.schema_names() else Schema.memory_schema()
+        default = LanceSchema(schema, own, folder=folder, lenient=self.lenient)
+        self._folders = catalog, FolderCatalog(inner, default, folder)
+        self._schemas[(catalog, schema)] = default
+        ctx.register_catalog_provider(catalog, self._folders[1])
+
+
+def _catalog(ctx: PlainSessionContext, name: str) -> Catalog:
+    """Return a catalog of DataFusion's; the default one is made if the context was told to have none."""
+    if name not in ctx.catalog_names():
+        if name != default_schema_name(ctx)[0]:
+            raise DatasetNotFoundError(f"no catalog {name!r}; there are {sorted(ctx.catalog_names())}")
+        ctx.register_catalog_provider(name, Catalog.memory_catalog())
+    return ctx.catalog(name)
+
+
+_all_names: WeakKeyDictionary[PlainSessionContext, Names] = WeakKeyDictionary()
+
+
+def names_of(ctx: PlainSessionContext) -> Names:
+    """Return the names of ``ctx``, which keeps them as long as it lives."""
+    if not isinstance(ctx, PlainSessionContext):
+        raise InvalidInputError(f"a datafusion.SessionContext is needed, not {type(ctx).__name__}")
+    return _all_names.setdefault(ctx, Names())

@@ -1,0 +1,116 @@
+"""What a partitioned namespace has besides itself: tables about it, and its members, each as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.errors import DatasetNotFoundError
+from lance_df.forks import new_lock
+from lance_df.namespace.kind import is_namespace
+from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
+from lance_df.table.table import Table
+
+if TYPE_CHECKING:
+    from lance_df.engine.tables.source import TableSource
+    from lance_df.namespace.metadata.tables import MetadataTable
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+
+    Part: TypeAlias = Table | MetadataTable
+
+# More members than these have names, but are in no list.
+_MAX_LISTED: Final = 1_000
+
+
+class PartSource:
+    """A part of a namespace, in the version of the namespace that a statement sees."""
+
+    extra_columns: tuple[str, ...] = ()
+
+    def __init__(self, parent: TableSource, name: str, make: Callable[[NamespaceSnapshot], Part]) -> None:
+        self.parent = parent
+        self._name = name
+        self._make = make
+        self._is_member = name.endswith(SEPARATOR + MEMBER_NAME)
+
+    def current(self) -> Part:
+        """Return the part in the version of the namespace that is current."""
+        return self.of(self.parent.current())
+
+    def of(self, whole: object) -> Part:
+        """Return the part of a version.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            It is none of a namespace, or has no such part.
+        """
+        if not is_namespace(whole):
+            raise DatasetNotFoundError(
+                f"{getattr(whole, 'uri', whole)}: one table, which has no {self._name}"
+            )
+        return self._make(whole)
+
+    def listed_schema(self) -> pa.Schema:
+        """Return the columns, for lists: those of a member without opening it, for all have the same."""
+        return (self.parent if self._is_member else self).current().arrow_schema
+
+
+class NamespaceParts:
+    """The parts of one namespace: for each name the same source as long as this lives."""
+
+    def __init__(self, parent: TableSource) -> None:
+        self._parent = parent
+        self._known: dict[str, PartSource] = {}
+        self._lock = new_lock()
+
+    def names(self) -> list[str]:
+        """Return the ids of the members; none when there are too many for a list."""
+        whole = self._parent.current()
+        if not is_namespace(whole) or len(whole.manifest.members) > _MAX_LISTED:
+            return []
+        found: list[str] = whole.manifest.members["object_id"].to_pylist()
+        return found
+
+    def source(self, name: str) -> PartSource | None:
+        """Return the member of an id, whose last part may be left out."""
+        whole = self._parent.current()
+        if not is_namespace(whole):
+            return None
+        found = name if name.endswith(SEPARATOR + MEMBER_NAME) else name + SEPARATOR + MEMBER_NAME
+        if not pc.any(pc.equal(whole.manifest.members["object_id"], found)).as_py():
+            return None
+        return self._part(found, lambda snapshot: _member(snapshot, found))
+
+    def table(self, kind: str) -> PartSource | None:
+        """Return a table about the namespace: ``partitions``, ``specs``, ``files`` or ``history``."""
+        table = _tables().get(kind.lower())
+        return None if table is None else self._part(SEPARATOR + kind.lower(), table)
+
+    def _part(self, name: str, make: Callable[[NamespaceSnapshot], Part]) -> PartSource:
+        with self._lock:
+            return self._known.setdefault(name, PartSource(self._parent, name, make))
+
+
+def metadata_names(name: str) -> list[str]:
+    """Return the names of the tables about a namespace."""
+    return [f"{name}{SEPARATOR}{kind}" for kind in _tables()]
+
+
+@lru_cache(maxsize=1)
+def _tables() -> dict[str, Callable[[NamespaceSnapshot], MetadataTable]]:
+    from lance_df.namespace.metadata.history import HistoryTable
+    from lance_df.namespace.metadata.partitions import FilesTable, PartitionsTable, SpecsTable
+
+    return {table.kind: table for table in (PartitionsTable, SpecsTable, FilesTable, HistoryTable)}
+
+
+def _member(snapshot: NamespaceSnapshot, name: str) -> Table:
+    places = pc.indices_nonzero(pc.equal(snapshot.manifest.members["object_id"], name)).to_pylist()
+    if not places:
+        raise DatasetNotFoundError(f"{snapshot.uri}: no member {name!r} in version {snapshot.version}")
+    return snapshot.open_members(places)[0]

@@ -1,0 +1,146 @@
+"""Where a name in SQL leads: to one version of a table, or to whatever is newest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from lance_df.engine.tables.parts import NamespaceParts
+from lance_df.errors import DatasetNotFoundError, InvalidInputError
+from lance_df.forks import new_lock
+from lance_df.namespace.kind import holds_namespace, is_namespace
+from lance_df.storage import open_location
+from lance_df.table.metadata.refs import VersionRef
+from lance_df.table.open import open_table
+from lance_df.table.table import Table
+
+if TYPE_CHECKING:
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+
+    Scannable: TypeAlias = Table | NamespaceSnapshot
+
+
+class TableSource:
+    """A table or a partitioned namespace by its place, opened when first needed and kept up to date.
+
+    Parameters
+    ----------
+    place
+        A path, a URL, or what was opened already: that is followed if it is its branch's newest version; an
+        older one stays what it is.
+    version
+        A version number, a tag, or (branch, version) to stay at; ``None`` to follow new versions.
+    storage_options
+        For the store; they appear in no message.
+    is_pinned
+        Whether what was opened already stays at its version, also where that is the newest.
+    extra_columns
+        Names of system columns that statements see as columns.
+
+    Raises
+    ------
+    NotFoundError
+        From :meth:`current`: there is no such table or version.
+    """
+
+    def __init__(
+        self,
+        place: str | os.PathLike[str] | Scannable,
+        *,
+        version: VersionRef | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        is_pinned: bool = False,
+        extra_columns: tuple[str, ...] = (),
+    ) -> None:
+        self.extra_columns = extra_columns
+        self._lock = new_lock()
+        self._opened: Scannable | None = None
+        self._is_pinned = is_pinned or version is not None
+        self._place = place if isinstance(place, str | os.PathLike) else place.uri
+        self._version = version
+        self._storage_options = storage_options
+        if not isinstance(place, str | os.PathLike):
+            self._opened = place if version is None else place.checkout(version)
+            self._is_pinned = self._is_pinned or place.latest_version() != place.version
+
+    @property
+    def is_namespace(self) -> bool:
+        """Whether it is a partitioned namespace; it is opened unless it was."""
+        return is_namespace(self.open())
+
+    def listed_schema(self) -> pa.Schema:
+        """Return the columns; for lists."""
+        return self.current().arrow_schema
+
+    @cached_property
+    def parts(self) -> NamespaceParts:
+        """The tables about a partitioned namespace, and its members."""
+        return NamespaceParts(self)
+
+    def open(self) -> Scannable:
+        """Return the version that was seen last; opens what nobody has opened.
+
+        Whoever gives a table a name only wants to know that it is there. Each statement asks for what is
+        newest by itself: a version that was seen before it began may have been followed by another since.
+        """
+        return self._opened or self.current()
+
+    def current(self) -> Scannable:
+        """Return the pinned version, or the newest one."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = _open(self._place, self._version, self._storage_options)
+            elif not self._is_pinned:
+                self._opened = self._opened.latest()
+            return self._opened
+
+
+def _open(
+    place: str | os.PathLike[str], version: VersionRef | None, storage_options: Mapping[str, Any] | None
+) -> Scannable:
+    try:
+        return open_table(place, version=version, storage_options=storage_options)
+    except DatasetNotFoundError:
+        root = open_location(place, storage_options)
+        if not holds_namespace(root):
+            raise
+        from lance_df.namespace.snapshot import NamespaceSnapshot
+
+        found = NamespaceSnapshot.open(root)
+        return found if version is None else found.checkout(version)
+
+
+def is_ours(source: object) -> bool:
+    """Whether it is an open table or namespace, an object of ours around one, or a source."""
+    return isinstance(source, TableSource) or _opened_in(source) is not None
+
+
+def _opened_in(source: object) -> Any:
+    for opened in (source, getattr(source, "_table", None)):
+        if isinstance(opened, Table) or is_namespace(opened):
+            return opened
+    return None
+
+
+def as_source(
+    source: object, *, version: VersionRef | None = None, storage_options: Mapping[str, Any] | None = None
+) -> TableSource:
+    """Return the source for what a user may name: a path, a URL, or an object of ours around an open table.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none of these.
+    """
+    if isinstance(source, TableSource):
+        return source
+    place: Any = source if isinstance(source, str | os.PathLike) else _opened_in(source)
+    if place is None:
+        raise InvalidInputError(
+            f"a path, a URL, a dataset or a namespace is needed, got {type(source).__name__}"
+        )
+    return TableSource(place, version=version, storage_options=storage_options)

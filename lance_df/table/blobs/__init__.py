@@ -1,0 +1,1 @@
+"""Columns of blobs: their files, references and moves."""

@@ -1,0 +1,189 @@
+"""Base paths as callers give them: registered, chosen as places for new data files, and moved.
+
+Spec: table format, base paths.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from lance_df.errors import InvalidInputError
+from lance_df.format.manifest import BasePath
+from lance_df.records import dataclass
+from lance_df.storage.schemes import is_chained
+from lance_df.table.commit.apply_metadata import check_distinct
+from lance_df.table.metadata.base_paths import DATA_DIR, BasePaths, DataTarget, path_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_df.storage import Location
+
+_MAX_ID = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetBasePath:
+    """A place for files of a table beside its own root.
+
+    Attributes
+    ----------
+    path
+        An absolute path or a URL.
+    name
+        How calls refer to it; the path serves as well.
+    is_dataset_root
+        Whether files lie in the folders that a table has (``data``, …), or in the path itself.
+    id
+        Given out when it is registered, unless it is set.
+    """
+
+    path: str
+    name: str | None = None
+    is_dataset_root: bool = False
+    id: int | None = None
+
+    def __post_init__(self) -> None:
+        is_text = isinstance(self.path, str)
+        if not is_text or not self.path or "\0" in self.path:
+            raise InvalidInputError(f"a base path is a path or a URL, not {self.path!r}")
+
+
+def as_base_path(base: object) -> DatasetBasePath:
+    """Return a base path of this package for one of pylance's.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none.
+    """
+    if isinstance(base, DatasetBasePath):
+        return base
+    try:
+        return DatasetBasePath(base.path, base.name, base.is_dataset_root, base.id)  # type: ignore[attr-defined]
+    except AttributeError as err:
+        raise InvalidInputError(f"a DatasetBasePath is needed, not {type(base).__name__}") from err
+
+
+def checked_bases(
+    given: Sequence[DatasetBasePath], registered: Sequence[BasePath], table: Location
+) -> tuple[BasePath, ...]:
+    """Check base paths that are to be registered; relative paths are made absolute.
+
+    Returns
+    -------
+    They have the id 0 where none was set: the commit gives one out.
+
+    Raises
+    ------
+    InvalidInputError
+        An id, a name or a path is taken or impossible.
+    """
+    new = []
+    taken = {base.id for base in registered}
+    for each in given:
+        base_id = each.id or 0
+        if not 0 <= base_id <= _MAX_ID or (base_id and base_id in taken):
+            raise InvalidInputError(
+                f"base path {each.path} cannot have the id {base_id}; in use: {sorted(taken)}"
+            )
+        taken.add(base_id)
+        if is_chained(each.path):
+            raise InvalidInputError(f"a base path is no chain of filesystems, as {each.path!r} is")
+        path = path_for(each.path, table, table)
+        new.append(BasePath(id=base_id, path=path, is_dataset_root=each.is_dataset_root, name=each.name))
+    check_distinct(registered, new)
+    return tuple(new)
+
+
+def numbered_bases(bases: Sequence[BasePath]) -> tuple[BasePath, ...]:
+    """Give out ids from 1 to those base paths of a new table that have none."""
+    taken = {base.id for base in bases}
+    free = (number for number in range(1, len(bases) + 1) if number not in taken)
+    return tuple(base if base.id else dataclasses.replace(base, id=next(free)) for base in bases)
+
+
+def choose_targets(
+    table: Location,
+    bases: Sequence[BasePath],
+    *,
+    names: Sequence[str] | None,
+    all_bases: bool | None,
+) -> tuple[DataTarget, ...]:
+    """Return the places for the data files of a write, which take turns.
+
+    Parameters
+    ----------
+    names
+        Names or paths of base paths; none: the table itself.
+    all_bases
+        All of them, in the order of their ids; ``True``: and the table itself before them.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such base path, or both arguments are given.
+    """
+    own = DataTarget(table / DATA_DIR)
+    places = BasePaths(table, tuple(bases), source=table.uri)
+    if all_bases is None:
+        chosen = [_find(bases, name) for name in names or ()]
+        return tuple(DataTarget(places.data_folder(base.id), base.id) for base in chosen) or (own,)
+    if names:
+        raise InvalidInputError("target_bases and target_all_bases exclude each other")
+    ordered = sorted(bases, key=lambda base: base.id)
+    targets = tuple(DataTarget(places.data_folder(base.id), base.id) for base in ordered)
+    if not targets and not all_bases:
+        raise InvalidInputError(f"{table.uri}: target_all_bases without base paths that are registered")
+    return (own, *targets) if all_bases else targets
+
+
+def moved_bases(bases: Sequence[BasePath], moves: Mapping[str, str], table: Location) -> tuple[BasePath, ...]:
+    """Return the base paths whose beginning is one of ``moves``, with what that is replaced by.
+
+    Of several beginnings the longest counts. A beginning ends where a name ends.
+
+    Raises
+    ------
+    InvalidInputError
+        A beginning fits no base path, or a new path is impossible.
+    """
+    if not moves:
+        raise InvalidInputError("no path to move is given")
+    prefixes = {_plain(old): (old, new) for old, new in moves.items()}
+    used = set()
+    moved = []
+    for base in bases:
+        path = _plain(base.path)
+        fitting = [prefix for prefix in prefixes if path == prefix or path.startswith(f"{prefix}/")]
+        if not fitting:
+            continue
+        longest = max(fitting, key=len)
+        used.add(longest)
+        new = prefixes[longest][1].rstrip("/") + path[len(longest) :]
+        if not new or "\0" in new:
+            raise InvalidInputError(f"base path {base.path} cannot be moved to {prefixes[longest][1]!r}")
+        moved.append(dataclasses.replace(base, path=path_for(new, table, table)))
+    if unused := prefixes.keys() - used:
+        known = ", ".join(repr(base.path) for base in bases) or "none"
+        wanted = prefixes[unused.pop()][0]
+        raise InvalidInputError(f"{table.uri}: no base path begins with {wanted!r}; there are: {known}")
+    return tuple(moved)
+
+
+def _find(bases: Sequence[BasePath], wanted: str) -> BasePath:
+    for base in bases:
+        if wanted == base.name:
+            return base
+    for base in bases:
+        if _plain(str(wanted)) == _plain(base.path):
+            return base
+    known = ", ".join(repr(base.name or base.path) for base in bases) or "none"
+    raise InvalidInputError(f"there is no base path {wanted!r}; those registered are: {known}")
+
+
+def _plain(path: str) -> str:
+    """Return a path such that different ways to write it are equal."""
+    return (unquote(path.removeprefix("file://")) if path.startswith("file://") else path).rstrip("/")

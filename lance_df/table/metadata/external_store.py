@@ -1,0 +1,186 @@
+"""External manifest stores: which file holds a version, for stores that cannot put-if-absent.
+
+Spec: table format, commit primitives. A commit stages its manifest under a name of its own, records that name
+for its version, which decides the commit, copies the manifest to its final name, and records that. What a
+writer that died has left half-done, the next writer finishes. Reads of this package write nothing, so they
+read a staged manifest where it is; it is the same bytes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Protocol
+
+from lance_df.errors import CorruptDataError, NotFoundError, VersionNotFoundError
+from lance_df.records import dataclass
+from lance_df.storage.translate import translate_errors
+from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme, parse_manifest_name
+
+if TYPE_CHECKING:
+    from lance_df.storage import ByteSource, Location
+
+_SUFFIX = ".manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredManifest:
+    """What an external store knows about one version.
+
+    Attributes
+    ----------
+    version
+        The version.
+    name
+        Name in the folder of manifests: of the final file, or of a staged one (``{final name}-{uuid}``).
+    size
+        Bytes in it; ``None`` when not recorded.
+    """
+
+    version: int
+    name: str
+    size: int | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.name == self.final_name
+
+    @property
+    def final_name(self) -> str:
+        """Name of the file when the commit is finished."""
+        return self.name.partition(_SUFFIX)[0] + _SUFFIX
+
+    def finished(self) -> StoredManifest:
+        """Return what is known when the commit is finished."""
+        return StoredManifest(self.version, self.final_name, self.size)
+
+
+def staged_manifest(version: int, scheme: NamingScheme, size: int) -> StoredManifest:
+    """Return a manifest under a name that nobody else has."""
+    return StoredManifest(version, f"{scheme.file_name(version)}-{uuid.uuid4()}", size)
+
+
+class ExternalManifestStore(Protocol):
+    """A strongly consistent map from (table, version) to manifest file, shared by all writers of a table.
+
+    ``table`` names a table or branch, see :func:`store_key`.
+
+    Methods that write raise `CommitStateUnknownError` when it is not known whether they did, and any other
+    error when they certainly did not.
+    """
+
+    def get(self, table: str, version: int) -> StoredManifest | None:
+        """Return what is known about one version, or None."""
+        ...
+
+    def get_latest(self, table: str) -> StoredManifest | None:
+        """Return the highest version that is known, or None."""
+        ...
+
+    def put_if_absent(self, table: str, manifest: StoredManifest) -> bool:
+        """Record a version of which nothing is known; return whether that was so."""
+        ...
+
+    def put_if_exists(self, table: str, manifest: StoredManifest) -> bool:
+        """Replace what is known about a version; return whether anything was."""
+        ...
+
+    def delete(self, table: str, version: int | None = None) -> None:
+        """Forget one version, or all of a table; what is not known is fine."""
+        ...
+
+
+def store_key(table: Location) -> str:
+    """Return what external stores call a table: its absolute local path, or ``scheme://bucket/path``.
+
+    Of the schemes of a store it has always the same one.
+    """
+    path = table.path.rstrip("/")
+    if table.is_local:
+        return path
+    protocol = table.fs.protocol
+    return f"{protocol if isinstance(protocol, str) else protocol[0]}://{path.lstrip('/')}"
+
+
+def latest_stored(store: ExternalManifestStore, table: Location) -> StoredManifest | None:
+    """Return the highest version of a table that a store knows; see :func:`stored`."""
+    with translate_errors(f"{table.uri}: its external manifest store"):
+        return store.get_latest(store_key(table))
+
+
+def stored(store: ExternalManifestStore, table: Location, version: int) -> StoredManifest | None:
+    """Return what a store knows about a version.
+
+    Raises
+    ------
+    StorageError
+        The store failed. Nothing can be said about the version then.
+    """
+    with translate_errors(f"{table.uri}: its external manifest store"):
+        return store.get(store_key(table), version)
+
+
+def open_stored(table: Location, manifest: StoredManifest) -> ByteSource:
+    """Open the manifest file that an external store names.
+
+    Raises
+    ------
+    VersionNotFoundError
+        It was finished, and is gone.
+    CorruptDataError
+        The store names something else than a manifest of this version, one that is gone before it was
+        finished, or one of another size.
+    """
+    parsed = parse_manifest_name(manifest.final_name)
+    rest = manifest.name.removeprefix(manifest.final_name)
+    if parsed is None or parsed[0] != manifest.version or "/" in rest or (rest and rest[0] != "-"):
+        raise CorruptDataError(
+            f"{table.uri}: the external store names {manifest.name!r} for version {manifest.version}"
+        )
+    folder = table / VERSIONS_DIR
+    # another client may finish the commit, and delete the staged file, at any time
+    for name in dict.fromkeys((manifest.name, manifest.final_name)):
+        try:
+            source = folder.child(name).open_whole()
+        except NotFoundError:
+            continue
+        if manifest.size is not None and source.size != manifest.size:
+            raise CorruptDataError(
+                f"{source.path}: {source.size} bytes, the external store says {manifest.size}"
+            )
+        return source
+    kind = VersionNotFoundError if manifest.is_final else CorruptDataError
+    raise kind(
+        f"{table.uri}: the manifest {manifest.name!r} that the external store names for version "
+        f"{manifest.version} does not exist"
+    )
+
+
+def finish_commit(store: ExternalManifestStore, table: Location, manifest: StoredManifest) -> None:
+    """Give a recorded manifest its final name, if it still has a staged one.
+
+    Any number of clients may do so at once.
+
+    Raises
+    ------
+    StorageError
+        One of the stores failed; the version stays readable through the external store.
+    CorruptDataError
+        The manifest is gone.
+    """
+    if manifest.is_final:
+        return
+    source = open_stored(table, manifest)
+    data = source.read_range(0, source.size).to_pybytes()
+    place_manifest(store, table, manifest, data)
+
+
+def place_manifest(
+    store: ExternalManifestStore, table: Location, manifest: StoredManifest, data: bytes
+) -> None:
+    """Write a staged manifest to its final name, record that, and remove the staged file."""
+    folder = table / VERSIONS_DIR
+    (folder / manifest.final_name).put(data)
+    with translate_errors(f"{table.uri}: its external manifest store"):
+        is_recorded = store.put_if_exists(store_key(table), manifest.finished())
+    if is_recorded:
+        (folder / manifest.name).remove()

@@ -1,0 +1,249 @@
+"""A manifest store in DynamoDB, in the layout of Lance's ``s3+ddb://`` tables, which pylance shares.
+
+Spec: table format, DynamoDB table; items as pylance 14 writes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from lance_df.errors import (
+    CommitStateUnknownError,
+    CorruptDataError,
+    InvalidInputError,
+    LanceError,
+    MissingDependencyError,
+    StorageError,
+)
+from lance_df.storage.options import s3_options
+from lance_df.storage.translate import was_refused
+from lance_df.table.metadata.external_store import StoredManifest
+from lance_df.table.metadata.versions import VERSIONS_DIR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SCHEME = "s3+ddb://"
+_TABLE_PARAMETER = "ddbTableName"
+_KEYS = {("base_uri", "HASH"), ("version", "RANGE")}
+_CONDITION_FAILED = "ConditionalCheckFailedException"
+
+
+class DynamoDBManifestStore:
+    """Keeps the versions of tables of one bucket in a DynamoDB table.
+
+    The DynamoDB table must exist: hash key ``base_uri`` (string), range key ``version`` (number). Paths in it
+    have no bucket, so it must not be shared by buckets.
+
+    Parameters
+    ----------
+    table_name
+        The DynamoDB table.
+    storage_options
+        As those of the table, with the names of s3fs or of Lance; and ``dynamodb_endpoint``. What is left
+        out comes from the environment, as always with AWS.
+    committer
+        What to record as the name of the application.
+    """
+
+    def __init__(
+        self,
+        table_name: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        committer: str = "lance_df",
+    ) -> None:
+        if not table_name:
+            raise InvalidInputError(f"the name of a DynamoDB table is needed, got {table_name!r}")
+        self.table_name = table_name
+        self._committer = committer
+        options = s3_options(storage_options)
+        region = (options.get("client_kwargs") or {}).get("region_name")
+        self._client_arguments = (
+            options.get("dynamodb_endpoint") or os.environ.get("DYNAMODB_ENDPOINT"),
+            region,
+            options.get("key"),
+            options.get("secret"),
+            options.get("token"),
+            options.get("profile"),
+        )
+
+    def __repr__(self) -> str:
+        return f"DynamoDBManifestStore({self.table_name!r})"
+
+    def get(self, table: str, version: int) -> StoredManifest | None:
+        """Return what is known about one version, or None."""
+        with self._reading():
+            answer = self._client().get_item(
+                TableName=self.table_name, Key=_key(table, version), ConsistentRead=True
+            )
+        return self._parse(table, answer["Item"]) if "Item" in answer else None
+
+    def get_latest(self, table: str) -> StoredManifest | None:
+        """Return the highest version that is known, or None."""
+        items = self._query(table, ScanIndexForward=False, Limit=1)["Items"]
+        return self._parse(table, items[0]) if items else None
+
+    def put_if_absent(self, table: str, manifest: StoredManifest) -> bool:
+        """Record a version of which nothing is known; return whether that was so."""
+        return self._put(table, manifest, "attribute_not_exists(base_uri) AND attribute_not_exists(version)")
+
+    def put_if_exists(self, table: str, manifest: StoredManifest) -> bool:
+        """Replace what is known about a version; return whether anything was."""
+        return self._put(table, manifest, "attribute_exists(base_uri) AND attribute_exists(version)")
+
+    def delete(self, table: str, version: int | None = None) -> None:
+        """Forget one version, or all of a table; what is not known is fine."""
+        if version is not None:
+            self._write("delete_item", Key=_key(table, version))
+            return
+        start: dict[str, Any] = {}
+        while True:
+            page = self._query(table, ProjectionExpression="base_uri, version", **start)
+            for item in page["Items"]:
+                self._write("delete_item", Key=item)
+            if "LastEvaluatedKey" not in page:
+                return
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    def _put(self, table: str, manifest: StoredManifest, condition: str) -> bool:
+        item = {
+            **_key(table, manifest.version),
+            "path": {"S": f"{_base_uri(table)}/{VERSIONS_DIR}/{manifest.name}"},
+            "committer": {"S": self._committer},
+        }
+        if manifest.size is not None:
+            item["size"] = {"N": str(manifest.size)}
+        return self._write("put_item", Item=item, ConditionExpression=condition)
+
+    def _query(self, table: str, **arguments: Any) -> dict[str, Any]:
+        with self._reading():
+            answer: dict[str, Any] = self._client().query(
+                TableName=self.table_name,
+                ConsistentRead=True,
+                KeyConditionExpression="base_uri = :base_uri",
+                ExpressionAttributeValues={":base_uri": {"S": _base_uri(table)}},
+                **arguments,
+            )
+        return answer
+
+    def _write(self, method: str, **arguments: Any) -> bool:
+        """Send a write; return whether its condition was met."""
+        with self._reading():
+            client = self._client()
+        try:
+            getattr(client, method)(TableName=self.table_name, **arguments)
+        except Exception as err:  # noqa: BLE001 - as above
+            if _code(err) == _CONDITION_FAILED:
+                return False
+            if was_refused(err):
+                raise self._failure(err) from None
+            raise CommitStateUnknownError(
+                f"DynamoDB table {self.table_name}: failed while it was written ({_code(err)})"
+            ) from None
+        return True
+
+    def _parse(self, table: str, item: Mapping[str, Any]) -> StoredManifest:
+        prefix = f"{_base_uri(table)}/{VERSIONS_DIR}/"
+        try:
+            path = str(item["path"]["S"]).lstrip("/")
+            version = int(item["version"]["N"])
+            size = int(item["size"]["N"]) if "size" in item else None
+        except (KeyError, TypeError, ValueError) as err:
+            raise CorruptDataError(
+                f"DynamoDB table {self.table_name}: an item of {table} is damaged"
+            ) from err
+        if not path.startswith(prefix):
+            raise CorruptDataError(
+                f"DynamoDB table {self.table_name}: names {path!r} for version {version} of {table}, "
+                f"which is not in {VERSIONS_DIR}"
+            )
+        return StoredManifest(version, path.removeprefix(prefix), size)
+
+    def _client(self) -> Any:
+        client = _client(*self._client_arguments)
+        _check_keys(client, self.table_name)
+        return client
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except LanceError:
+            raise
+        except Exception as err:  # noqa: BLE001 - botocore's errors share no base
+            raise self._failure(err) from None
+
+    def _failure(self, err: Exception) -> StorageError:
+        return StorageError(f"DynamoDB table {self.table_name}: {_code(err)}")
+
+
+def parse_dynamodb_url(url: str) -> tuple[str, str]:
+    """Take an ``s3+ddb://bucket/path?ddbTableName=T`` apart into the ``s3://`` URL and the table name.
+
+    Raises
+    ------
+    InvalidInputError
+        It has not exactly this one parameter.
+    """
+    path, _, query = url.removeprefix(SCHEME).partition("?")
+    found = parse_qs(query, keep_blank_values=True)
+    names = found.get(_TABLE_PARAMETER, [])
+    if len(found) != 1 or len(names) != 1 or not names[0]:
+        raise InvalidInputError(f"{SCHEME}{path}: such a URL ends with ?{_TABLE_PARAMETER}= and a name")
+    return f"s3://{path}", names[0]
+
+
+def _base_uri(table: str) -> str:
+    """Return the key of a table: its path without the bucket."""
+    scheme, separator, path = table.partition("://")
+    return path.partition("/")[2] if separator else scheme.lstrip("/")
+
+
+def _key(table: str, version: int) -> dict[str, Any]:
+    return {"base_uri": {"S": _base_uri(table)}, "version": {"N": str(version)}}
+
+
+def _code(err: Exception) -> str:
+    response = getattr(err, "response", None)
+    code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    return str(code or type(err).__name__)
+
+
+@functools.lru_cache(maxsize=16)
+def _client(
+    endpoint: str | None,
+    region: str | None,
+    key: str | None,
+    secret: str | None,
+    token: str | None,
+    profile: str | None,
+) -> Any:
+    """Return a client; making one takes longer than many requests, and it serves all threads."""
+    try:
+        import botocore.session
+    except ImportError as err:
+        raise MissingDependencyError(f"{SCHEME} needs botocore: pip install 'lance_df[s3]'") from err
+    session = botocore.session.Session(profile=profile)
+    return session.create_client(
+        "dynamodb",
+        region_name=region,
+        endpoint_url=endpoint,
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        aws_session_token=token,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _check_keys(client: Any, table_name: str) -> None:
+    """Check, once, that the table has the keys that make conditions mean what they should."""
+    schema = client.describe_table(TableName=table_name)["Table"]["KeySchema"]
+    if {(key["AttributeName"], key["KeyType"]) for key in schema} != _KEYS:
+        raise StorageError(
+            f"DynamoDB table {table_name}: its keys must be base_uri (HASH) and version (RANGE)"
+        )

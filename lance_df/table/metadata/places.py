@@ -1,0 +1,86 @@
+"""Where a table is, and what decides on its versions: taken from what a user names."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
+from lance_df.storage import open_location
+
+if TYPE_CHECKING:
+    import os
+
+    from lance_df.storage import Location
+    from lance_df.table.metadata.external_store import ExternalManifestStore
+
+_DYNAMODB_ENDPOINT = "dynamodb_endpoint"
+_SCOPED = re.compile(r"(base_[0-9]+)\.(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The root of a table or branch, and its external manifest store, if it has one."""
+
+    location: Location
+    external_store: ExternalManifestStore | None
+
+
+def find_place(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    external_store: ExternalManifestStore | None = None,
+    base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Place:
+    """Turn what a user names into a place.
+
+    Parameters
+    ----------
+    uri
+        A path or URL; ``s3+ddb://bucket/path?ddbTableName=T`` names an external manifest store, too.
+    storage_options
+        For the store. ``base_1.key`` is the option ``key`` of the base path with the id 1, which has the
+        others as well.
+    external_store
+        Used instead of one that ``uri`` names.
+    base_store_params
+        All options of base paths, by their paths.
+
+    Raises
+    ------
+    InvalidInputError
+        The URL is malformed.
+    MissingDependencyError
+        Its scheme needs an extra that is not installed.
+    """
+    if isinstance(uri, str) and uri.startswith("s3+ddb://"):
+        from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore, parse_dynamodb_url
+
+        uri, table_name = parse_dynamodb_url(uri)
+        external_store = external_store or DynamoDBManifestStore(table_name, storage_options)
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        # its text may be a secret
+        raise InvalidInputError(f"storage_options are a mapping, not {type(storage_options).__name__}")
+    options = dict(storage_options or {})
+    options.pop(_DYNAMODB_ENDPOINT, None)
+    own, elsewhere = _split(options)
+    elsewhere |= {path.rstrip("/"): params for path, params in (base_store_params or {}).items()}
+    location = open_location(uri, own)
+    if elsewhere:
+        location = dataclasses.replace(location, options_elsewhere=elsewhere)
+    return Place(location, external_store)
+
+
+def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    """Return the options of the table, and those of each base path that has some of its own."""
+    own: dict[str, Any] = {}
+    scoped: dict[str, dict[str, Any]] = {}
+    for key, value in options.items():
+        if match := _SCOPED.fullmatch(key):
+            scoped.setdefault(match[1], {})[match[2]] = value
+        else:
+            own[key] = value
+    return own, {base: {**own, **values} for base, values in scoped.items()}

@@ -1,0 +1,201 @@
+"""Make, move and delete tags, and delete branches. Branches are made by `lance_df.table.clones`.
+
+Spec: table format, tags and branches; who may be deleted is as in pylance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from lance_df.errors import (
+    AlreadyExistsError,
+    CommitStateUnknownError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from lance_df.format.refs import Tag, check_branch_name, check_tag_name
+from lance_df.storage.put_if_absent import put_if_absent
+from lance_df.table.metadata.external_store import store_key
+from lance_df.table.metadata.refs import (
+    branch_file,
+    branch_location,
+    list_branches,
+    list_tags,
+    read_branch,
+    read_tag,
+    tag_file,
+)
+from lance_df.table.table import open_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.format.refs import Branch
+    from lance_df.storage import Location
+    from lance_df.table.metadata.refs import ResolvedRef
+    from lance_df.table.shared import Shared
+
+TABLE_FOLDERS = ("_versions", "_transactions", "data", "_deletions", "_indices", "_blobs")
+"""What belongs to a branch itself; other folders may hold branches whose names go on from there."""
+
+
+def create_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
+    """Give a version a name. Of several writers that use the same name at once, one succeeds.
+
+    Raises
+    ------
+    InvalidInputError
+        No tag can be called that.
+    AlreadyExistsError
+        There is a tag of this name.
+    VersionNotFoundError
+        There is no such version.
+    """
+    if not check_tag_name(name).isascii():
+        raise InvalidInputError(f"{name!r}: pylance cannot list tags that are not ASCII; use another name")
+    file = tag_file(shared.root, name)
+    now = dt.datetime.now(dt.UTC)
+    tag = dataclasses.replace(_tag_of(shared, ref), created_at=now, updated_at=now)
+    if not create_ref(file, tag.to_json()):
+        raise AlreadyExistsError(f"{shared.root.uri}: there is a tag {name!r} already; update or delete it")
+
+
+def move_tag(shared: Shared, name: str, ref: ResolvedRef) -> None:
+    """Let a tag name another version.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is no such tag, or no such version.
+    """
+    old = read_tag(shared.root, name)
+    target = _tag_of(shared, ref)
+    moved = dataclasses.replace(
+        old,
+        version=target.version,
+        branch=target.branch,
+        manifest_size=target.manifest_size,
+        updated_at=dt.datetime.now(dt.UTC),
+    )
+    tag_file(shared.root, name).put(moved.to_json())
+
+
+def replace_tag_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:
+    """Give a tag other metadata; the version that it names, and the time of that, stay.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is no such tag.
+    """
+    tag = dataclasses.replace(read_tag(shared.root, name), metadata=_texts(metadata))
+    tag_file(shared.root, name).put(tag.to_json())
+
+
+def delete_tag(shared: Shared, name: str) -> None:
+    """Delete a tag; the version stays until it is cleaned up.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is no such tag.
+    """
+    read_tag(shared.root, name)
+    tag_file(shared.root, name).remove()
+
+
+def replace_branch_metadata(shared: Shared, name: str, metadata: Mapping[str, str]) -> None:
+    """Give a branch other metadata.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is no such branch.
+    """
+    branch = dataclasses.replace(read_branch(shared.root, name), metadata=_texts(metadata))
+    branch_file(shared.root, name).put(branch.to_json())
+
+
+def delete_branch(shared: Shared, name: str) -> None:
+    """Delete a branch with all of its versions, and what an interrupted creation or deletion left of one.
+
+    Raises
+    ------
+    InvalidInputError
+        No branch can be called that, it is the main branch, or other branches or tags need it.
+    VersionNotFoundError
+        There is no such branch.
+    """
+    root = shared.root
+    location = branch_location(root, check_branch_name(name))
+    branches = list_branches(root)
+    if name in branches:
+        _check_unused(root, name, branches)
+        # first, so that nobody finds half a branch
+        branch_file(root, name).remove()
+    elif not has_versions(shared, name):
+        read_branch(root, name)  # says that there is none
+    if shared.external_store is not None:
+        shared.external_store.delete(store_key(location))
+    for folder in TABLE_FOLDERS:
+        if not any(f"{other}/".startswith(f"{name}/{folder}/") for other in branches):
+            (location / folder).remove_tree()
+    for depth in range(len(name.split("/")), 0, -1):
+        branch_location(root, "/".join(name.split("/")[:depth])).remove_empty_folder()
+
+
+def has_versions(shared: Shared, branch: str) -> bool:
+    """Whether there is any version of a branch, also of one that is not listed."""
+    try:
+        shared.history(branch).latest_version()
+    except DatasetNotFoundError:
+        return False
+    return True
+
+
+def create_ref(file: Location, data: bytes) -> bool:
+    """Write the file of a tag or branch unless there is one; return whether it is this very content now."""
+    try:
+        if put_if_absent(file, data):
+            return True
+    except UnsupportedFeatureError:
+        # such stores cannot commit without help, and tags are looked for as pylance does it everywhere
+        if file.is_file():
+            return False
+        file.put(data)
+        return True
+    except CommitStateUnknownError:
+        return file.read() == data
+    # an earlier attempt of this request may have arrived; locally there is none
+    return not file.is_local and file.read() == data
+
+
+def _tag_of(shared: Shared, ref: ResolvedRef) -> Tag:
+    table = open_ref(shared, ref)
+    return Tag(version=table.version, branch=table.branch, manifest_size=table.manifest_file.source.size)
+
+
+def _check_unused(root: Location, name: str, branches: Mapping[str, Branch]) -> None:
+    identifier = branches[name].identifier
+    children = [
+        other
+        for other, branch in branches.items()
+        if branch.parent_branch == name
+        or (identifier and other != name and branch.identifier[: len(identifier)] == identifier)
+    ]
+    tags = [tag for tag, content in list_tags(root).items() if content.branch == name]
+    if children or tags:
+        what = ", ".join(
+            f"{kind} {used!r}" for kind, names in (("branch", children), ("tag", tags)) for used in names
+        )
+        raise InvalidInputError(f"{root.uri}: branch {name!r} is needed by {what}; delete these first")
+
+
+def _texts(metadata: Mapping[str, str]) -> dict[str, str]:
+    texts = dict(metadata)
+    if not all(isinstance(text, str) for pair in texts.items() for text in pair):
+        raise InvalidInputError("metadata is a dict of texts")
+    return texts

@@ -1,0 +1,1 @@
+"""Rows of fragments: columns of data files, deletion vectors, row ids, takes."""

@@ -1,0 +1,124 @@
+"""Deletion files: which rows of a fragment are gone.
+
+Spec: table format, deletion files.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_df.errors import CorruptDataError, NotFoundError
+from lance_df.format.fragments import DeletionFile, DeletionFileType
+from lance_df.format.roaring import read_roaring
+from lance_df.table.metadata.base_paths import DELETIONS_DIR
+from lance_df.table.reading.arrow_ipc import read_uint32_column
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.storage import Location
+    from lance_df.table.writing.uncommitted import UncommittedFiles
+
+COLUMN = "row_id"
+# From so many deleted rows on they are stored as a bitmap, as the reference writer does.
+BITMAP_FROM: Final = 5000
+# of a deletion file at most: four of an offset in either format, and room for headers and padding
+_BYTES_PER_ROW: Final = 8
+_SPARE_BYTES: Final = 1024 * 1024
+
+
+def read_deletion_vector(location: Location, file: DeletionFile, *, num_rows: int) -> BitMap:
+    """Return the deleted offsets that a deletion file holds.
+
+    Parameters
+    ----------
+    location
+        Where the file is.
+    file
+        What the manifest says about it; a count of 0 means that it does not say how many there are.
+    num_rows
+        Physical rows of the fragment.
+
+    Raises
+    ------
+    CorruptDataError
+        The file is missing or damaged, names rows that do not exist, or another number of them than the
+        manifest says.
+    """
+    try:
+        data = location.read(max_bytes=_SPARE_BYTES + _BYTES_PER_ROW * num_rows)
+    except NotFoundError as err:
+        raise CorruptDataError(f"{location.uri}: this deletion file is missing") from err
+    if file.file_type is DeletionFileType.BITMAP:
+        deleted = read_roaring(data, source=location.uri)
+    else:
+        values = read_uint32_column(pa.py_buffer(data), name=COLUMN, max_rows=num_rows, source=location.uri)
+        deleted = BitMap(values)
+    if deleted and deleted.max() >= num_rows:
+        raise CorruptDataError(
+            f"{location.uri}: row {deleted.max()} is deleted, the fragment has {num_rows} rows"
+        )
+    if file.num_deleted_rows not in (0, len(deleted)):
+        raise CorruptDataError(
+            f"{location.uri}: {len(deleted)} rows are deleted, the manifest says {file.num_deleted_rows}"
+        )
+    return deleted
+
+
+def write_deletion_file(
+    table: Location, deleted: BitMap, *, fragment_id: int, read_version: int, files: UncommittedFiles
+) -> DeletionFile:
+    """Write all deleted offsets of a fragment into a new file, which is durable afterwards.
+
+    Parameters
+    ----------
+    table
+        The root of the table or branch: deletion files never go to other base paths.
+    deleted
+        Those that were deleted before included; not empty, and not all rows of the fragment, which then is
+        dropped instead.
+    read_version
+        The version that the deletion was computed from, or rebased onto.
+    files
+        Takes note of the file before it is made.
+
+    Returns
+    -------
+    What the manifest says of the file.
+
+    Raises
+    ------
+    StorageError
+        The store failed.
+    """
+    is_bitmap = len(deleted) >= BITMAP_FROM
+    file = DeletionFile(
+        file_type=DeletionFileType.BITMAP if is_bitmap else DeletionFileType.ARROW,
+        read_version=read_version,
+        id=int.from_bytes(os.urandom(8), "little"),
+        num_deleted_rows=len(deleted),
+    )
+    content = deleted.serialize() if is_bitmap else _arrow_file(deleted)
+    location = table / DELETIONS_DIR / file.name(fragment_id)
+    files.add_file(location)
+    location.put(content)
+    return file
+
+
+def _arrow_file(deleted: BitMap) -> bytes:
+    schema = pa.schema([pa.field(COLUMN, pa.uint32(), nullable=False)])
+    values = pa.array(np.asarray(deleted.to_array(), dtype=np.uint32))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(pa.record_batch([values], schema=schema))
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def deleted_offsets(deleted: BitMap) -> npt.NDArray[np.int64]:
+    """Return the offsets in a deletion vector, ascending."""
+    return np.asarray(deleted.to_array(), dtype=np.int64)

@@ -1,0 +1,219 @@
+"""Bounds of filter columns that scans have seen: windows in which nothing can match are read once only."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.cache import Footprint
+from lance_df.expr.bounds import Match, ZoneBounds, classify
+from lance_df.expr.nodes import And
+from lance_df.expr.walk import by_column, columns
+from lance_df.forks import new_lock
+from lance_df.records import dataclass
+from lance_df.table.scan.columns import StoredColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_df.cache import Entries
+    from lance_df.encodings.plan import RowRange
+    from lance_df.expr.nodes import Predicate
+    from lance_df.table.reading.fragment_reader import FragmentReader
+    from lance_df.table.scan.columns import Column
+
+    _ColumnKey: TypeAlias = tuple[str, int, pa.DataType]
+    _FileKey: TypeAlias = tuple[str, int]
+    _Edges: TypeAlias = npt.NDArray[np.int64]
+
+# of a column: what is asked of them takes time for each
+_MAX_WINDOWS = 1 << 16
+_WINDOW_BYTES = 768
+
+
+class ObservedBounds:
+    """Smallest and largest values of columns over windows of rows. Safe to share between threads.
+
+    Parameters
+    ----------
+    entries
+        Of the cache of the table.
+
+    Attributes
+    ----------
+    num_observed
+        Grows whenever more is known.
+    """
+
+    def __init__(self, entries: Entries[Any]) -> None:
+        self.num_observed = 0
+        self._entries: Entries[_Windows] = entries
+        self._lock = new_lock()
+
+    def learn(self, reader: FragmentReader, rows: RowRange, values: Mapping[Column, pa.Array]) -> None:
+        """Remember the bounds of columns, of which ``values`` are those of all the rows."""
+        for column, array in values.items():
+            if not _is_bounded(column) or (file := file_of(reader, column)) is None:
+                continue
+            key = _key_of(column)
+            windows = self._entries.get(key, _Windows, attrgetter("footprint"))
+            if windows.has(file, rows):
+                continue
+            # the values of a whole page bound those of a part of it
+            kept = isinstance(array, pa.DictionaryArray)
+            bounds = pc.min_max(array.dictionary if kept else array)
+            with self._lock:
+                is_new = windows.add(file, rows, bounds["min"], bounds["max"], array.null_count)
+                self.num_observed += is_new
+            if is_new:
+                windows.footprint.add(_WINDOW_BYTES)
+            if windows.is_full():
+                self._entries.drop(key)
+
+    def rule_out(self, predicate: Predicate, wanted: Sequence[Column]) -> RuledOut | None:
+        """Return where no row can match, as far as is known; None if that is nowhere."""
+        found_windows = {
+            column: windows
+            for column in wanted
+            if _is_bounded(column) and (windows := self._entries.find(_key_of(column))) is not None
+        }
+        with self._lock:
+            known = {
+                column: windows.zones(column.output.type)
+                for column, windows in found_windows.items()
+                if not windows.is_empty()
+            }
+        found = {}
+        for part in by_column(And, predicate.operands) if isinstance(predicate, And) else (predicate,):
+            paths = columns(part)
+            column = next((each for each in known if {each.path} == paths), None)
+            if column is not None and (stretches := known[column].without_match(part, column)):
+                found[column] = stretches
+        return RuledOut(found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """Stretches of rows, of the files of each column, in which a predicate is TRUE nowhere."""
+
+    _stretches: Mapping[StoredColumn, Mapping[_FileKey, tuple[_Edges, _Edges]]]
+
+    def covers(self, reader: FragmentReader, rows: RowRange) -> bool:
+        """Return whether none of the rows can match."""
+        for column, by_file in self._stretches.items():
+            file = file_of(reader, column)
+            if file is None or (edges := by_file.get(file)) is None:
+                continue
+            starts, stops = edges
+            number = int(np.searchsorted(starts, rows.start, side="right")) - 1
+            if number >= 0 and rows.stop <= int(stops[number]):
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class _Windows:
+    """What is known of one column, window by window."""
+
+    _seen: dict[tuple[_FileKey, int, int], None] = field(default_factory=dict)
+    _mins: list[pa.Scalar] = field(default_factory=list)
+    _maxs: list[pa.Scalar] = field(default_factory=list)
+    _null_counts: list[int] = field(default_factory=list)
+    _zones: _Zones | None = None
+    footprint: Footprint = field(default_factory=lambda: Footprint(_WINDOW_BYTES))
+
+    def is_empty(self) -> bool:
+        """Return whether nothing is known."""
+        return not self._seen
+
+    def is_full(self) -> bool:
+        """Return whether so much is known that it should be forgotten."""
+        return len(self._seen) >= _MAX_WINDOWS
+
+    def has(self, file: _FileKey, rows: RowRange) -> bool:
+        """Return whether it is known."""
+        return (file, rows.start, rows.stop) in self._seen
+
+    def add(
+        self, file: _FileKey, rows: RowRange, smallest: pa.Scalar, largest: pa.Scalar, null_count: int
+    ) -> bool:
+        """Return whether it was unknown."""
+        if (key := (file, rows.start, rows.stop)) in self._seen:
+            return False
+        self._seen[key] = None
+        self._mins.append(smallest)
+        self._maxs.append(largest)
+        self._null_counts.append(null_count)
+        self._zones = None
+        return True
+
+    def zones(self, data_type: pa.DataType) -> _Zones:
+        if self._zones is None:
+            files, starts, stops = zip(*self._seen, strict=True)
+            edges = np.array([starts, stops], np.int64)
+            bounds = ZoneBounds(
+                min=pa.array(self._mins, data_type),
+                max=pa.array(self._maxs, data_type),
+                null_count=np.array(self._null_counts, np.int64),
+                num_rows=edges[1] - edges[0],
+            )
+            self._zones = _Zones(files, edges[0], edges[1], bounds)
+        return self._zones
+
+
+@dataclass(frozen=True, slots=True)
+class _Zones:
+    files: tuple[_FileKey, ...]
+    starts: _Edges
+    stops: _Edges
+    bounds: ZoneBounds
+
+    def without_match(
+        self, predicate: Predicate, column: StoredColumn
+    ) -> dict[_FileKey, tuple[_Edges, _Edges]]:
+        """Return the stretches of each file in which nothing matches: starts and stops, ascending."""
+        outcome = classify(predicate, {column.path: self.bounds}, len(self.files))
+        by_file: dict[_FileKey, list[int]] = {}
+        for number in np.flatnonzero(outcome == Match.CANNOT).tolist():
+            by_file.setdefault(self.files[number], []).append(number)
+        return {file: _merged(self.starts[each], self.stops[each]) for file, each in by_file.items()}
+
+
+def _merged(starts: _Edges, stops: _Edges) -> tuple[_Edges, _Edges]:
+    """Return the same rows as ascending stretches that do not touch."""
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(stops[order])
+    begins = np.append(True, starts[1:] > reach[:-1])
+    return starts[begins], reach[np.append(begins[1:], True)]
+
+
+def _is_bounded(column: Column) -> TypeGuard[StoredColumn]:
+    """Whether values are small and have an order without exceptions such as NaN."""
+    if not isinstance(column, StoredColumn) or len(column.path) > 1:
+        return False
+    types, data_type = pa.types, column.output.type
+    return bool(
+        types.is_integer(data_type)
+        or types.is_decimal128(data_type)
+        or types.is_date(data_type)
+        or types.is_timestamp(data_type)
+    )
+
+
+def _key_of(column: StoredColumn) -> _ColumnKey:
+    return "bounds", column.field.id, column.output.type
+
+
+def file_of(reader: FragmentReader, column: StoredColumn) -> tuple[str, int] | None:
+    """Return what tells the values apart from those of other files; None where they lie in several."""
+    parts = reader.parts(column.field)
+    if len(parts) != 1:
+        return None
+    file = reader.open(parts[0][0])
+    return file.path, file.num_rows

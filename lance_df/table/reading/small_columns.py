@@ -1,0 +1,70 @@
+"""Columns of small fragments, kept as they were read: to decode a few values costs what calls cost.
+
+Data files never change, so that arrays are right as long as they are kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from lance_df.cache import CacheKind
+from lance_df.encodings.plan import RowRange
+from lance_df.table.reading.fragment_reader import FragmentReader
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from lance_df.cache import Entries, TableCache
+    from lance_df.encodings.plan import Rows
+    from lance_df.format.schema import Field
+
+    _Key: TypeAlias = tuple[str, tuple[Field, ...]]
+
+_MAX_ROWS = 4096
+_MAX_BYTES_AT_ONCE = 64 * 1024
+# What an array takes beside its values.
+_ARRAY_BYTES = 512
+
+
+class SmallColumns:
+    """Safe to share between threads."""
+
+    def __init__(self, cache: TableCache) -> None:
+        self._kept: Entries[list[pa.Array]] = cache.entries(CacheKind.SMALL_COLUMNS)
+
+    def read(
+        self, reader: FragmentReader, fields: Sequence[Field], rows: Rows, *, views: Collection[Field] = ()
+    ) -> list[pa.Array]:
+        """Return what the reader would, where columns may come as dictionaries; see `FragmentReader.read`."""
+        is_whole = is_kept(reader) and isinstance(rows, RowRange) and len(rows) == reader.num_rows
+        key = _key(reader, tuple(fields)) if is_whole else None
+        if key is None:
+            return reader.read(fields, rows, keep_dictionaries=True, views=views)
+        if (kept := self._kept.find(key)) is not None:
+            return kept
+        arrays = reader.read(fields, rows, keep_dictionaries=True)
+        num_bytes = sum(array.nbytes + _ARRAY_BYTES for array in arrays)
+        # rows that must not be null may be, where they are deleted: that depends on the version
+        is_sure = all(
+            field.nullable or not array.null_count for field, array in zip(fields, arrays, strict=True)
+        )
+        if num_bytes > _MAX_BYTES_AT_ONCE or not is_sure:
+            return arrays
+        return self._kept.put(key, arrays, num_bytes)
+
+
+def is_kept(reader: FragmentReader) -> bool:
+    """Return whether whole columns of a fragment may be kept."""
+    return reader.num_rows <= _MAX_ROWS
+
+
+def _key(reader: FragmentReader, fields: tuple[Field, ...]) -> _Key | None:
+    """Return what tells columns apart; None where they do not lie in one file."""
+    if type(reader) is not FragmentReader:  # one that reads several files as one
+        return None
+    numbers = {tuple(number for number, _ in reader.parts(field)) for field in fields}
+    if len(numbers) != 1 or len(number := numbers.pop()) != 1:
+        return None
+    return reader.open(number[0]).path, fields
