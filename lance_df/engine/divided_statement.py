@@ -2,8 +2,8 @@
 
 A statement all of whose plan is divisible (see `lance_df.engine.optimizer.rules.partitioned_join.analysis`)
 has the rows that it has for each group of partitions, put together. So each process runs the statement
-itself, over namespaces of which only some members exist. Of a statement that aggregates the rows of such a plan each
-process computes what its rows give, and one process merges that and does what is left.
+itself, over namespaces of which only some members exist. Of a statement that aggregates the rows of such a
+plan each process computes what its rows give, and one process merges that and does what is left.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from lance_df.engine.statement import Statement, TableSlot
 from lance_df.errors import InvalidInputError
 from lance_df.exits import stoppable
 from lance_df.expr.text_views import parts_of_texts
-from lance_df.namespace.kind import is_namespace
 from lance_df.scan.request import ScanRequest
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
@@ -239,7 +238,7 @@ def _plan(text: str, table: PlannedTable, batch_rows: int) -> Any:
         ctx.deregister_table(_TABLE)
         ctx.register_table(_TABLE, view)
         return ctx.sql(text)
-    if len(scans) == 1 and is_namespace(table.scan.source):
+    if len(scans) == 1 and table.scan.source.is_partitioned:
         from lance_df.engine.optimizer.rules.decided_filters import without_decided_filters
 
         try:

@@ -136,8 +136,8 @@ class NamespaceSnapshot:
         return self._plans
 
     @property
-    def prunes_by_terms(self) -> bool:
-        """Partition values prune by terms of partition columns, too."""
+    def is_partitioned(self) -> bool:
+        """True: its members are its partitions."""
         return True
 
     def plan(self, request: ScanRequest) -> ScanPlan:

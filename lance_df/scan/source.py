@@ -73,8 +73,9 @@ class Scannable(Protocol):
     plan_cache
         What engines keep of their requests, to plan equal ones with less work. It is a part of the cache of
         the source, and may be empty at any time.
-    prunes_by_terms
-        Whether pruning predicates are of more use with the terms that their `Unknown` parts compute.
+    is_partitioned
+        Whether its rows are divided by values of columns or of expressions: a filter on these may be
+        decided for a whole part, and predicates prune by the terms that their `Unknown` parts compute, too.
     """
 
     @property
@@ -88,7 +89,7 @@ class Scannable(Protocol):
     @property
     def plan_cache(self) -> Entries[Any]: ...
     @property
-    def prunes_by_terms(self) -> bool: ...
+    def is_partitioned(self) -> bool: ...
 
     def plan(self, request: ScanRequest) -> ScanPlan:
         """Plan a scan. No data is read. Equal requests may share a plan.

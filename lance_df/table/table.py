@@ -277,8 +277,8 @@ class Table:
         return self.scan_plans
 
     @property
-    def prunes_by_terms(self) -> bool:
-        """Indices and statistics are of columns, not of terms."""
+    def is_partitioned(self) -> bool:
+        """False: indices and statistics are of columns, wherever the rows are."""
         return False
 
     def plan(self, request: ScanRequest) -> ScanPlan:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.engine.plans.logical_scans import LogicalScan, logical_scans
-from lance_df.namespace.kind import is_namespace
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Planned:
     @property
     def reads_namespaces(self) -> bool:
         """Whether a partitioned namespace is read."""
-        return any(is_namespace(table.scan.source) for table in self.tables.values())
+        return any(table.scan.source.is_partitioned for table in self.tables.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,16 +70,16 @@ class NamespaceParts:
 
     def names(self) -> list[str]:
         """Return the ids of the members; none when there are too many for a list."""
-        whole = self._parent.current()
-        if not is_namespace(whole) or len(whole.manifest.members) > _MAX_LISTED:
+        whole = self._parent.namespace()
+        if whole is None or len(whole.manifest.members) > _MAX_LISTED:
             return []
         found: list[str] = whole.manifest.members["object_id"].to_pylist()
         return found
 
     def source(self, name: str) -> PartSource | None:
         """Return the member of an id, whose last part may be left out."""
-        whole = self._parent.current()
-        if not is_namespace(whole):
+        whole = self._parent.namespace()
+        if whole is None:
             return None
         found = name if name.endswith(SEPARATOR + MEMBER_NAME) else name + SEPARATOR + MEMBER_NAME
         if not pc.any(pc.equal(whole.manifest.members["object_id"], found)).as_py():

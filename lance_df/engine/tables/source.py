@@ -72,6 +72,11 @@ class TableSource:
         """Whether it is a partitioned namespace; it is opened unless it was."""
         return is_namespace(self.open())
 
+    def namespace(self) -> NamespaceSnapshot | None:
+        """Return the current version of a partitioned namespace; None for a table."""
+        whole = self.current()
+        return whole if is_namespace(whole) else None
+
     def listed_schema(self) -> pa.Schema:
         """Return the columns; for lists."""
         return self.current().arrow_schema

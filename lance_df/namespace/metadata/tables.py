@@ -77,8 +77,8 @@ class MetadataTable(ABC):
         return TableCache().entries(CacheKind.PLANS)
 
     @property
-    def prunes_by_terms(self) -> bool:
-        """Nothing prunes."""
+    def is_partitioned(self) -> bool:
+        """False."""
         return False
 
     def estimated_rows(self, pruning_predicate: Predicate | None) -> int | None:  # noqa: ARG002

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
-
 from lance_df.cache import CacheKind
 from lance_df.table.reading.observed_bounds import ObservedBounds
 
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
     from lance_df.cache import Entries, TableCache
     from lance_df.table.reading.fragment_reader import FragmentReader
-    from lance_df.table.table import Table
 
 V = TypeVar("V")
 
@@ -70,9 +67,3 @@ class ObservedStatistics:
         files = tuple(file.path for file in reader.fragment.files)
         result: V = self._entries.get((what, files, tuple(names)), take, _ENTRY_BYTES)
         return result
-
-
-def sampled_fragment(table: Table) -> FragmentReader | None:
-    """Return the first fragment that has rows; None if there is none."""
-    has_rows = table.fragments.physical_rows > 0
-    return table.fragment_reader(int(np.argmax(has_rows))) if has_rows.any() else None

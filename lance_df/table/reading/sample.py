@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
 from lance_df.scan.runs import run_starts
+from lance_df.scan.source import SampledStrings
 
 if TYPE_CHECKING:
-    from lance_df.scan.source import SampledStrings
+    from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.table import Table
 
+S = TypeVar("S")
+
+# what lies within a view itself
+_VIEW_BYTES: Final = 12
+_MOSTLY: Final = 0.75
 _SAMPLED_ROWS: Final = 1024
+_SAMPLED_VALUES: Final = 8 * 1024
+# Values that come together, or are all different, are expected to go on like this.
+_CLUSTERED: Final = 0.9
+_MOST: Final = 100
 
 
 class TableSample:
-    """A `lance_df.scan.source.Sample` of the largest fragment of a table."""
+    """A `lance_df.scan.source.Sample` of one fragment of a table."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -31,24 +43,42 @@ class TableSample:
 
     def strings(self, names: Collection[str]) -> SampledStrings | None:
         """Return what columns of strings are like; None without rows."""
-        from lance_df.table.string_looks import look_at_strings
+        reader = self._first_fragment()
+        if reader is None:
+            return None
 
-        return look_at_strings(self._table, names)
+        def estimate() -> SampledStrings:
+            rows = RowRange(0, min(_SAMPLED_ROWS, reader.num_rows))
+            fields = [self._table.schema.field(name) for name in names]
+            columns = dict(zip(names, reader.read(fields, rows, keep_dictionaries=True), strict=True))
+            return SampledStrings(
+                frozenset(name for name, array in columns.items() if _is_short(array)),
+                frozenset(name for name, array in columns.items() if pa.types.is_dictionary(array.type)),
+            )
+
+        return self._observed("strings", reader, names, estimate)
 
     def num_distinct(self, names: Sequence[str]) -> float:
         """Return about how many different values columns have together; 0 if that is not known."""
-        from lance_df.table.distinct_looks import expected_distinct
+        reader = self._first_fragment()
+        if not names or reader is None:
+            return 0.0
 
-        return expected_distinct(self._table, names)
+        def estimate() -> tuple[float, float]:
+            rows = RowRange(0, min(_SAMPLED_VALUES, reader.num_rows))
+            return _new_values(reader.read([self._table.schema.field(name) for name in names], rows))
+
+        share, most = self._observed("distinct values", reader, names, estimate) or (0.0, 0.0)
+        return min(float(self._table.fragments.physical_rows.sum()) * share, most)
 
     def rows_per_run(self, names: Sequence[str]) -> float:
         """Return how many neighbouring rows are equal in some columns on average."""
         table = self._table
-        fragments = table.fragments
+        physical_rows = table.fragments.physical_rows
         is_stored = all(name in table.schema.names for name in names)
-        if not is_stored or not (fragments.physical_rows > 0).any():
+        if not is_stored or not (physical_rows > 0).any():
             return 1.0
-        reader = table.fragment_reader(int(np.argmax(fragments.physical_rows)))
+        reader = table.fragment_reader(int(np.argmax(physical_rows)))
 
         def estimate() -> float:
             fields = [table.schema.field(name) for name in names]
@@ -60,7 +90,41 @@ class TableSample:
                 num_runs += int(np.count_nonzero(starts))
             return num_rows / max(1, num_runs)
 
+        return self._observed("runs", reader, names, estimate) or 1.0
+
+    def _first_fragment(self) -> FragmentReader | None:
+        """Return the first fragment that has rows; None if there is none."""
+        has_rows = self._table.fragments.physical_rows > 0
+        return self._table.fragment_reader(int(np.argmax(has_rows))) if has_rows.any() else None
+
+    def _observed(
+        self, kind: str, reader: FragmentReader, names: Collection[str], estimate: Callable[[], S]
+    ) -> S | None:
+        """Return an estimate, made once; None where the rows cannot be read, which the scan itself raises."""
         try:
-            return table.shared.observed.sample("runs", reader, names, estimate)
-        except LanceError:
-            return 1.0
+            return self._table.shared.observed.sample(kind, reader, tuple(names), estimate)
+        except (LanceError, pa.ArrowNotImplementedError):
+            return None
+
+
+def _is_short(values: pa.Array) -> bool:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    share = pc.mean(pc.less_equal(pc.binary_length(values), _VIEW_BYTES)).as_py()
+    return share is None or bool(share >= _MOSTLY)
+
+
+def _new_values(columns: Sequence[pa.Array]) -> tuple[float, float]:
+    """Return the share of rows that are expected to have a new value, and how many values there may be."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        indices = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        _, codes = np.unique(codes * (int(indices.max()) + 1) + indices, return_inverse=True)
+    num_rows, num_values = len(codes), int(codes.max()) + 1
+    num_runs = 1 + int(np.count_nonzero(np.diff(codes)))
+    if num_values >= _CLUSTERED * num_runs:
+        return num_values / num_rows, np.inf
+    # of n values in any order, s rows show n (1 - exp(-s / n))
+    counts = np.geomspace(num_values, _MOST * num_rows, 256)
+    shown = counts * -np.expm1(-num_rows / counts)
+    return 1.0, float(counts[min(int(np.searchsorted(shown, num_values)), len(counts) - 1)])

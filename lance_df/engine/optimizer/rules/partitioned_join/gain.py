@@ -9,7 +9,7 @@ import numpy as np
 from lance_df.engine.plans.nodes import Window
 from lance_df.engine.plans.walks import groups_rows, has_node
 from lance_df.namespace.member_subset import MemberSubset
-from lance_df.table.distinct_looks import expected_distinct
+from lance_df.table.reading.sample import TableSample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -53,7 +53,7 @@ def expected_groups(part: Part) -> int:
     if part.joins or not part.grouped_by or not scan.snapshot.root.is_local:
         return 0
     [largest] = scan.snapshot.open_members(np.array([_counted_rows(scan).argmax()]))
-    return round(np.count_nonzero(scan.needed) * expected_distinct(largest, part.grouped_by))
+    return round(np.count_nonzero(scan.needed) * TableSample(largest).num_distinct(part.grouped_by))
 
 
 def _counted_rows(scan: JoinedScan) -> npt.NDArray[np.int64]:

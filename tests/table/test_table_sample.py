@@ -3,8 +3,8 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.table.distinct_looks import expected_distinct
 from lance_df.table.open import open_table
+from lance_df.table.reading.sample import TableSample
 
 NUM_ROWS = 40_000
 RANDOM = np.random.default_rng(3)
@@ -29,9 +29,9 @@ def test_values_are_guessed_from_the_first_ones(tmp_path, values, expected):
     )
     lance_df.write_dataset(rows, tmp_path / "t.lance")
     table = open_table(str(tmp_path / "t.lance"))
-    assert expected / 1.3 <= expected_distinct(table, ["value", "one"]) <= expected * 1.3
+    assert expected / 1.3 <= TableSample(table).num_distinct(["value", "one"]) <= expected * 1.3
 
 
 def test_nothing_to_look_at(tmp_path):
     lance_df.write_dataset(pa.table({"value": pa.array([], pa.int64())}), tmp_path / "t.lance")
-    assert expected_distinct(open_table(str(tmp_path / "t.lance")), ["value"]) == 0
+    assert TableSample(open_table(str(tmp_path / "t.lance"))).num_distinct(["value"]) == 0
