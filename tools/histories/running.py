@@ -262,15 +262,28 @@ class History:
         return [dataclasses.replace(each, strays=True) for each in models]
 
     def _check_errors(self, lines: Sequence[Sequence[Step]], outcomes: Sequence[Sequence[Outcome]]) -> None:
-        """Raise for an error that neither a conflict explains, nor a step that makes no sense then."""
+        """Raise for an error that neither a conflict explains, nor a step that makes no sense then.
+
+        One makes no sense after the others, or after those of them that were not refused.
+        """
         orders = list(_interleaved(*([(each, Outcome()) for each in line] for line in lines)))
         for line, found in zip(lines, outcomes, strict=True):
-            for step, outcome in zip(line, found, strict=False):
+            for number, (step, outcome) in enumerate(zip(line, found, strict=False)):
                 operation = OPERATIONS[step.operation]
                 allowed = {_CONFLICT, *operation.refusals, *operation.pair_refusals}
                 if not outcome.error or allowed & set(outcome.error):
                     continue
-                if outcome.error[0] in _NO_ANSWER or all(self._after(order) for order in orders):
+                done = [
+                    [(each, end) for each, end in zip(steps, ends, strict=False) if not end.error]
+                    for steps, ends in zip(lines, outcomes, strict=True)
+                    if steps is not line
+                ]
+                before = [
+                    (each, end) for each, end in zip(line[:number], found, strict=False) if not end.error
+                ]
+                without = _interleaved([*before, (step, Outcome())], *done)
+                makes_sense = all(self._after(order) for order in (*orders, *without))
+                if outcome.error[0] in _NO_ANSWER or makes_sense:
                     text = f"{outcome.trace}\n{step.operation} in {lines}"
                     raise _FailedError(f"{outcome.error[0]} in {step.operation} (pair)", text)
 

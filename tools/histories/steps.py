@@ -119,6 +119,10 @@ class Operation(ABC):
         """Return whether the arguments fit the model: other steps may have been left out."""
         return True
 
+    def ways_for(self, model: Model, arguments: Arguments) -> frozenset[Way]:
+        """Return how it may be run with these arguments."""
+        return self.ways
+
     @abstractmethod
     def source(self, arguments: Arguments) -> str:
         """Return the program: a namespace is ``ns``, a table ``table``, their module ``api``."""
@@ -203,7 +207,7 @@ def draw_step(rng: random.Random, model: Model) -> Step:
     """Return a random step that fits a model."""
     while True:
         operation, arguments = _draw(rng, model, OPERATIONS.of(model.settings.kind))
-        ways = sorted(operation.ways)
+        ways = sorted(operation.ways_for(model, arguments))
         way = rng.choices(ways, [_WEIGHTS[way] for way in ways])[0]
         step = Step(operation.name, arguments, way)
         if way == "killed":

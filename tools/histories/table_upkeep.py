@@ -187,6 +187,11 @@ class Clone(_TableUpkeep):
         method = rng.choice(["shallow_clone", "deep_clone"])
         return {"method": method, "name": f"{method}{model.next_name}"}
 
+    def ways_for(self, model: Model, arguments: Arguments) -> frozenset[Way]:
+        # pylance looks for all files of a base in a folder ``data``, also where it is no root of a table
+        is_refused = arguments["method"] == "deep_clone" and model.settings.bases > 1
+        return self.ways - {"pylance"} if is_refused else self.ways
+
     def source(self, arguments: Arguments) -> str:
         return f"table.{arguments['method']}(os.path.join(folder, {arguments['name']!r}), table.version)"
 
