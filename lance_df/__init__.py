@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
     from lance_df.operations import Index, IndexFile, LanceOperation, Transaction
+    from lance_df.scan.options import ScanOptions
     from lance_df.table.metadata.base_paths_write import DatasetBasePath
     from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore
     from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
@@ -62,6 +63,7 @@ _HOMES = {
     "LanceDataset": "lance_df.dataset",
     "LanceFragment": "lance_df.fragment",
     "LanceOperation": "lance_df.operations",
+    "ScanOptions": "lance_df.scan.options",
     "ScanReport": "lance_df.engine",
     "SQLiteManifestStore": "lance_df.table.metadata.external_store_sqlite",
     "PartitionedNamespace": "lance_df.api.namespaces",
@@ -113,6 +115,7 @@ __all__ = [
     "RetryableConflictError",
     "RowCountMismatchError",
     "SQLiteManifestStore",
+    "ScanOptions",
     "ScanReport",
     "SessionContext",
     "StorageError",

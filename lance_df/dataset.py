@@ -23,8 +23,8 @@ from lance_df.file.arrow_types import shown_schema
 from lance_df.fragment import LanceFragment
 from lance_df.operations import LanceOperation, Transaction
 from lance_df.refs import Branches, Tags
-from lance_df.scan_options import ColumnOrdering, ScannerBuilder
 from lance_df.scanner import LanceScanner
+from lance_df.scanner_options import ColumnOrdering, ScannerBuilder
 from lance_df.schema import LanceSchema
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.commit.lock import checked_lock

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lance_df.dataset import LanceDataset
-    from lance_df.scan_options import Columns, Filter
     from lance_df.scanner import LanceScanner
+    from lance_df.scanner_options import Columns, Filter
 
 __all__ = [
     "DataFile",

@@ -17,11 +17,12 @@ from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
 from lance_df.file.arrow_types import show_batch, shown_schema
+from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.report import TableReport
 from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import run_tasks
-from lance_df.scan_options import ColumnOrdering, Columns, Filter, ScanOptions
+from lance_df.scanner_options import ColumnOrdering, Columns, Filter, ScannerOptions
 from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.reading.batches import resized, window
 from lance_df.table.reading.system_columns import ROW_ADDRESS, system_schema
@@ -45,7 +46,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
     Rows come in the order of the table.
     """
 
-    def __init__(self, dataset: LanceDataset, options: ScanOptions) -> None:
+    def __init__(self, dataset: LanceDataset, options: ScannerOptions) -> None:
         # The C++ scanner behind the base class is left unmade; every method of it is overridden.
         self._ds = dataset
         self._table: Table = dataset._table
@@ -205,7 +206,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         return schema, window(batches, skipped, options.limit)
 
     def _plan(
-        self, options: ScanOptions
+        self, options: ScannerOptions
     ) -> tuple[ScanPlan, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:
         """Plan a scan without SQL; what no predicate can say is left to the function returned."""
         predicate, pruning_predicate, residual, more = None, None, None, set()
@@ -225,7 +226,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
             self._table, _request(self._table, options, predicate, pruning_predicate, more)
         ), residual
 
-    def _skip_fragments(self) -> tuple[ScanOptions, int]:
+    def _skip_fragments(self) -> tuple[ScannerOptions, int]:
         """Turn an offset into fragments to leave out, as far as it goes, and a number of rows to skip."""
         options = self._options
         offset = options.offset or 0
@@ -300,7 +301,7 @@ def _filtered(
 
 def _request(
     table: Table,
-    options: ScanOptions,
+    options: ScannerOptions,
     predicate: Predicate | None,
     pruning_predicate: Predicate | None,
     more: Iterable[str] = (),
@@ -315,29 +316,29 @@ def _request(
         pruning_predicate=pruning_predicate,
         limit=limit,
         fragment_ids=options.fragment_ids,
-        use_statistics=_uses_statistics(options),
+        options=ALL if _uses_statistics(options) else NO_STATISTICS,
         include_deleted_rows=options.include_deleted_rows,
         blobs_as_bytes=options.blobs_as_bytes,
     )
 
 
-def _names(table: Table, options: ScanOptions) -> tuple[str, ...]:
+def _names(table: Table, options: ScannerOptions) -> tuple[str, ...]:
     """Return the names of the columns to return, the row columns included."""
     columns = table.schema.names if options.columns is None else list(options.columns)
     appended = row_columns(with_row_id=options.with_row_id, with_row_address=options.with_row_address)
     return (*(name for name in columns if name not in appended), *appended)
 
 
-def _num_columns(table: Table, options: ScanOptions) -> int:
+def _num_columns(table: Table, options: ScannerOptions) -> int:
     return len(_names(table, options))
 
 
-def _native_schema(table: Table, options: ScanOptions) -> pa.Schema:
+def _native_schema(table: Table, options: ScannerOptions) -> pa.Schema:
     columns = resolve_columns(table.schema, _names(table, options), blobs_as_bytes=options.blobs_as_bytes)
     return pa.schema([column.output for column in columns], table.schema.arrow_metadata)
 
 
-def _uses_statistics(options: ScanOptions) -> bool:
+def _uses_statistics(options: ScannerOptions) -> bool:
     return options.use_stats and options.use_scalar_index
 
 
@@ -362,7 +363,7 @@ def _sort_indices(table: pa.Table, order_by: Sequence[ColumnOrdering]) -> pa.Arr
 
 
 def _shown(
-    batches: Iterator[pa.RecordBatch], schema: pa.Schema, options: ScanOptions
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, options: ScannerOptions
 ) -> Generator[pa.RecordBatch]:
     """Yield batches as a user sees them, of the size that was asked for."""
     shown = (show_batch(batch, schema) for batch in batches)

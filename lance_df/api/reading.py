@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance_df.api.base import DatasetBase
 from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
-from lance_df.scan_options import Columns, Filter, ScannerBuilder
+from lance_df.scanner_options import Columns, Filter, ScannerBuilder
 from lance_df.table.reading.take import take_addresses, take_offsets, take_row_ids
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.format.schema import Field, Schema
-    from lance_df.scan_options import Filter
+    from lance_df.scanner_options import Filter
     from lance_df.table.changes.retry import Change
     from lance_df.table.table import Table
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.expr.nodes import Predicate
-    from lance_df.scan_options import Filter
+    from lance_df.scanner_options import Filter
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 

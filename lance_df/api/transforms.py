@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
-from lance_df.scan_options import ScanOptions
 from lance_df.scanner import LanceScanner
+from lance_df.scanner_options import ScannerOptions
 from lance_df.table.evolution.add_columns import SplitStream
 from lance_df.udf import BatchUDF
 
@@ -125,7 +125,7 @@ class _Function:
             yield result
 
     def _scan(self, **options: Any) -> Iterator[pa.RecordBatch]:
-        asked = ScanOptions(columns=self._columns, batch_size=self._batch_size, **options)
+        asked = ScannerOptions(columns=self._columns, batch_size=self._batch_size, **options)
         return LanceScanner(self._ds, asked).to_batches()
 
     def check_end(self) -> None:

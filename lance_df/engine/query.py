@@ -20,6 +20,7 @@ from lance_df.engine.statement import Statement, TableSlot
 from lance_df.errors import InvalidInputError
 from lance_df.exits import stoppable
 from lance_df.expr.text_views import parts_of_texts
+from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.request import ScanRequest
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
@@ -68,8 +69,10 @@ def scan_with_sql(
         Append ``_rowid``, ``_rowaddr``.
     batch_size
         Upper bound for the rows of a batch.
-    window_rows, fragment_ids, use_statistics
+    window_rows, fragment_ids
         As in `ScanRequest`.
+    use_statistics
+        Whether page statistics and indices may prune.
     condition
         A pyarrow expression that must be true too.
     types
@@ -94,7 +97,7 @@ def scan_with_sql(
         fragment_ids=fragment_ids,
         batch_rows=batch_size,
         window_rows=window_rows,
-        use_statistics=use_statistics,
+        options=ALL if use_statistics else NO_STATISTICS,
     )
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
@@ -128,7 +131,7 @@ def plan_with_sql(
     request = ScanRequest(
         columns=(*table.arrow_schema.names, *selected.extra_columns),
         fragment_ids=fragment_ids,
-        use_statistics=use_statistics,
+        options=ALL if use_statistics else NO_STATISTICS,
     )
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:

@@ -43,6 +43,7 @@ from lance_df.engine.tables.names import names_of
 from lance_df.engine.tables.scan_function import register_scan_function
 from lance_df.engine.tables.source import TableSource, as_source, is_ours
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_df.scan.options import ALL, ScanOptions
 from lance_df.sql.nesting import bounded
 from lance_df.sql.splice import quote_identifier
 from lance_df.storage import open_location
@@ -76,10 +77,13 @@ class LanceSession:
     join_memory_limit
         Bytes. With it these take one group of partitions after the other, as many at a time as fit;
         without it all at once. The size of a group is estimated.
+    scan_options
+        What may be done to take less time.
     """
 
     partitioned_joins: PartitionedJoins = "auto"
     join_memory_limit: int | None = None
+    scan_options: ScanOptions = ALL
 
     _typed_functions: TypedFunctions
     _join_settings: JoinSettings
@@ -109,7 +113,7 @@ class LanceSession:
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"a statement is text, not {type(query).__name__}")
-        statement = Statement(query)
+        statement = Statement(query, self.scan_options)
         query = as_written = bounded(query)
         lowered = query.lower()
         with planning_errors(statement):
@@ -133,7 +137,7 @@ class LanceSession:
 
     def table(self, name: str) -> LanceDataFrame:
         """Return a table as a frame; it stays at the version that is current now."""
-        statement = Statement(f"TABLE {name}")
+        statement = Statement(f"TABLE {name}", self.scan_options)
         with planning_errors(statement), planning(statement):
             try:
                 frame = PlainSessionContext.table(self, name)
@@ -296,7 +300,7 @@ class LanceSession:
         def optimize(text: str) -> None:
             # EXPLAIN keeps DDL from being run
             explained = text if text.lstrip()[:7].upper() == "EXPLAIN" else f"EXPLAIN {text}"
-            with planning(Statement(text)):
+            with planning(Statement(text, self.scan_options)):
                 PlainSessionContext.sql(self, explained, None, param_values).optimized_logical_plan()
 
         return with_typed_calls(query, self._typed_functions, optimize)
@@ -347,7 +351,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         schemas. A name differing in case only is found when SQL lower-cased it. ``None`` for no folder.
     storage_options
         For ``root`` and for `lance_scan` and external tables.
-    partitioned_joins, join_memory_limit
+    partitioned_joins, join_memory_limit, scan_options
         See `LanceSession`.
 
     Raises
@@ -365,8 +369,11 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         storage_options: Mapping[str, Any] | None = None,
         partitioned_joins: PartitionedJoins = "auto",
         join_memory_limit: int | None = None,
+        scan_options: ScanOptions = ALL,
     ) -> None:
         JoinOptions(partitioned_joins, join_memory_limit)
+        if not isinstance(scan_options, ScanOptions):
+            raise InvalidInputError(f"scan_options is {scan_options!r}, expected a lance_df.ScanOptions")
         super().__init__((config or SessionConfig()).with_information_schema(True), runtime)
         if root is not None:
             location = open_location(root, storage_options)
@@ -389,6 +396,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         self._set_up(storage_options)
         self.partitioned_joins = partitioned_joins
         self.join_memory_limit = join_memory_limit
+        self.scan_options = scan_options
 
 
 def connect(
@@ -399,6 +407,7 @@ def connect(
     config: SessionConfig | None = None,
     partitioned_joins: PartitionedJoins = "auto",
     join_memory_limit: int | None = None,
+    scan_options: ScanOptions = ALL,
 ) -> SessionContext:
     """Return a session in which the tables below ``root`` have names; see `SessionContext`.
 
@@ -410,6 +419,7 @@ def connect(
         storage_options=with_allowed_schemes(storage_options, allowed_base_schemes),
         partitioned_joins=partitioned_joins,
         join_memory_limit=join_memory_limit,
+        scan_options=scan_options,
     )
 
 

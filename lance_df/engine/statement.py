@@ -23,6 +23,7 @@ from lance_df.engine.tables.parts import PartSource
 from lance_df.engine.tables.source import TableSource
 from lance_df.errors import LanceError
 from lance_df.forks import new_lock
+from lance_df.scan.options import ALL, ScanOptions
 from lance_df.scan.request import ScanRequest
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class Statement:
     ----------
     text
         As it is written.
+    options
+        Of its scans.
     stand_ins
         What DataFusion is given in place of tables, by their keys.
     errors
@@ -127,6 +130,7 @@ class Statement:
     """
 
     text: str
+    options: ScanOptions = ALL
     stand_ins: dict[int, Any] = field(default_factory=dict)
     errors: list[LanceError] = field(default_factory=list)
     joins: list[JoinReport] = field(default_factory=list)
@@ -207,7 +211,7 @@ class Statement:
     def _new_table(self, key: int, source: TableSource | PartSource) -> PlannedTable:
         seen = self._seen(source)
         columns = (*seen.arrow_schema.names, *source.extra_columns) if source.extra_columns else None
-        scan = SourceScan(source=seen, request=ScanRequest(columns=columns))
+        scan = SourceScan(source=seen, request=ScanRequest(columns=columns, options=self.options))
         return PlannedTable(key, frozenset(), scan, ScanLog(), stored_schema_of(scan))
 
     def _seen(self, source: TableSource | PartSource) -> Scannable:

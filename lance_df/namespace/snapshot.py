@@ -147,6 +147,8 @@ class NamespaceSnapshot:
         """
         if request.pruning_predicate is not None and has_unknown(request.pruning_predicate):
             return self._planned(request)  # its literals may differ though they are equal: -0.0 and 0.0
+        if not request.options.cached_plans:
+            return self._planned(request)
         try:
             known = self._plans.find(request)
         except TypeError:  # it holds a list of values
@@ -183,7 +185,7 @@ class NamespaceSnapshot:
 
     def _tables_of(self, request: ScanRequest, kept: KeptMembers) -> Iterator[tuple[Table, int]]:
         """Yield tables to scan, small members joined, and what is left to be asked of each."""
-        if _is_of_members(request):
+        if _is_of_members(request) or not request.options.joined_members:
             yield from zip(self.open_members(kept.places), kept.choices.tolist(), strict=True)
             return
         for run in self._runs_of(kept):

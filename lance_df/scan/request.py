@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lance_df.errors import InvalidInputError
 from lance_df.expr.nodes import Predicate
 from lance_df.records import dataclass
+from lance_df.scan.options import ALL, ScanOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,8 +190,8 @@ class ScanRequest:
     rows
         Restrict to these physical rows of the only fragment of ``fragment_ids``: a start and a stop
         (exclusive).
-    use_statistics
-        Whether page statistics and indices may prune.
+    options
+        What may be done to take less time.
     include_deleted_rows
         Return deleted rows too, with a null ``_rowid``.
     blobs_as_bytes
@@ -210,10 +211,15 @@ class ScanRequest:
     requires: Promise = Promise.NOTHING
     fragment_ids: tuple[int, ...] | None = None
     rows: tuple[int, int] | None = None
-    use_statistics: bool = True
+    options: ScanOptions = ALL
     include_deleted_rows: bool = False
     blobs_as_bytes: bool = False
     output: Output = Rows()
+
+    @property
+    def may_prune_rows(self) -> bool:
+        """Whether a pruning predicate may leave out rows of a table."""
+        return self.options.statistics or self.options.pattern_words
 
     def promises(self) -> Promise:
         """Return what every plan of the request promises.
@@ -229,7 +235,7 @@ class ScanRequest:
         promises = self.requires & Promise.PER_FRAGMENT
         if isinstance(self.output, Rows):
             promises |= Promise.ORDERED
-            if self.limit is None and (self.pruning_predicate is None or not self.use_statistics):
+            if self.limit is None and (self.pruning_predicate is None or not self.may_prune_rows):
                 promises |= Promise.COMPLETE
         if missing := self.requires & ~promises:
             names = " and ".join(str(each.name) for each in missing)

@@ -50,7 +50,7 @@ CLEAN_ROOMS = [
     *("sql", "namespace/spec", "namespace/directory", "engine/plans"),
     *("api", "spark", "cli"),
     *("blob", "dataset", "fragment", "operations", "optimize", "partition", "progress", "refs"),
-    *("scan_options", "scanner", "schema", "sources", "udf", "write"),
+    *("scanner_options", "scanner", "schema", "sources", "udf", "write"),
 ]
 
 NOT_YET = {PACKAGE / "spark" / "splits.py", PACKAGE / "table" / "changes" / "matching.py"}

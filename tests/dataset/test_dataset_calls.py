@@ -27,7 +27,7 @@ from lance_df.errors import (
     VersionNotFoundError,
 )
 from lance_df.fragment import DeletionFile, FragmentMetadata
-from lance_df.scan_options import ColumnOrdering
+from lance_df.scanner_options import ColumnOrdering
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,7 @@ class _FakeTask:
 
     def may_match(self) -> bool:
         hint = self._request.pruning_predicate
-        if hint is None or not self._request.use_statistics:
+        if hint is None or not self._request.options.statistics:
             return True
         return any(may_be_true(hint, row) for row in self._slice.to_pylist())
 

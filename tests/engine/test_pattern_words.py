@@ -10,6 +10,7 @@ import lance_df
 from lance_df.encodings import kernels
 from lance_df.engine.plans.logical_scans import logical_scans
 from lance_df.engine.pruning.predicates import pruning_predicate_of_scans
+from lance_df.scan.options import NO_STATISTICS
 from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
@@ -94,5 +95,5 @@ def test_scans_return_rows_with_the_words(contexts, name, pattern):
     in_order = [row for row in wanted if row[name].find(words[-1]) >= row[name].find(words[0])]
     assert 0 < len(in_order) < len(everything) / 10
     assert found(pruning_predicate=hint) == in_order
-    assert found(pruning_predicate=hint, use_statistics=False) == everything
+    assert found(pruning_predicate=hint, options=NO_STATISTICS) == everything
     assert found(pruning_predicate=hint, limit=20)[:20] == everything[:20]  # of each task

@@ -100,7 +100,11 @@ def test_a_later_interrupt_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     "context", [interrupted_once, raised_at_the_end, callback, engine_call, lambda: workers(1)]
 )
-def test_the_handler_is_restored_wherever_an_interrupt_comes(context: Callable[[], Any]) -> None:
+def test_the_handler_is_restored_wherever_an_interrupt_comes(
+    context: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # what is put off comes when this test has ended
+    monkeypatch.setattr(interrupts, "_interrupt_later", lambda: None)
     interrupted, number, comes = 0, 1, True
     while comes:
         lines, comes = 0, False

@@ -14,6 +14,7 @@ import pytest
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, NotFoundError
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Operator, Or, Predicate, Unknown
+from lance_df.scan.options import NO_STATISTICS
 from lance_df.scan.report import Count
 from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import run_tasks
@@ -256,7 +257,7 @@ def test_hints_prune_and_are_not_applied(tmp_path: Path) -> None:
     hint = And((at_least(4600), Unknown("random() < 1")))
     found = read(table, pruning_predicate=hint)["key"].to_pylist()
     assert found == list(range(4500, 5000))
-    assert read(table, pruning_predicate=hint, use_statistics=False).num_rows == 5000
+    assert read(table, pruning_predicate=hint, options=NO_STATISTICS).num_rows == 5000
     assert read(table, pruning_predicate=IsNull(Column(("not a column",)))).num_rows == 5000
 
 
@@ -291,7 +292,7 @@ def test_indices_prune_and_decide(tmp_path: Path) -> None:
     assert plan.report.reasons
     expected = lance.dataset(tmp_path / "t").to_table(filter="key >= 3000 AND key < 3200")
     assert read(table, predicate=predicate).equals(expected)
-    assert read(table, predicate=predicate, use_statistics=False).equals(expected)
+    assert read(table, predicate=predicate, options=NO_STATISTICS).equals(expected)
     assert read(table, predicate=at_least(3198), limit=4).equals(
         lance.dataset(tmp_path / "t").to_table(filter="key >= 3198", limit=4)
     )
@@ -338,6 +339,6 @@ def test_windows_without_matches_are_remembered(remote: tuple[Table, Reads], dat
     first = reads.num_bytes
     assert read(table, predicate=nothing).num_rows == 0
     assert reads.num_bytes == first
-    assert read(table, predicate=nothing, use_statistics=False).num_rows == 0
+    assert read(table, predicate=nothing, options=NO_STATISTICS).num_rows == 0
     assert reads.num_bytes > first
     assert read(table, predicate=at_least(0)).num_rows == data.num_rows

@@ -89,6 +89,8 @@ class Conformance:
         The rows of a batch in all contexts; None for DataFusion's default.
     namespaces
         Whether tables that have a column to partition by are partitioned namespaces.
+    options
+        Of the session: arguments of `lance_df.connect`.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Conformance:
         batch_rows: int | None = None,
         *,
         namespaces: bool = False,
+        **options: Any,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.differences: list[Difference] = []
@@ -111,7 +114,11 @@ class Conformance:
         config = MEMORY.config(batch_rows)
         self._source = datafusion.SessionContext(MEMORY.config(batch_rows))
         self._memory = datafusion.SessionContext(MEMORY.config(batch_rows))
-        self._ours = lance_df.connect(config=config) if kind != "plain" else datafusion.SessionContext(config)
+        self._ours = (
+            datafusion.SessionContext(config)
+            if kind == "plain"
+            else lance_df.connect(config=config, **options)
+        )
 
     def run(self, sql: str, position: str = "") -> None:
         """Run a statement in every context that it is for, and compare the answers."""

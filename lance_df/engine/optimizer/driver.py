@@ -74,7 +74,7 @@ def optimized(planned: Planned, context: Context, rules: tuple[Rule, ...] = RULE
     for rule in rules:
         if planned.is_final:
             break
-        if not rule.may_apply(planned):
+        if not (context.statement.options.allows(rule.name) and rule.may_apply(planned)):
             continue
         changed = _applied(rule, planned, context)
         if changed is None:

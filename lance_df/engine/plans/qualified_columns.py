@@ -53,6 +53,8 @@ def renaming(ctx: PlainSessionContext, columns: Sequence[tuple[str, QualifiedCol
     ValueError
         DataFusion reads the message otherwise.
     """
+    if not columns:
+        return []
     items = ", ".join(f"NULL AS {quote_identifier(name)}" for name, _ in columns)
     source = PlainSessionContext.sql(ctx, f"SELECT {items}").logical_plan()
     message = _message(_INPUT, plan_to_bytes(source))

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lance_df.expr.nodes import And, Column, Comparison, In, Operator
 from lance_df.records import dataclass
+from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.changes.key_index import KeyIndex
@@ -85,7 +86,7 @@ def find_matches(
             pruning_predicate=key_pruning_predicate(names, index) if use_statistics else None,
             with_row_address=True,
             window_rows=_WINDOW_ROWS,
-            use_statistics=use_statistics,
+            options=ALL if use_statistics else NO_STATISTICS,
             requires=Promise.ORDERED,
         )
         tasks = [PairsTask(task, index) for task in plan_scan(table, request).tasks]

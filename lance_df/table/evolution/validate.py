@@ -15,6 +15,7 @@ from lance_df.file.io import named_errors
 from lance_df.file.open import open_file
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import TOMBSTONE
+from lance_df.scan.options import NO_STATISTICS
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.table.indices.segments import segments_by_index
@@ -54,7 +55,7 @@ def validate_fragments(table: Table, fragments: Sequence[Fragment]) -> None:
         _check_files(table, fragment)
         table.deletion_vector(fragment)
     ids = tuple(fragment.id for fragment in fragments)
-    request = ScanRequest(fragment_ids=ids, use_statistics=False, requires=Promise.COMPLETE)
+    request = ScanRequest(fragment_ids=ids, options=NO_STATISTICS, requires=Promise.COMPLETE)
     for _ in run_tasks(plan_scan(table, request).tasks):
         pass
 

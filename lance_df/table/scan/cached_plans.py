@@ -30,7 +30,7 @@ def cached_plan(table: Table, request: ScanRequest) -> ScanPlan:
 
     Takes and raises what `plan_scan` does.
     """
-    if len(table.fragments) > _MAX_FRAGMENTS:
+    if len(table.fragments) > _MAX_FRAGMENTS or not request.options.cached_plans:
         return plan_scan(table, request)
     key = (request, table.shared.observed.bounds.num_observed)
     try:

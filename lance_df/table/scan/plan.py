@@ -79,11 +79,11 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         kept = places[scan.pruning.keeps(table.fragments.ids[places])]
     if scan.predicate is not None:
         scan = _with_filter(scan, scan.predicate)
-    elif _has_extremes(request) and _is_whole(scan):
+    elif _has_extremes(request) and _is_whole(scan) and request.options.observed_statistics:
         from lance_df.table.scan.extremes import extremes_scan
 
         scan = dataclasses.replace(scan, extremes=extremes_scan(table.shared.observed, scan.columns))
-    if request.pruning_predicate is not None and request.use_statistics:
+    if request.pruning_predicate is not None and request.options.pattern_words:
         scan = _with_words(scan, request.pruning_predicate)
     tasks = _Tasks.cut(scan, kept)
     if request.rows is not None:
@@ -165,7 +165,8 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         batch_rows=request.batch_rows,
         window_rows=request.window_rows,
         include_deleted_rows=request.include_deleted_rows,
-        learns_bounds=request.use_statistics,
+        learns_bounds=request.options.observed_statistics,
+        joins_fragments=request.options.joined_fragments,
         aggregator=output.aggregator,
     )
 
@@ -183,7 +184,7 @@ def _places(table: Table, fragment_ids: tuple[int, ...] | None) -> Places:
 
 def _pruned(scan: Scan, request: ScanRequest, places: Places) -> Scan:
     # Indices do not know deleted rows, so they cannot tell which of these to leave out.
-    if not request.use_statistics or request.include_deleted_rows:
+    if not request.options.statistics or request.include_deleted_rows:
         return scan
     ids = np.sort(scan.table.fragments.ids[places])
     pruning = plan_pruning(scan.table, scan.predicate, request.pruning_predicate, ids.tolist())
@@ -311,7 +312,7 @@ def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.ND
     limits = SCAN_LIMITS.current
     small = are_whole & (rows < limits.max_joined_rows // 2) & (sizes > 0)
     small &= sizes <= limits.max_small_file_bytes
-    is_apart = scan.per_fragment or scan.limit is not None or not fields
+    is_apart = scan.per_fragment or not scan.joins_fragments or scan.limit is not None or not fields
     if is_apart or any(node.is_blob for each in fields for node in each.walk()):
         small[:] = False
     begins = np.ones(len(places), np.bool_)

@@ -53,6 +53,8 @@ class Scan:
         See `ScanRequest`.
     learns_bounds
         Whether windows without matches are remembered.
+    joins_fragments
+        Whether small fragments may be read together.
     ruled_out
         The windows that earlier scans remembered, and that cannot match.
     aggregator
@@ -73,6 +75,7 @@ class Scan:
     window_rows: int | None
     include_deleted_rows: bool
     learns_bounds: bool
+    joins_fragments: bool
     ruled_out: RuledOut | None = None
     filter_steps: tuple[FilterStep, ...] = ()
     aggregator: PartialAggregator | None = None

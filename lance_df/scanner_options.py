@@ -53,7 +53,7 @@ class ColumnOrdering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanOptions:
+class ScannerOptions:
     """What a scanner was asked for; names and meanings are those of `LanceDataset.scanner`."""
 
     columns: Columns = None
@@ -109,7 +109,13 @@ class ScannerBuilder:
     @staticmethod
     def knows(name: str) -> bool:
         """Whether there is an option of this name."""
-        return name in (*_REFUSED, *_IGNORED, "fragments", "blob_handling", *ScanOptions.__dataclass_fields__)
+        return name in (
+            *_REFUSED,
+            *_IGNORED,
+            "fragments",
+            "blob_handling",
+            *ScannerOptions.__dataclass_fields__,
+        )
 
     def apply_defaults(self, default_opts: Mapping[str, Any]) -> Self:
         """Set options by name."""
@@ -142,7 +148,7 @@ class ScannerBuilder:
             self.order_by(value)
         elif name == "filter":
             self.filter(value)
-        elif name in ScanOptions.__dataclass_fields__:
+        elif name in ScannerOptions.__dataclass_fields__:
             self._values[name] = value
         elif name not in _IGNORED:
             raise InvalidInputError(f"unknown scanner option {name!r}")
@@ -297,4 +303,4 @@ class ScannerBuilder:
         """
         from lance_df.scanner import LanceScanner
 
-        return LanceScanner(self.ds, ScanOptions(**self._values))
+        return LanceScanner(self.ds, ScannerOptions(**self._values))

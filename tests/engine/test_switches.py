@@ -1,0 +1,139 @@
+"""Each switch of `lance_df.ScanOptions` saves time and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import datafusion
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df import ScanOptions
+from lance_df.errors import InvalidInputError
+from tests.engine.query_results import assert_same_result
+from tools.conformance.contexts import Conformance, low_thresholds
+from tools.conformance.random_statements import RandomStatements
+
+pytestmark = pytest.mark.engine
+
+NAMES = [field.name for field in dataclasses.fields(ScanOptions)]
+RULES = ["partial_aggregate", "string_views", "decided_filters", "join_side", "join_mode"]
+
+
+def subset(seed: int) -> ScanOptions:
+    rng = random.Random(seed)
+    return ScanOptions(**{name: rng.random() < 0.5 for name in NAMES})
+
+
+OPTIONS = {
+    "all": ScanOptions(),
+    "none": ScanOptions(**dict.fromkeys(NAMES, False)),
+    **{f"subset {seed}": subset(seed) for seed in range(8)},
+}
+
+
+@pytest.mark.parametrize("namespaces", [False, True], ids=["tables", "namespaces"])
+@pytest.mark.parametrize("chosen", OPTIONS)
+def test_random_statements_return_the_same(chosen: str, namespaces: bool, tmp_path: Path) -> None:
+    seed = list(OPTIONS).index(chosen)
+    statements = RandomStatements(seed)
+    joins = ["auto", "always", "never"][seed % 3]
+    with low_thresholds():
+        conformance = Conformance(
+            tmp_path,
+            "session",
+            16,
+            namespaces=namespaces,
+            scan_options=OPTIONS[chosen],
+            partitioned_joins=joins,
+        )
+        for name, rows in statements.tables.items():
+            conformance.add_table(name, rows)
+        for number, sql in enumerate(islice(statements, 40)):
+            conformance.run(sql, f"statement {number}")
+    assert not conformance.differences, "\n".join(map(str, conformance.differences))
+    assert conformance.counts["statements compared"] > 30
+    assert conformance.counts["statements compared that fail in both"] < 10
+
+
+NUM_ROWS = 3000
+ROWS = pa.table(
+    {
+        "id": range(NUM_ROWS),
+        "p": [number % 30 for number in range(NUM_ROWS)],
+        "s": [f"a value of {number % 7}" for number in range(NUM_ROWS)],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tables")
+    lance_df.write_dataset(ROWS, root / "t.lance", max_rows_per_file=100)
+    lance_df.write_dataset(ROWS.slice(0, 400), root / "u.lance")
+    namespace = lance_df.PartitionedNamespace.create(
+        root / "ns", ROWS.schema, [lance_df.partition.identity("p")]
+    )
+    namespace.append(ROWS)
+    return root
+
+
+@pytest.fixture(scope="module")
+def memory() -> datafusion.SessionContext:
+    ctx = datafusion.SessionContext()
+    for name, rows in (("t", ROWS), ("u", ROWS.slice(0, 400)), ("ns", ROWS)):
+        ctx.register_record_batches(name, [rows.to_batches()])
+    return ctx
+
+
+@pytest.fixture
+def low() -> Iterator[None]:
+    with low_thresholds():
+        yield
+
+
+STATEMENTS = {
+    "partial_aggregate": "SELECT s, count(*) AS n FROM t GROUP BY s ORDER BY s",
+    "string_views": "SELECT p % 3 AS r, max(s) AS m FROM t GROUP BY p % 3 ORDER BY r",
+    "decided_filters": "SELECT id FROM ns WHERE abs(p) = 3 AND id > 10 ORDER BY id",
+    "join_side": "SELECT t.id FROM t JOIN u ON t.id = u.id ORDER BY t.id",
+    "join_mode": "SELECT t.id FROM t JOIN u ON t.id = u.id ORDER BY t.id",
+}
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_is_switched_off_is_not_asked(rule: str, root: Path, memory: Any) -> None:
+    statement = STATEMENTS[rule]
+    options = ScanOptions(partial_aggregate=rule == "partial_aggregate")  # it leaves nothing to string_views
+    on = lance_df.connect(root, scan_options=options)
+    off = lance_df.connect(root, scan_options=dataclasses.replace(options, **{rule: False}))
+    assert rule in {each.rule for each in on.explain_scan(statement).rules}
+    assert rule not in {each.rule for each in off.explain_scan(statement).rules}
+    for ctx in (on, off):
+        assert_same_result(ctx.sql(statement), memory.sql(statement))
+
+
+def test_every_rule_has_a_switch() -> None:
+    from lance_df.engine.optimizer.driver import RULES as all_rules
+
+    assert {rule.name for rule in all_rules} == {*RULES, "partitioned_join"}
+    assert set(RULES) <= set(NAMES)
+
+
+@pytest.mark.parametrize("wrong", [None, True, {"statistics": False}])
+def test_options_are_scan_options(wrong: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"lance_df\.ScanOptions"):
+        lance_df.connect(scan_options=wrong)
+
+
+def test_options_hold_for_frames_of_tables(root: Path, memory: Any) -> None:
+    ctx = lance_df.connect(root, scan_options=OPTIONS["none"])
+    frame = ctx.table("t").filter(datafusion.col("id") < datafusion.lit(7))
+    assert_same_result(frame, memory.table("t").filter(datafusion.col("id") < datafusion.lit(7)))

@@ -1,0 +1,85 @@
+"""What the switches of `ScanOptions` turn off in scans of tables and namespaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df.expr.nodes import Column, Comparison, Operator, Predicate
+from lance_df.namespace.snapshot import NamespaceSnapshot
+from lance_df.scan.options import ScanOptions
+from lance_df.scan.request import ScanRequest
+from lance_df.scan.run import run_tasks
+from lance_df.storage import open_location
+from lance_df.table.open import open_table
+from lance_df.table.table import Table
+
+NUM_ROWS = 2000
+ROWS = pa.table(
+    {
+        "id": range(NUM_ROWS),
+        "p": [number // 20 for number in range(NUM_ROWS)],
+        "s": [f"row {number}" for number in range(NUM_ROWS)],
+    }
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return open_table(lance_df.write_dataset(ROWS, tmp_path / "t.lance", max_rows_per_file=100).uri)
+
+
+@pytest.fixture
+def namespace(tmp_path: Path) -> NamespaceSnapshot:
+    made = lance_df.PartitionedNamespace.create(
+        tmp_path / "ns", ROWS.schema, [lance_df.partition.identity("p")]
+    )
+    made.append(ROWS)
+    return NamespaceSnapshot.open(open_location(str(tmp_path / "ns")))
+
+
+def plan(source: Any, name: str, *, is_on: bool, predicate: Predicate | None = None) -> Any:
+    request = ScanRequest(predicate=predicate, options=ScanOptions(**{name: is_on}))
+    found = source.plan(request)
+    wanted = ROWS if predicate is None else ROWS.slice(0, 0)
+    read = pa.Table.from_batches(run_tasks(found.tasks), found.schema)
+    assert read.sort_by("id").equals(wanted.cast(found.schema))
+    return found
+
+
+def test_small_fragments_are_read_together_or_alone(table: Table) -> None:
+    assert len(plan(table, "joined_fragments", is_on=True).tasks) < 20
+    assert len(plan(table, "joined_fragments", is_on=False).tasks) == 20
+
+
+def test_small_members_are_read_together_or_alone(namespace: NamespaceSnapshot) -> None:
+    assert len(plan(namespace, "joined_members", is_on=True).tasks) < 100
+    assert len(plan(namespace, "joined_members", is_on=False).tasks) == 100
+
+
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_plans_are_cached_or_made_anew(kind: str, request: pytest.FixtureRequest) -> None:
+    source = request.getfixturevalue(kind)
+    for is_on in (True, False):
+        plans = [plan(source, "cached_plans", is_on=is_on) for _ in range(2)]
+        assert (plans[0] is plans[1]) == is_on
+
+
+def test_what_scans_have_observed_prunes_or_not(tmp_path: Path) -> None:
+    table = open_table(lance_df.write_dataset(ROWS, tmp_path / "t.lance").uri)
+    nothing = Comparison(Column(("id",)), Operator.GT, pa.scalar(NUM_ROWS))
+    plan(table, "observed_statistics", is_on=True, predicate=nothing)
+    assert len(plan(table, "observed_statistics", is_on=True, predicate=nothing).tasks) == 0
+    assert len(plan(table, "observed_statistics", is_on=False, predicate=nothing).tasks) == 1
+
+
+def test_statistics_prune_or_not(table: Table) -> None:
+    lance_df.dataset(table.uri).create_scalar_index("id", "ZONEMAP")
+    table = open_table(table.uri)
+    nothing = Comparison(Column(("id",)), Operator.GT, pa.scalar(NUM_ROWS))
+    assert len(plan(table, "statistics", is_on=True, predicate=nothing).tasks) == 0
+    assert len(plan(table, "statistics", is_on=False, predicate=nothing).tasks) > 0
