@@ -104,7 +104,7 @@ class TableCache:
         Parameters
         ----------
         max_entries
-            The most entries of the part, for those that literals of statements tell apart: there is no end of
+            The most entries of the part, for those that differ in literals of statements: there is no end of
             these, and few come again.
         """
         return TableCache(self._family, max_entries)
@@ -211,12 +211,12 @@ class TableCache:
 
     def _sizes(self) -> dict[CacheKind, tuple[int, int]]:
         """Return the number of entries of each kind, and their bytes."""
-        found: dict[CacheKind, tuple[int, int]] = {}
+        sizes: dict[CacheKind, tuple[int, int]] = {}
         with self._lock:
             for (kind, _), entry in self._entries.items():
-                entries, num_bytes = found.get(kind, (0, 0))
-                found[kind] = entries + 1, num_bytes + entry.num_bytes
-        return found
+                entries, num_bytes = sizes.get(kind, (0, 0))
+                sizes[kind] = entries + 1, num_bytes + entry.num_bytes
+        return sizes
 
 
 def statistics_of(caches: Iterable[TableCache]) -> CacheStatistics:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lance_df.namespace.pruning.kept_members import KeptMembers
+    from lance_df.namespace.pruning.selected_members import SelectedMembers
     from lance_df.scan.request import ScanRequest
     from lance_df.table.metadata.refs import ResolvedRef
     from lance_df.table.table import Table
@@ -46,9 +46,9 @@ class MemberSubset(NamespaceSnapshot):
         self._live_rows = snapshot._live_rows
         self.subset = members
 
-    def kept(self, request: ScanRequest) -> KeptMembers:
+    def selected_members(self, request: ScanRequest) -> SelectedMembers:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""
-        found = super().kept(request)
+        found = super().selected_members(request)
         exists = self.subset[found.places]
         return replace(found, places=found.places[exists], choices=found.choices[exists])
 

@@ -19,8 +19,8 @@ from lance_df.namespace.kind import holds_namespace as holds_namespace
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.manifest_table import NamespaceManifest
 from lance_df.namespace.member_tables import in_columns_of
-from lance_df.namespace.pruning.kept_members import KeptMembers, kept_members
 from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports
+from lance_df.namespace.pruning.selected_members import SelectedMembers, selected_members
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.spec.namespace_schema import SCHEMA_KEY
 from lance_df.scan.plan import ScanPlan, ScanTask
@@ -165,7 +165,7 @@ class NamespaceSnapshot:
 
     def _planned(self, request: ScanRequest) -> ScanPlan:
         schema = self._schema_of(request)
-        kept = self.kept(request)
+        kept = self.selected_members(request)
         requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
         is_small = len(kept.places) <= NAMESPACE_LIMITS.current.few_members
         plan = Table.plan if is_small and _is_plain(request) else plan_scan
@@ -183,7 +183,7 @@ class NamespaceSnapshot:
     def _schema_of(self, request: ScanRequest) -> pa.Schema:
         return output_of(self.manifest.schema.columns, request).schema
 
-    def _tables_of(self, request: ScanRequest, kept: KeptMembers) -> Iterator[tuple[Table, int]]:
+    def _tables_of(self, request: ScanRequest, kept: SelectedMembers) -> Iterator[tuple[Table, int]]:
         """Yield tables to scan, small members joined, and what is left to be asked of each."""
         if _is_of_members(request) or not request.options.joined_members:
             yield from zip(self.open_members(kept.places), kept.choices.tolist(), strict=True)
@@ -192,7 +192,7 @@ class NamespaceSnapshot:
             for table in run.tables:
                 yield table, run.choice
 
-    def _runs_of(self, kept: KeptMembers) -> Iterable[Run]:
+    def _runs_of(self, kept: SelectedMembers) -> Iterable[Run]:
         choices = kept.choices.tolist()
         limits = NAMESPACE_LIMITS.current
 
@@ -207,7 +207,7 @@ class NamespaceSnapshot:
 
     def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
         """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""
-        kept = self.kept(request)
+        kept = self.selected_members(request)
         for table, choice in zip(self.open_members(kept.places), kept.choices.tolist(), strict=True):
             yield table, kept.residuals[choice]
 
@@ -241,7 +241,7 @@ class NamespaceSnapshot:
 
         None if it is not; so it is of many members.
         """
-        places = self.kept(ScanRequest(pruning_predicate=pruning_predicate)).places
+        places = self.selected_members(ScanRequest(pruning_predicate=pruning_predicate)).places
         if len(places) > NAMESPACE_LIMITS.current.many_members:
             return None
         key = places.tobytes()
@@ -263,12 +263,14 @@ class NamespaceSnapshot:
         """
         if not self.is_local:
             return None
-        tables = self.open_members(self.kept(ScanRequest(pruning_predicate=pruning_predicate)).places[:1])
+        tables = self.open_members(
+            self.selected_members(ScanRequest(pruning_predicate=pruning_predicate)).places[:1]
+        )
         return tables[0].sample() if tables else None
 
-    def kept(self, request: ScanRequest) -> KeptMembers:
+    def selected_members(self, request: ScanRequest) -> SelectedMembers:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""
-        return kept_members(self.manifest, request.predicate, request.pruning_predicate)
+        return selected_members(self.manifest, request.predicate, request.pruning_predicate)
 
     def open_members(self, places: npt.NDArray[np.intp]) -> list[Table]:
         """Return the tables of some rows of ``manifest.members``, by the places of these."""
@@ -301,7 +303,7 @@ class NamespaceSnapshot:
     def _open(self, member: Member) -> Table:
         return in_columns_of(self.manifest.schema, member.open(self.cache.part()))
 
-    def _specs(self, request: ScanRequest, kept: KeptMembers) -> tuple[SpecReport, ...]:
+    def _specs(self, request: ScanRequest, kept: SelectedMembers) -> tuple[SpecReport, ...]:
         return spec_reports(self.manifest, request.predicate, request.pruning_predicate, kept)
 
     def _report(

@@ -72,8 +72,8 @@ class PartialAggregator:
         if not self._calls:
             return keys
         summed = {
-            number: SummedColumn(_values(function, columns[place]), data_type)
-            for number, (function, place, data_type) in enumerate(self._calls)
+            number: SummedColumn(_values(function, columns[index]), data_type)
+            for number, (function, index, data_type) in enumerate(self._calls)
             if function is not AggregateFunction.COUNT_ROWS
         }
         runs = None

@@ -41,10 +41,10 @@ def grouped(columns: Sequence[pa.Array]) -> tuple[list[pa.Array], pa.Array] | No
         np.multiply(codes, size, out=codes, casting="unsafe")
         np.add(codes, indices.to_numpy(), out=codes, casting="unsafe")
     counts = np.bincount(codes, minlength=num_groups)
-    found = np.flatnonzero(counts)
+    group_codes = np.flatnonzero(counts)
     groups: list[pa.Array] = []
-    left = found
+    left = group_codes
     for values, size in zip(reversed(columns), reversed(sizes), strict=True):
-        left, place = np.divmod(left, size)
-        groups.insert(0, values.dictionary.take(pa.array(place, mask=place == size - 1)))
-    return groups, pa.array(counts[found], pa.int64())
+        left, index = np.divmod(left, size)
+        groups.insert(0, values.dictionary.take(pa.array(index, mask=index == size - 1)))
+    return groups, pa.array(counts[group_codes], pa.int64())

@@ -173,7 +173,7 @@ class ScanRequest:
         Applied exactly, row by row. Must hold no `Unknown`.
     pruning_predicate
         A condition that rows outside of need not be returned, and that need not be applied: it prunes, and
-        tells words that strings must hold. May hold `Unknown`.
+        names words that strings must hold. May hold `Unknown`.
     with_row_id, with_row_address
         Append ``_rowid`` or ``_rowaddr`` (uint64).
     limit

@@ -78,11 +78,11 @@ class SummedColumn:
         numbers, step = self._numbers()
         width = 2 if pa.types.is_decimal128(self._type) else 1
         sums = _sums(numbers, step, runs, width)
-        found = pa.Array.from_buffers(self._type, len(runs.ends), [None, pa.py_buffer(sums)])
+        totals = pa.Array.from_buffers(self._type, len(runs.ends), [None, pa.py_buffer(sums)])
         if not self._values.null_count:
-            return found
+            return totals
         has_values = np.logical_or.reduceat(_valid(self._values), runs.starts)
-        return pc.if_else(pa.array(has_values), found, pa.scalar(None, self._type))
+        return pc.if_else(pa.array(has_values), totals, pa.scalar(None, self._type))
 
     def _numbers(self) -> tuple[npt.NDArray[Any], int]:
         """Return the values as numbers of 64 bits, 0 for NULL, and how far one is from the next."""
@@ -107,8 +107,8 @@ def _sums(numbers: npt.NDArray[Any], step: int, runs: Runs, width: int) -> npt.N
 
 
 def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
-    return found
+    is_valid: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    return is_valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +141,16 @@ def find_runs(keys: Sequence[pa.Array], num_rows: int, max_rows: int) -> Runs | 
     if words is not None and words.ndim == 1 and words.itemsize >= 4 and kernels.are_worth(num_rows):
         # of memory that Arrow hands out each thread would keep some
         begins, ends = np.empty(num_rows, np.uint8), np.empty(num_rows, np.int64)
-        own = np.empty(num_rows, words.dtype)
-        count = kernels.find_runs(kernels.frozen(words), longest, begins, own, ends)
-        array = pa.Array.from_buffers(keys[0].type, count, [None, pa.py_buffer(own)])
+        key_words = np.empty(num_rows, words.dtype)
+        count = kernels.find_runs(kernels.frozen(words), longest, begins, key_words, ends)
+        array = pa.Array.from_buffers(keys[0].type, count, [None, pa.py_buffer(key_words)])
         return None if count > most else Runs(ends[:count], [array], begins)
     marks = run_starts(keys, num_rows, longest)
     starts = np.flatnonzero(marks)
     if len(starts) > most:
         return None
-    places = pa.array(starts)
-    return Runs(np.append(starts[1:], num_rows), [each.take(places) for each in keys], marks.view(np.uint8))
+    indices = pa.array(starts)
+    return Runs(np.append(starts[1:], num_rows), [each.take(indices) for each in keys], marks.view(np.uint8))
 
 
 def run_starts(keys: Sequence[pa.Array], num_rows: int, longest: int) -> npt.NDArray[np.bool_]:
@@ -167,15 +167,15 @@ def _changes(values: pa.Array) -> npt.NDArray[np.bool_]:
     words = _words(values)
     if words is None:
         different = pc.not_equal(values.slice(1), values.slice(0, max(0, len(values) - 1)))
-        found = different.fill_null(False).to_numpy(zero_copy_only=False)
+        differs = different.fill_null(False).to_numpy(zero_copy_only=False)
     else:
-        found = words[1:] != words[:-1]
-        if found.ndim > 1:
-            found = found.any(axis=1)
+        differs = words[1:] != words[:-1]
+        if differs.ndim > 1:
+            differs = differs.any(axis=1)
     if values.null_count:
         valid = _valid(values)
-        found = found & valid[1:] & valid[:-1] | (valid[1:] != valid[:-1])
-    changes: npt.NDArray[np.bool_] = found
+        differs = differs & valid[1:] & valid[:-1] | (valid[1:] != valid[:-1])
+    changes: npt.NDArray[np.bool_] = differs
     return changes
 
 
@@ -185,7 +185,7 @@ def _words(values: pa.Array) -> npt.NDArray[Any] | None:
     if pa.types.is_decimal128(data_type):
         words = np.frombuffer(values.buffers()[1], np.uint64).reshape(-1, 2)
     elif pa.types.is_primitive(data_type) and data_type.bit_width % 8 == 0:
-        # floats as well: NaN is like NaN, and 0.0 and -0.0 are told apart
+        # floats as well: NaN is like NaN, and 0.0 and -0.0 differ
         words = np.frombuffer(values.buffers()[1], f"u{data_type.bit_width // 8}")
     else:
         return None

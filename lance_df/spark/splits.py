@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.expr.nodes import Predicate
-    from lance_df.namespace.pruning.kept_members import KeptMembers
+    from lance_df.namespace.pruning.selected_members import SelectedMembers
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.additions import Fragments
     from lance_df.spark.opened import Source, SourceRef
@@ -228,17 +228,19 @@ def _items_of_table(
         yield _Item(size + _OPENING_BYTES, num_rows, place, ref, fragment_id)
 
 
-def _kept_members(snapshot: NamespaceSnapshot, wanted: Filter) -> KeptMembers:
+def _selected_members(snapshot: NamespaceSnapshot, wanted: Filter) -> SelectedMembers:
     pruning_predicate = None
     if wanted.sql is not None:
         from lance_df.engine.pruning.pushed_condition import pushed_condition
 
         pruning_predicate = pushed_condition(snapshot, wanted.sql)
-    return snapshot.kept(ScanRequest(predicate=wanted.predicate, pruning_predicate=pruning_predicate))
+    return snapshot.selected_members(
+        ScanRequest(predicate=wanted.predicate, pruning_predicate=pruning_predicate)
+    )
 
 
 def _items_of_fragments(snapshot: NamespaceSnapshot, wanted: Filter, fragments: Fragments) -> Iterator[_Item]:
-    kept, names = _kept_members(snapshot, wanted), pa.array(list(fragments), pa.string())
+    kept, names = _selected_members(snapshot, wanted), pa.array(list(fragments), pa.string())
     numbers = pc.index_in(snapshot.manifest.members["object_id"], value_set=names)
     numbers = pc.fill_null(numbers, -1).combine_chunks().to_numpy()[kept.places]
     ids = list(fragments.values())
@@ -249,7 +251,7 @@ def _items_of_fragments(snapshot: NamespaceSnapshot, wanted: Filter, fragments: 
 
 
 def _items_of_members(snapshot: NamespaceSnapshot, wanted: Filter, split_bytes: int) -> Iterator[_Item]:
-    kept = _kept_members(snapshot, wanted)
+    kept = _selected_members(snapshot, wanted)
     moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[kept.places]
     tables = snapshot.open_members(kept.places)
     rows = zip(kept.places.tolist(), kept.choices.tolist(), moves.tolist(), tables, strict=True)

@@ -48,12 +48,18 @@ CLEAN_ROOMS = [
     *("errors", "records", "forks", "exits", "interrupts", "storage", "hashing", "udfs", "expr", "compute"),
     *("table/commit", "table/changes", "table/evolution", "table/maintenance"),
     *("sql", "namespace/spec", "namespace/directory", "engine/plans"),
+    *("cache", "scan", "engine/pruning"),
     *("api", "spark", "cli"),
     *("blob", "dataset", "fragment", "operations", "optimize", "partition", "progress", "refs"),
     *("scanner_options", "scanner", "schema", "sources", "udf", "write"),
 ]
 
-NOT_YET = {PACKAGE / "spark" / "splits.py", PACKAGE / "table" / "changes" / "matching.py"}
+# `Count.kept` is public
+NOT_YET = {
+    PACKAGE / "spark" / "splits.py",
+    PACKAGE / "table" / "changes" / "matching.py",
+    PACKAGE / "scan" / "report.py",
+}
 
 PROSE = {re.compile(rf"\b({word})\b", re.IGNORECASE): instead for word, instead in IN_PROSE.items()}
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -20,8 +20,8 @@ from lance_df import partition
 from lance_df.expr.literals import compare, is_in
 from lance_df.expr.nodes import And, Column, IsNull, Not, Operator, Or, Unknown
 from lance_df.expr.terms import Call, Value
-from lance_df.namespace.pruning.kept_members import kept_members
 from lance_df.namespace.pruning.pruning_report import manifest_query, spec_reports
+from lance_df.namespace.pruning.selected_members import selected_members
 from lance_df.namespace.pruning.value_tuples import ValueTuples
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
@@ -58,7 +58,7 @@ def found_by_sql(rows, query):
 
 def check(manifest, condition, hint=None):
     """Compare what the printed SQL finds with what is selected; return how many members that are."""
-    selected = kept_members(manifest, condition, hint)
+    selected = selected_members(manifest, condition, hint)
     reports = spec_reports(manifest, condition, hint, selected)
     names = manifest.members["object_id"].take(pa.array(selected.places)).to_pylist()
     query = manifest_query(reports)
@@ -141,7 +141,7 @@ def test_dates_of_partitions_that_hold_one_date():
     assert check(manifest, listed) == 2
     assert check(manifest, where("d", "<>", days[0])) == 6  # what is NULL may be a year beyond the calendar
     assert check(manifest, Not(listed)) == 5
-    assert kept_members(manifest, where("d", "=", days[0])).residuals == [None]
+    assert selected_members(manifest, where("d", "=", days[0])).residuals == [None]
 
 
 def test_a_term_that_fails_for_some_partitions_is_asked_of_the_others():

@@ -327,7 +327,9 @@ def test_small_members_are_read_as_fragments_of_one_table(tmp_path, limits):
         if name == "apart":
             limits.enter_context(NAMESPACE_LIMITS.replaced(min_joined_members=1000))
         fresh = reopened(made)
-        plans = [len(list(fresh._table._tables_of(ScanRequest(), fresh._table.kept(ScanRequest()))))]
+        plans = [
+            len(list(fresh._table._tables_of(ScanRequest(), fresh._table.selected_members(ScanRequest()))))
+        ]
         joined[name] = [
             fresh.to_table(filter=where, columns=columns).sort_by([("k", "ascending"), ("p", "ascending")])
             for where in (None, "k > 50", "p IN (1, 2, 3, 9, 10, 11, 12) AND s <> 's5'", "p < 12 OR k = 100")

@@ -14,8 +14,8 @@ from lance_df.expr.evaluate import evaluate, gather_columns
 from lance_df.expr.literals import compare, is_in
 from lance_df.expr.nodes import And, Column, IsNull, Literal, Not, Operator, Or, Unknown
 from lance_df.expr.walk import columns
-from lance_df.namespace.pruning.kept_members import judged_members
-from lance_df.namespace.pruning.kept_members import kept_members as kept_by_condition
+from lance_df.namespace.pruning.selected_members import judged_members
+from lance_df.namespace.pruning.selected_members import selected_members as kept_by_condition
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
@@ -164,14 +164,14 @@ def test_what_partitions_prove_of_predicates(number):
     assert pruned
 
 
-def kept_members(manifest, *conditions):
+def selected_members(manifest, *conditions):
     condition = And(conditions) if len(conditions) > 1 else conditions[0] if conditions else Literal(True)
     return manifest.members.filter(pa.array(judged_members(manifest, condition) != Match.CANNOT))
 
 
 def kept_values(spec, rows, *conditions):
     manifest, _ = partitioned([spec], rows)
-    kept = kept_members(manifest, *conditions).drop_columns(["object_id", "read_version", "location"])
+    kept = selected_members(manifest, *conditions).drop_columns(["object_id", "read_version", "location"])
     return [tuple(row.values()) if len(row) > 1 else next(iter(row.values())) for row in kept.to_pylist()]
 
 
@@ -261,7 +261,7 @@ def test_a_column_that_a_field_has_twice_prunes(value):
 def test_t33_a_spec_without_the_field_keeps_its_partitions():
     rows = column_of("s", ["US", "DE"]).set_column(0, "i", pa.array([1, 2]))
     manifest, _ = partitioned([["i"], ["s"]], rows)
-    kept = kept_members(manifest, where("s", "=", "US"))
+    kept = selected_members(manifest, where("s", "=", "US"))
     assert kept["object_id"].to_pylist() == ["v1$x0$dataset", "v1$x1$dataset", "v2$x2$dataset"]
 
 

@@ -17,7 +17,7 @@ from lance_df.expr.evaluate import evaluate, gather_columns
 from lance_df.expr.literals import compare
 from lance_df.expr.nodes import Column, Operator
 from lance_df.expr.walk import columns
-from lance_df.namespace.pruning.kept_members import KeptMembers, kept_members
+from lance_df.namespace.pruning.selected_members import SelectedMembers, selected_members
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_by import resolve_all
@@ -155,7 +155,7 @@ def answer(context, condition):
 
 def unpruned(snapshot, request):
     count = len(snapshot.manifest.members)
-    return KeptMembers(np.arange(count), np.zeros(count, np.intp), [request.predicate])
+    return SelectedMembers(np.arange(count), np.zeros(count, np.intp), [request.predicate])
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
@@ -221,7 +221,7 @@ def test_equality_keeps_no_more_partitions_than_may_hold_the_value(data, table, 
         return
     value = present[data.draw(st.integers(0, len(present) - 1))]
     condition = compare(Column((name,)), table.schema.field(name).type, Operator.EQ, value)
-    kept = set(kept_members(manifest, condition).places.tolist())
+    kept = set(selected_members(manifest, condition).places.tolist())
     for number, rows in enumerate(parts):
         truth = evaluate(condition, gather_columns(rows, columns(condition)), len(rows))
         if truth.true_count:

@@ -5,7 +5,7 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from test_pruning import column_of, kept_members, kept_values, partitioned, where
+from test_pruning import column_of, kept_values, partitioned, selected_members, where
 
 import lance_df
 from lance_df import partition
@@ -123,7 +123,7 @@ def test_t36_or_over_specs_and_fields():
     )
     condition = Or((where("s", "=", "US"), where("t", "<", dt.datetime(2020, 12, 1))))
     manifest, _ = partitioned([["year(t)"], ["year(t)", "s"]], rows)
-    kept = kept_members(manifest, condition)["object_id"].to_pylist()
+    kept = selected_members(manifest, condition)["object_id"].to_pylist()
     assert [name.partition("$")[0] for name in kept] == ["v1", "v1", "v2"]
 
 

@@ -67,7 +67,7 @@ def pruning_predicate_of_scans(
     Parameters
     ----------
     with_terms
-        Whether what predicates cannot say is told as terms, which partitions can tell something of.
+        Whether what predicates cannot say is kept as terms, which values of partitions may decide.
     """
     if not scans:
         return None
@@ -91,8 +91,8 @@ def scan_condition(scan: LogicalScan, schema: pa.Schema) -> Predicate | None:
     """Return the condition that every row needed by one scan fulfils; None when nothing is known."""
     if scan.is_empty:
         return Literal(False)
-    found = _conjunction((*scan.pushed, *scan.above), schema, with_terms=True)
-    return found if found.operands else None
+    conjunction = _conjunction((*scan.pushed, *scan.above), schema, with_terms=True)
+    return conjunction if conjunction.operands else None
 
 
 def _conjunction(expressions: tuple[ScopedExpr, ...], schema: pa.Schema, *, with_terms: bool) -> And:
@@ -184,10 +184,10 @@ class _Translator:
         if not value.is_valid:
             return _unknown(expr)  # IS NOT DISTINCT FROM NULL comes this way too
         try:
-            found = self._range(side, operator, value, depth)
+            in_range = self._range(side, operator, value, depth)
         except (ValueError, OverflowError, pa.ArrowException):  # beyond what Python's dates and decimals hold
-            found = None
-        return _unknown(expr) if found is None or isinstance(found, Unknown) else found
+            in_range = None
+        return _unknown(expr) if in_range is None or isinstance(in_range, Unknown) else in_range
 
     def _range(self, side: Any, operator: Operator, value: pa.Scalar, depth: int) -> Predicate | None:
         if (reference := self._reference(side, depth)) is not None:
@@ -205,9 +205,9 @@ class _Translator:
         text = pattern.as_py()
         stops = [text.find(mark) for mark in ("%", "_", "\\", like.escape_char() or "%") if mark in text]
         prefix = text[: min(stops, default=len(text))]
-        found = prefix_range(reference.column, reference.data_type, prefix)
-        if found is not None or not is_text(reference.data_type):
-            return found or _unknown(expr)
+        in_range = prefix_range(reference.column, reference.data_type, prefix)
+        if in_range is not None or not is_text(reference.data_type):
+            return in_range or _unknown(expr)
         # its words can be looked for
         term = Call("LIKE", (reference.column, Value(pa.scalar(text))), like.escape_char() or "")
         return Unknown(plain_name(shown(expr)), term)
@@ -234,8 +234,8 @@ class _Translator:
         if len({value.type for value in plain}) != 1:
             return _unknown(expr)
         items = pa.concat_arrays([pa.repeat(value, 1) for value in plain])
-        found = is_in(reference.column, reference.data_type, items)
-        return _unknown(expr) if isinstance(found, Unknown) else found
+        is_member = is_in(reference.column, reference.data_type, items)
+        return _unknown(expr) if isinstance(is_member, Unknown) else is_member
 
     def _null_test(self, expr: Any, depth: int, *, negated: bool) -> Predicate:
         reference = self._reference(_operands(expr)[0], depth)
@@ -307,19 +307,19 @@ class _TermTranslator(_Translator):
     """Adds to what it can only bound, or cannot say at all, what is computed."""
 
     def translate(self, expr: Any, depth: int) -> Predicate:
-        found = super().translate(expr, depth)
-        if isinstance(found, Literal | Not | IsNull | Truth | Or):
-            return found
+        predicate = super().translate(expr, depth)
+        if isinstance(predicate, Literal | Not | IsNull | Truth | Or):
+            return predicate
         if kind_of(expr) in ("IsTrue", "Alias") or _is_junction(expr):
-            return found
+            return predicate
         term = to_term(expr, self._schema.names.__contains__, self._projections, depth)
         if term is None:
-            return found
+            return predicate
         condition = Unknown(plain_name(shown(expr)), term)
-        if isinstance(found, Unknown):
+        if isinstance(predicate, Unknown):
             return condition
-        # without a text: what has been found says it to people
-        return found if _is_plain(term) else And((found, Unknown("", term)))
+        # without a text: the predicate says it to people
+        return predicate if _is_plain(term) else And((predicate, Unknown("", term)))
 
 
 def _is_junction(expr: Any) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lance_df.engine.query import scan_with_sql
 from lance_df.expr.nodes import And, Literal
-from lance_df.namespace.pruning.kept_members import KeptMembers
+from lance_df.namespace.pruning.selected_members import SelectedMembers
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ def pushed_condition(snapshot: NamespaceSnapshot, filter: str) -> Predicate | No
 
 
 class _Listener(NamespaceSnapshot):
-    """A namespace that keeps no partition, and remembers what it was asked for last."""
+    """A namespace that selects no partition, and remembers what it was asked for last."""
 
     request: ScanRequest | None = None
 
-    def kept(self, request: ScanRequest) -> KeptMembers:
+    def selected_members(self, request: ScanRequest) -> SelectedMembers:
         # nothing is what planners ask for when they want to know the columns
         if request.predicate != Literal(False):
             self.request = request
-        return KeptMembers(np.empty(0, np.intp), np.empty(0, np.intp), ())
+        return SelectedMembers(np.empty(0, np.intp), np.empty(0, np.intp), ())

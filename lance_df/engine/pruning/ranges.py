@@ -169,14 +169,14 @@ def truncated_range(
     if not pa.types.is_timestamp(value.type):
         return None
     local = value.cast(pa.timestamp("us", value.type.tz), safe=False).as_py().replace(tzinfo=None)
-    found = _between(column, data_type, operator, local, _later(local, unit))
+    in_range = _between(column, data_type, operator, local, _later(local, unit))
     reaches_end = operator in _LOWER or (operator is Operator.EQ and local.year >= _LAST_YEAR)
-    if found is None or not reaches_end or not pa.types.is_timestamp(data_type):
-        return found
+    if in_range is None or not reaches_end or not pa.types.is_timestamp(data_type):
+        return in_range
     # the start of the first period is below all timestamps: DataFusion wraps it around to a late one
     first = dt.datetime(1677, 9, 23) if data_type.unit == "ns" else dt.datetime(1, 1, 2)
     wrapped = _time_bound(column, Operator.LT, first, data_type)
-    return None if wrapped is None else And((Or((found, wrapped)),))
+    return None if wrapped is None else And((Or((in_range, wrapped)),))
 
 
 def calendar_range(

@@ -30,9 +30,11 @@ def requests_of(
     """
     changed = dict(tables)
     if scans and can_prove:
-        for table, own in scans_of_tables(tables, scans):
+        for table, scans_of_table in scans_of_tables(tables, scans):
             source = table.scan.source
-            predicate = pruning_predicate_of_scans(own, table.stored_schema, with_terms=source.is_partitioned)
+            predicate = pruning_predicate_of_scans(
+                scans_of_table, table.stored_schema, with_terms=source.is_partitioned
+            )
             if predicate is not None:
                 scan = table.scan.requesting(pruning_predicate=predicate)
                 changed[table.key] = dataclasses.replace(table, scan=scan)

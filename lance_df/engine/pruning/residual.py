@@ -33,7 +33,7 @@ _VIEWS: Final = (pa.string_view(), pa.binary_view())
 def as_datafusion(predicate: Predicate) -> Predicate:
     """Return the predicate with `Unknown` for what DataFusion understands differently.
 
-    Its long IN lists, and no other comparison of it, tell -0.0 from 0.0.
+    Its long IN lists, and no other comparison of it, distinguish -0.0 from 0.0.
     """
     match predicate:
         case In(column, values) if pa.types.is_floating(values.type) and pc.any(pc.equal(values, 0)).as_py():
@@ -114,10 +114,10 @@ def _is_in(value: Term, options: pa.StructScalar | None) -> Term:
     if options is None:
         raise UnsupportedFeatureError("an IN list in a pushed filter has no values")
     items = plain_array(options["value_set"].values)
-    found = pc.is_in(value, items.drop_null().cast(value.type, safe=False))
+    is_member = pc.is_in(value, items.drop_null().cast(value.type, safe=False))
     if items.null_count:
-        found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
-    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+        is_member = pc.if_else(is_member, is_member, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(value), is_member, pa.scalar(None, pa.bool_()))
 
 
 def _equal(left: Term, right: Term) -> Term:
@@ -137,8 +137,12 @@ def _compared(left: Term, right: Term, compare: Callable[..., Any]) -> Term:
     size = max([len(term) for term in (left, right) if isinstance(term, pa.Array)], default=1)
     one, other = (pa.repeat(term, size) if isinstance(term, pa.Scalar) else term for term in (left, right))
     is_null = pc.or_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
-    found = pa.array(compare(compared(one, other), 0), mask=is_null)
-    return found[0] if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar) else found
+    compared_values = pa.array(compare(compared(one, other), 0), mask=is_null)
+    return (
+        compared_values[0]
+        if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar)
+        else compared_values
+    )
 
 
 def _ordered(left: Term, right: Term) -> tuple[Term, Term]:

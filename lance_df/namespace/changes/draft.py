@@ -20,7 +20,7 @@ from lance_df.namespace.changes.pins import NeedsPinsError
 from lance_df.namespace.distinct_members import check_distinct
 from lance_df.namespace.manifest_table import READ_FIELDS, STRICT
 from lance_df.namespace.member import commit_to_member, commits_to_member
-from lance_df.namespace.pruning.kept_members import judged_members
+from lance_df.namespace.pruning.selected_members import judged_members
 from lance_df.namespace.pruning.spec_members import spec_numbers
 from lance_df.namespace.published import Member, members_at
 from lance_df.table.commit.marks import check_marks, with_marks

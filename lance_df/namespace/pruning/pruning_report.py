@@ -33,7 +33,7 @@ from lance_df.scan.report import Count, Reason, SpecReport
 
 if TYPE_CHECKING:
     from lance_df.namespace.manifest_table import NamespaceManifest
-    from lance_df.namespace.pruning.kept_members import KeptMembers
+    from lance_df.namespace.pruning.selected_members import SelectedMembers
     from lance_df.namespace.spec.partition_spec import PartitionField, PartitionSpec
 
 _READ: Final = "object_id, location, read_version, read_branch, read_tag"
@@ -43,7 +43,7 @@ def spec_reports(
     manifest: NamespaceManifest,
     predicate: Predicate | None,
     pruning_predicate: Predicate | None,
-    selected: KeptMembers,
+    selected: SelectedMembers,
 ) -> tuple[SpecReport, ...]:
     """Return what selected the members of each spec version, and which conjuncts did not help.
 

@@ -24,7 +24,7 @@ from lance_df.engine.plans.rebuild import rebuilt
 from lance_df.engine.plans.walks import Path, chain
 from lance_df.namespace.member_subset import MemberSubset
 from lance_df.namespace.pruning.decided_members import decided_members
-from lance_df.namespace.pruning.kept_members import kept_members
+from lance_df.namespace.pruning.selected_members import selected_members
 from lance_df.namespace.snapshot import NamespaceSnapshot
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class _Decided:
         self._projections = projections
         self._manifest = manifest
         self._needed = np.zeros(len(manifest.members), dtype=np.bool_)
-        self._needed[kept_members(manifest, None, table.scan.request.pruning_predicate).places] = True
+        self._needed[selected_members(manifest, None, table.scan.request.pruning_predicate).places] = True
         self.members: np.ndarray | None = None
 
     def takes(self, conjunct: Any) -> bool:

@@ -39,7 +39,7 @@ from lance_df.engine.plans.walks import Path
 from lance_df.engine.pruning.predicates import scan_condition
 from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_grouping
 from lance_df.namespace.joins.key_types import keeps_apart, key_class
-from lance_df.namespace.pruning.kept_members import kept_members
+from lance_df.namespace.pruning.selected_members import selected_members
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.records import dataclass
 from lance_df.scan.request import Rows
@@ -218,7 +218,7 @@ class _Walk:
         condition = scan_condition(self._scans[path], tables[0].stored_schema)
         if condition is not None:
             needed[:] = False
-            needed[kept_members(snapshot.manifest, condition).places] = True
+            needed[selected_members(snapshot.manifest, condition).places] = True
         read = (made.get(name, name) for name in own)
         stored_names = tuple(dict.fromkeys(name for name in read if name is not None))
         scan = JoinedScan(tables[0], snapshot, needed, stored_names)

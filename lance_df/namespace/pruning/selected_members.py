@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMembers:
+class SelectedMembers:
     """The members that may hold a match, and what is left to be asked of the rows of each.
 
     Attributes
@@ -61,9 +61,9 @@ class KeptMembers:
         return np.where(proven[self.choices], Match.MUST, Match.MIGHT).astype(np.int8)
 
 
-def kept_members(
+def selected_members(
     manifest: NamespaceManifest, predicate: Predicate | None, pruning_predicate: Predicate | None = None
-) -> KeptMembers:
+) -> SelectedMembers:
     """Return the members that may have rows that satisfy a predicate, and a pruning predicate besides.
 
     Parameters
@@ -95,12 +95,12 @@ def kept_members(
     left = [_left_of(asked, code) for code in residuals]
     if len(places) == 1:
         check_distinct(manifest, places[0])
-        return KeptMembers(places[0], choices[0], left, tuple(predicates))
+        return SelectedMembers(places[0], choices[0], left, tuple(predicates))
     together = np.concatenate([np.empty(0, np.intp), *places])
     order = np.argsort(together, kind="stable")
     check_distinct(manifest, together[order])
     together_choices = np.concatenate([np.empty(0, np.intp), *choices])
-    return KeptMembers(together[order], together_choices[order], left, tuple(predicates))
+    return SelectedMembers(together[order], together_choices[order], left, tuple(predicates))
 
 
 def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDArray[np.int8]:
@@ -117,7 +117,7 @@ def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDA
         A member belongs to no spec version, or is there twice.
     """
     found = np.full(len(manifest.members), Match.CANNOT, dtype=np.int8)
-    kept = kept_members(manifest, predicate)
+    kept = selected_members(manifest, predicate)
     found[kept.places] = kept.matches
     return found
 
