@@ -89,14 +89,14 @@ def plain(root):
 def kept(monkeypatch):
     """Return a list that gets the number of partitions that each scan keeps."""
     found = []
-    original = NamespaceSnapshot.kept
+    original = NamespaceSnapshot.selected_members
 
     def counted(self, request):
         members = original(self, request)
         found.append(len(members.places))
         return members
 
-    monkeypatch.setattr(NamespaceSnapshot, "kept", counted)
+    monkeypatch.setattr(NamespaceSnapshot, "selected_members", counted)
     # which looks for no plan of an earlier scan
     monkeypatch.setattr(NamespaceSnapshot, "plan", NamespaceSnapshot._planned)
     return found

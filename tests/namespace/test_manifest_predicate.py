@@ -188,14 +188,14 @@ def test_what_a_session_reads(folder, table, specs, conditions):
     for condition in conditions:
         selected = []
         with pytest.MonkeyPatch.context() as patch:
-            original = NamespaceSnapshot.kept
+            original = NamespaceSnapshot.selected_members
 
             def recorded(self, request, original=original, selected=selected):
                 members = original(self, request)
                 selected[:] = self.manifest.members["object_id"].take(pa.array(members.places)).to_pylist()
                 return members
 
-            patch.setattr(NamespaceSnapshot, "kept", recorded)
+            patch.setattr(NamespaceSnapshot, "selected_members", recorded)
             try:
                 (report,) = context.explain_scan(f"SELECT * FROM n WHERE {condition}").tables
             except Exception:  # noqa: BLE001 - DataFusion raises nothing narrower

@@ -184,7 +184,7 @@ def test_answers_are_those_without_pruning_and_of_memory(folder, data, table, sp
         assert answer(ours, condition) == expected, condition
         assert answer(plain, condition) in (expected, None), condition
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(NamespaceSnapshot, "kept", unpruned)
+            patch.setattr(NamespaceSnapshot, "selected_members", unpruned)
             patch.setattr(NamespaceSnapshot, "plan", NamespaceSnapshot._planned)
             assert answer(ours, condition) == expected, condition
 
