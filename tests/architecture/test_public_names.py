@@ -23,7 +23,8 @@ FUNCTIONS = {
 }
 CLASSES = {
     *("DatasetBasePath", "FragmentMetadata", "Index", "IndexFile", "LanceDataset", "LanceFragment"),
-    *("LanceOperation", "DynamoDBManifestStore", "SQLiteManifestStore", "ScanReport", "SessionContext"),
+    *("LanceOperation", "DynamoDBManifestStore", "SQLiteManifestStore", "ScanOptions", "ScanReport"),
+    "SessionContext",
     *("Blob", "BlobFile", "CacheCounters", "CacheStatistics", "DirectoryNamespace", "Transaction"),
 }
 MODULES = {"file", "fragment", "optimize", "spark"}
