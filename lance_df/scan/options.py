@@ -29,6 +29,15 @@ class ScanOptions:
         Small members of a namespace are read as one table.
     cached_plans
         Equal requests share a plan, and the rows of a small one.
+    filter_steps
+        The conditions of a filter are applied one by one, the cheapest first, and columns of later ones are
+        read only where rows are left.
+    resident_columns
+        Values of columns that are in memory are decoded in place, without a plan of what to read.
+    small_columns
+        Columns of small fragments are cached decoded.
+    prefetched_windows
+        While one window of rows is processed, the next ones are read.
     partial_aggregate, string_views, decided_filters, join_side, join_mode
         The rules of these names in `lance_df.engine.optimizer.rules` apply. The rule of joins by partition
         has a switch of its own, ``partitioned_joins``.
@@ -40,6 +49,10 @@ class ScanOptions:
     joined_fragments: bool = True
     joined_members: bool = True
     cached_plans: bool = True
+    filter_steps: bool = True
+    resident_columns: bool = True
+    small_columns: bool = True
+    prefetched_windows: bool = True
     partial_aggregate: bool = True
     string_views: bool = True
     decided_filters: bool = True

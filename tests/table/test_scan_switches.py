@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,15 @@ import pyarrow as pa
 import pytest
 
 import lance_df
-from lance_df.expr.nodes import Column, Comparison, Operator, Predicate
+from lance_df.expr.nodes import And, Column, Comparison, Operator, Predicate
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.scan.options import ScanOptions
 from lance_df.scan.request import ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.storage import open_location
 from lance_df.table.open import open_table
+from lance_df.table.reading.fragment_reader import FragmentReader
+from lance_df.table.scan.row_slice import RowSlice
 from lance_df.table.table import Table
 
 NUM_ROWS = 2000
@@ -26,6 +30,22 @@ ROWS = pa.table(
         "s": [f"row {number}" for number in range(NUM_ROWS)],
     }
 )
+
+
+BIG = pa.table({"id": range(200_000), "v": [number * 0.5 for number in range(200_000)]})
+
+
+def reads_of_columns(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that grows by one with each read that decodes columns by a plan."""
+    reads: list[object] = []
+    read = FragmentReader.read
+
+    def counted(self: FragmentReader, fields: Any, rows: Any, **options: Any) -> Any:
+        reads.append(rows)
+        return read(self, fields, rows, **options)
+
+    monkeypatch.setattr(FragmentReader, "read", counted)
+    return reads
 
 
 @pytest.fixture
@@ -83,3 +103,63 @@ def test_statistics_prune_or_not(table: Table) -> None:
     nothing = Comparison(Column(("id",)), Operator.GT, pa.scalar(NUM_ROWS))
     assert len(plan(table, "statistics", is_on=True, predicate=nothing).tasks) == 0
     assert len(plan(table, "statistics", is_on=False, predicate=nothing).tasks) > 0
+
+
+def test_conditions_are_applied_one_by_one_or_at_once(table: Table) -> None:
+    nothing = And(
+        (
+            Comparison(Column(("id",)), Operator.LT, pa.scalar(10)),
+            Comparison(Column(("s",)), Operator.EQ, pa.scalar("row 11")),
+        )
+    )
+    for is_on, num_steps in ((True, 2), (False, 1)):
+        steps = plan(table, "filter_steps", is_on=is_on, predicate=nothing).tasks[0].scan.filter_steps
+        assert len(steps) == num_steps
+        assert {path for step in steps for path in step.paths} == {("id",), ("s",)}
+
+
+def test_columns_in_memory_are_decoded_in_place_or_by_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_table(lance_df.write_dataset(BIG, tmp_path / "t.lance").uri)
+    num_reads = reads_of_columns(monkeypatch)
+    for is_on in (True, False):
+        request = ScanRequest(options=ScanOptions(resident_columns=is_on))
+        for _ in range(2):
+            num_reads.clear()
+            assert pa.Table.from_batches(run_tasks(table.plan(request).tasks)).equals(BIG)
+        assert bool(num_reads) != is_on
+
+
+def test_columns_of_small_fragments_are_cached_or_read_again(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_reads = reads_of_columns(monkeypatch)
+    for is_on in (True, False):
+        request = ScanRequest(
+            options=ScanOptions(
+                small_columns=is_on, cached_plans=False, joined_fragments=False, resident_columns=False
+            )
+        )
+        for _ in range(2):
+            num_reads.clear()
+            assert pa.Table.from_batches(run_tasks(table.plan(request).tasks)).sort_by("id").equals(ROWS)
+        assert len(num_reads) == (0 if is_on else len(table.fragments))
+
+
+def test_windows_of_a_store_are_read_ahead_or_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = f"memory://{uuid.uuid4()}/t.lance"
+    table = open_table(lance_df.write_dataset(BIG, uri).uri)
+    threads: set[str] = set()
+    match = RowSlice._match
+    monkeypatch.setattr(
+        RowSlice,
+        "_match",
+        lambda self, rows: threads.add(threading.current_thread().name) or match(self, rows),
+    )
+    for is_on in (True, False):
+        threads.clear()
+        request = ScanRequest(options=ScanOptions(prefetched_windows=is_on))
+        batches = [batch for task in table.plan(request).tasks for batch in task.read()]
+        assert pa.Table.from_batches(batches).equals(BIG)
+        assert any(name.startswith("lance_df-read") for name in threads) == is_on

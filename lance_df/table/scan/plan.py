@@ -122,7 +122,9 @@ def _with_filter(scan: Scan, predicate: Predicate) -> Scan:
     return dataclasses.replace(
         scan,
         ruled_out=table.shared.observed.bounds.rule_out(predicate, wanted) if scan.learns_bounds else None,
-        filter_steps=filter_steps(predicate, wanted, at_once=not table.location.is_local),
+        filter_steps=filter_steps(
+            predicate, wanted, at_once=not (table.location.is_local and scan.options.filter_steps)
+        ),
     )
 
 
@@ -166,7 +168,7 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
         window_rows=request.window_rows,
         include_deleted_rows=request.include_deleted_rows,
         learns_bounds=request.options.observed_statistics,
-        joins_fragments=request.options.joined_fragments,
+        options=request.options,
         aggregator=output.aggregator,
     )
 
@@ -312,7 +314,7 @@ def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.ND
     limits = SCAN_LIMITS.current
     small = are_whole & (rows < limits.max_joined_rows // 2) & (sizes > 0)
     small &= sizes <= limits.max_small_file_bytes
-    is_apart = scan.per_fragment or not scan.joins_fragments or scan.limit is not None or not fields
+    is_apart = scan.per_fragment or not scan.options.joined_fragments or scan.limit is not None or not fields
     if is_apart or any(node.is_blob for each in fields for node in each.walk()):
         small[:] = False
     begins = np.ones(len(places), np.bool_)

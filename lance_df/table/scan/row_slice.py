@@ -129,7 +129,9 @@ class RowSlice:
         return self._window_reader(columns, forms)
 
     def _window_reader(self, columns: Sequence[Column], forms: Sequence[Form]) -> WindowReader:
-        return WindowReader(self._scan.table, self._reader, columns, forms, self._system_values)
+        return WindowReader(
+            self._scan.table, self._reader, columns, forms, self._system_values, self._scan.options
+        )
 
     def read_whole(self, num_rows: int) -> pa.RecordBatch:
         """Return what is wanted of the first ``num_rows`` rows, read at once."""
@@ -181,7 +183,8 @@ class RowSlice:
 
     @property
     def _num_ahead(self) -> int:
-        return 0 if self._scan.table.location.is_local else _PREFETCHED_WINDOWS
+        is_local = self._scan.table.location.is_local
+        return _PREFETCHED_WINDOWS if self._scan.options.prefetched_windows and not is_local else 0
 
     def _joined(self, results: Iterator[_Match | pa.RecordBatch | None]) -> Iterator[pa.RecordBatch]:
         """Yield batches; scattered matches of neighbouring windows share one."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lance_df.expr.nodes import Predicate
     from lance_df.format.schema import Field
     from lance_df.scan.aggregate import PartialAggregator
+    from lance_df.scan.options import ScanOptions
     from lance_df.table.reading.observed_bounds import RuledOut
     from lance_df.table.scan.columns import Column
     from lance_df.table.scan.extremes import ExtremesScan
@@ -53,8 +54,8 @@ class Scan:
         See `ScanRequest`.
     learns_bounds
         Whether windows without matches are remembered.
-    joins_fragments
-        Whether small fragments may be read together.
+    options
+        What may be done to take less time.
     ruled_out
         The windows that earlier scans remembered, and that cannot match.
     aggregator
@@ -75,7 +76,7 @@ class Scan:
     window_rows: int | None
     include_deleted_rows: bool
     learns_bounds: bool
-    joins_fragments: bool
+    options: ScanOptions
     ruled_out: RuledOut | None = None
     filter_steps: tuple[FilterStep, ...] = ()
     aggregator: PartialAggregator | None = None

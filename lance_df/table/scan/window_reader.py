@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lance_df.encodings.plan import Rows
     from lance_df.file.resident_column import ResidentColumn
+    from lance_df.scan.options import ScanOptions
     from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.scan.columns import Column
     from lance_df.table.table import Table
@@ -34,6 +35,8 @@ class WindowReader:
         What the array of each column may be; other than that, it has the type of what is stored.
     system_values
         Returns a system column, by name.
+    options
+        Whether columns in memory are decoded in place, and those of small fragments cached.
     """
 
     def __init__(
@@ -43,13 +46,20 @@ class WindowReader:
         columns: Sequence[Column],
         forms: Sequence[Form],
         system_values: Callable[[str, Rows], pa.Array],
+        options: ScanOptions,
     ) -> None:
         self._table = table
         self._reader = reader
         self._columns = columns
         self._forms = forms
         self._system_values = system_values
-        self._resident = [_resident_column(reader, column) for column in columns]
+        self._caches_columns = options.small_columns and is_kept(reader)
+        self._resident = [
+            _resident_column(reader, column)
+            if options.resident_columns and not self._caches_columns
+            else None
+            for column in columns
+        ]
         self._readers = [
             None if resident is None else resident.reader(form)
             for resident, form in zip(self._resident, forms, strict=True)
@@ -91,7 +101,11 @@ class WindowReader:
             if Form.VIEWS in form and isinstance(column, StoredColumn) and isinstance(rows, RowRange)
         ]
         fields = [column.field for column in stored]
-        found = iter(self._table.shared.small_columns.read(self._reader, fields, rows, views=viewed))
+        if self._caches_columns:
+            arrays = self._table.shared.small_columns.read(self._reader, fields, rows, views=viewed)
+        else:
+            arrays = self._reader.read(fields, rows, keep_dictionaries=True, views=viewed)
+        found = iter(arrays)
         return [
             values_of(self._table, self._reader.fragment, column, next(found))
             if isinstance(column, StoredColumn)
@@ -101,6 +115,6 @@ class WindowReader:
 
 
 def _resident_column(reader: FragmentReader, column: Column) -> ResidentColumn | None:
-    if not isinstance(column, StoredColumn) or len(column.path) > 1 or column.is_located or is_kept(reader):
+    if not isinstance(column, StoredColumn) or len(column.path) > 1 or column.is_located:
         return None
     return reader.resident_column(column.field)
