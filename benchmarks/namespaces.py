@@ -70,7 +70,7 @@ def plan(folder: Path, arguments: argparse.Namespace) -> None:
 
         def find(snapshot: NamespaceSnapshot, request: ScanRequest = request) -> None:
             kept = snapshot.latest().kept(request)
-            (member,) = members_at(snapshot.root, snapshot.manifest, kept.places)
+            (member,) = members_at(snapshot.root, snapshot.manifest, kept.positions)
             assert member.version == 1
 
         def first(location: Any = location, find: Any = find) -> None:

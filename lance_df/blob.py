@@ -15,7 +15,7 @@ from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
     from lance_df.storage import ByteSource
-    from lance_df.table.blobs.columns import BlobPlace
+    from lance_df.table.blobs.columns import BlobLocation
 
 __all__ = ["Blob", "BlobArray", "BlobFile", "BlobType", "blob_array", "blob_field"]
 
@@ -169,7 +169,7 @@ def blob_field(
 class BlobFile(io.RawIOBase):
     """A blob as a file that is read only; bytes are fetched when they are asked for."""
 
-    def __init__(self, location: BlobPlace) -> None:
+    def __init__(self, location: BlobLocation) -> None:
         super().__init__()
         self._location = location
         self._opened: tuple[ByteSource, int, int] | None = None

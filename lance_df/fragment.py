@@ -126,7 +126,9 @@ class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[
         InvalidInputError
             There is no such row.
         """
-        return show_table(take_offsets(self._ds._table, indices, columns=columns, fragment_place=self._index))
+        return show_table(
+            take_offsets(self._ds._table, indices, columns=columns, fragment_position=self._index)
+        )
 
     def open_session(
         self,

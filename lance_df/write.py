@@ -16,7 +16,7 @@ from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.options import CommitOptions
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.metadata.base_paths_write import DatasetBasePath, as_base_path
-from lance_df.table.metadata.places import Place, find_place
+from lance_df.table.metadata.locations import TableLocation, locate_table
 from lance_df.table.open import table_at
 from lance_df.table.writing.fragment_writer import FileLimits
 from lance_df.table.writing.write import WriteOptions, write_table
@@ -188,12 +188,12 @@ def write_dataset(
 
     if isinstance(uri, LanceDataset):
         known, name, storage_options = uri._table, uri.uri, uri._storage_options
-        target = Place(known.location, known.shared.external_store)
+        target = TableLocation(known.location, known.shared.external_store)
         lock = lock or known.shared.commit_lock
     else:
         known, name = None, str(uri)
         storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)
-        target = find_place(uri, storage_options, external_store, base_store_params)
+        target = locate_table(uri, storage_options, external_store, base_store_params)
         target = dataclasses.replace(
             target, location=target.location.allowing(base.path for base in options.initial_bases)
         )

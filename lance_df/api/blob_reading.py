@@ -10,12 +10,12 @@ import pyarrow as pa
 from lance_df.api.base import DatasetBase
 from lance_df.api.reading import integer
 from lance_df.errors import InvalidInputError
-from lance_df.table.blobs.columns import find_blobs, read_places
+from lance_df.table.blobs.columns import find_blobs, read_blobs
 from lance_df.table.reading.take import take_addresses, take_offsets, take_row_ids
 
 if TYPE_CHECKING:
     from lance_df.blob import BlobFile
-    from lance_df.table.blobs.columns import BlobPlace
+    from lance_df.table.blobs.columns import BlobLocation
 
 Numbers: TypeAlias = "Sequence[int] | pa.Array"
 
@@ -76,7 +76,7 @@ class BlobReading(DatasetBase):
         del io_buffer_size, preserve_order
         row_addresses, blobs = self._find(blob_column, ids, addresses, indices)
         return list(
-            zip(row_addresses, read_places(self._table, [(blob, None) for blob in blobs]), strict=True)
+            zip(row_addresses, read_blobs(self._table, [(blob, None) for blob in blobs]), strict=True)
         )
 
     def read_blob_ranges(
@@ -110,7 +110,7 @@ class BlobReading(DatasetBase):
         rows = [row for row, _, _ in requests]
         row_addresses, blobs = self._find(blob_column, **{selector: rows})
         parts = [(offset, length) for _, offset, length in requests]
-        values = read_places(self._table, list(zip(blobs, parts, strict=True)))
+        values = read_blobs(self._table, list(zip(blobs, parts, strict=True)))
         return [(number, *pair) for number, pair in enumerate(zip(row_addresses, values, strict=True))]
 
     def _find(
@@ -119,7 +119,7 @@ class BlobReading(DatasetBase):
         ids: Numbers | None = None,
         addresses: Numbers | None = None,
         indices: Numbers | None = None,
-    ) -> tuple[list[int], list[BlobPlace | None]]:
+    ) -> tuple[list[int], list[BlobLocation | None]]:
         given = {"ids": ids, "addresses": addresses, "indices": indices}
         chosen = {kind: rows for kind, rows in given.items() if rows is not None}
         if len(chosen) != 1:

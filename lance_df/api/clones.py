@@ -11,7 +11,7 @@ from lance_df.format.operations import UpdateBases
 from lance_df.refs import resolve_reference
 from lance_df.table.clones import create_branch, deep_clone, shallow_clone
 from lance_df.table.metadata.base_paths_write import DatasetBasePath, checked_bases, moved_bases
-from lance_df.table.metadata.places import find_place
+from lance_df.table.metadata.locations import locate_table
 from lance_df.table.open import table_at
 from lance_df.table.table import open_ref
 
@@ -90,7 +90,7 @@ class Clones(DatasetBase):
         """
         options = self._storage_options if storage_options is None else storage_options
         elsewhere = kwargs.pop("base_store_params", None) or self._options_elsewhere()
-        target = find_place(target_path, options, base_store_params=elsewhere)
+        target = locate_table(target_path, options, base_store_params=elsewhere)
         target = dataclasses.replace(target, location=self._trusted_by(target.location))
         made = table_at(target, shallow_clone(self._at(reference), target.location))
         return _opened(made, str(target_path), options, kwargs)
@@ -104,7 +104,7 @@ class Clones(DatasetBase):
     ) -> LanceDataset:
         """Make a table of a version of this one with copies of all its files; see `shallow_clone`."""
         options = self._storage_options if storage_options is None else storage_options
-        target = find_place(target_path, options, base_store_params=kwargs.pop("base_store_params", None))
+        target = locate_table(target_path, options, base_store_params=kwargs.pop("base_store_params", None))
         made = table_at(target, deep_clone(self._at(reference), target.location))
         return _opened(made, str(target_path), options, kwargs)
 

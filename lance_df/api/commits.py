@@ -23,10 +23,10 @@ from lance_df.table.evolution.staged import check_staged, staged_version
 from lance_df.table.evolution.validate import validate_table
 from lance_df.table.maintenance.auto_cleanup import auto_cleanup
 from lance_df.table.metadata.base_paths_write import checked_bases
-from lance_df.table.metadata.places import find_place
+from lance_df.table.metadata.locations import locate_table
 from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.open import open_table, table_at
-from lance_df.table.writing.free_place import check_free_place
+from lance_df.table.writing.free_location import check_location_is_free
 
 if TYPE_CHECKING:
     from lance_df.dataset import LanceDataset
@@ -253,8 +253,8 @@ def _create(
     operation = transaction.operation
     if not isinstance(operation, LanceOperation.Overwrite):
         raise DatasetNotFoundError(f"{uri}: there is no table, and only an overwrite makes one")
-    target = find_place(uri, storage_options)
-    check_free_place(target.location)
+    target = locate_table(uri, storage_options)
+    check_location_is_free(target.location)
     model = overwrite_model(operation, checked_bases(operation.initial_bases or (), (), target.location))
     version = staged_version(model) or "2.2"
     check_staged(model, schema=None, data_format=version)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lance_df.engine.optimizer.rules.partitioned_join.analysis import Part
     from lance_df.namespace.snapshot import NamespaceSnapshot
 
-    Places = Mapping[str, npt.NDArray[np.intp]]
+    Positions = Mapping[str, npt.NDArray[np.intp]]
 
 _ONLY_QUERIES: Final = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 
@@ -50,13 +50,13 @@ class MemberGroup:
 
     Attributes
     ----------
-    places
+    positions
         In ``manifest.members``, by the name of the namespace.
     num_bytes
         Of their data files.
     """
 
-    places: Places
+    positions: Positions
     num_bytes: int
 
 
@@ -123,21 +123,21 @@ class DividedStatement:
         members: dict[str, npt.NDArray[np.int64]] = {}
         for side, scan in first_scans(part).items():
             codes = part.grouping.codes[side]
-            places = np.flatnonzero(codes >= 0)
-            sizes = [int(table.fragments.file_bytes.sum()) for table in scan.snapshot.open_members(places)]
-            np.add.at(num_bytes, codes[places], sizes)
+            positions = np.flatnonzero(codes >= 0)
+            sizes = [int(table.fragments.file_bytes.sum()) for table in scan.snapshot.open_members(positions)]
+            np.add.at(num_bytes, codes[positions], sizes)
             # both names may stand for one namespace
             name = next(name for name in self._tables if scan.table.is_called((None, name)))
             members[name] = codes
         orders = {name: np.argsort(codes, kind="stable") for name, codes in members.items()}
-        found = []
+        groups = []
         for group in needed_groups(part):
-            places_of = {}
+            positions_by_table = {}
             for name, codes in members.items():
                 start, stop = np.searchsorted(codes, [group, group + 1], sorter=orders[name])
-                places_of[name] = orders[name][start:stop]
-            found.append(MemberGroup(places_of, int(num_bytes[group])))
-        return found
+                positions_by_table[name] = orders[name][start:stop]
+            groups.append(MemberGroup(positions_by_table, int(num_bytes[group])))
+        return groups
 
 
 def run_statement(text: str, tables: Mapping[str, NamespaceSnapshot]) -> Iterator[pa.RecordBatch]:
@@ -221,10 +221,10 @@ def _is_merged(
 
 def _aggregate(ctx: SessionContext, plan: LogicalPlan, depth: int) -> PartialAggregate:
     part = plan_at(plan, (0,) * depth)
-    found = PartialAggregate.of(ctx, part)
-    if found is None:
+    aggregate = PartialAggregate.of(ctx, part)
+    if aggregate is None:
         raise NotRebuiltError(f"{node_of(part).shown} is no aggregate of what its parts give")
-    return found
+    return aggregate
 
 
 def _partly(ctx: SessionContext, statement: Statement, aggregate: PartialAggregate) -> DataFrame:

@@ -1,7 +1,7 @@
 """What DataFusion raises, turned into `LanceError`.
 
 DataFusion keeps the text of an exception that comes out of a callback, not the exception. Providers and
-statements remember theirs, so the text tells which one to raise again.
+statements remember theirs, so the text identifies the one to raise again.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ class PreparedStatements:
 
     def note(self, text: str) -> None:
         """Remember or forget what a statement, which DataFusion has taken, prepares or deallocates."""
-        found = parse_preparation(text)
-        if found is not None and found.verb == "PREPARE":
-            self._texts[found.name] = found
-        elif found is not None and found.verb == "DEALLOCATE":
-            self._texts.pop(found.name, None)
+        preparation = parse_preparation(text)
+        if preparation is not None and preparation.verb == "PREPARE":
+            self._texts[preparation.name] = preparation
+        elif preparation is not None and preparation.verb == "DEALLOCATE":
+            self._texts.pop(preparation.name, None)
 
     def planned_anew(self, ctx: PlainSessionContext, text: str) -> DataFrame | None:
         """Return the frame of an ``EXECUTE``, prepared again for it alone; None for other statements."""

@@ -104,8 +104,8 @@ def scan_with_sql(
         text += f" WHERE (\n{to_datafusion(filter, selected.known)}\n)"
     statement = Statement(filter or text)
     with planning_errors(statement):
-        own = _planned_table(table, request, condition, statement)
-        frame = _plan(text, own, batch_size or _BATCH_ROWS)
+        planned = _planned_table(table, request, condition, statement)
+        frame = _plan(text, planned, batch_size or _BATCH_ROWS)
         if limit is not None or offset:
             frame = frame.limit(_NO_LIMIT if limit is None else limit, offset or 0)
         if types is not None:
@@ -138,11 +138,11 @@ def plan_with_sql(
         text += f" WHERE (\n{to_datafusion(filter, selected.known)}\n)"
     statement = Statement(filter or text)
     with planning_errors(statement):
-        own = _planned_table(table, request, condition, statement)
-        _plan(text, own, _BATCH_ROWS).execution_plan()
-        if not own.log.scans:  # no row can match, so the plan of the statement has no scan
-            own.provider().get_fragments(pc.scalar(False))
-    return own.log.scans[-1]
+        planned = _planned_table(table, request, condition, statement)
+        _plan(text, planned, _BATCH_ROWS).execution_plan()
+        if not planned.log.scans:  # no row can match, so the plan of the statement has no scan
+            planned.provider().get_fragments(pc.scalar(False))
+    return planned.log.scans[-1]
 
 
 def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:

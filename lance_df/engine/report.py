@@ -83,7 +83,7 @@ def scan_reports(statement: Statement) -> Iterator[TableReport]:
 def merged(reports: Sequence[TableReport]) -> TableReport:
     """Return the report on a scan that is cut into parts, each of other partitions."""
     first = reports[0]
-    kept = sum(report.partitions.kept for report in reports if report.partitions is not None)
+    selected = sum(report.partitions.kept for report in reports if report.partitions is not None)
     specs = tuple(
         replace(
             spec,
@@ -95,7 +95,7 @@ def merged(reports: Sequence[TableReport]) -> TableReport:
     )
     return replace(
         first,
-        partitions=None if first.partitions is None else Count(kept, first.partitions.total),
+        partitions=None if first.partitions is None else Count(selected, first.partitions.total),
         specs=specs,
         fragments=_sum(report.fragments for report in reports),
         pages=_sum(report.pages for report in reports),

@@ -323,7 +323,7 @@ class LanceSession:
                 return None
             return as_view(with_types_of_rows(owner, PlainSessionContext.sql(owner, view.query)))
 
-        schema, name = names_of(self).place(self, view.name)
+        schema, name = names_of(self).resolve(self, view.name)
         schema.add_view(name, plan)
 
     def _create_external(
@@ -331,7 +331,7 @@ class LanceSession:
     ) -> LanceDataFrame:
         # DDL without effect: it refuses what the options do not allow, and returns what DDL returns
         nothing = PlainSessionContext.sql(self, f'DROP VIEW IF EXISTS "{uuid.uuid4()}"', options)
-        schema, name = names_of(self).place(self, external.name)
+        schema, name = names_of(self).resolve(self, external.name)
         if not schema.table_exist(name) or external.or_replace:
             schema.add(name, external_source(external, self._storage_options))
         elif not external.if_not_exists:
@@ -430,8 +430,8 @@ def enable(ctx: SomeContext) -> SomeContext:
     """
     if not isinstance(ctx, LanceSession):
         names_of(ctx)
-        own = type(ctx)
-        ctx.__class__ = type(own.__name__, (LanceSession, own), {"__module__": own.__module__})
+        former = type(ctx)
+        ctx.__class__ = type(former.__name__, (LanceSession, former), {"__module__": former.__module__})
         ctx._set_up(None)
     return ctx
 
@@ -474,7 +474,7 @@ def register(
 
 def _add(ctx: PlainSessionContext, name: tuple[str, ...], source: TableSource) -> None:
     source.open()
-    schema, table = names_of(ctx).place(ctx, name)
+    schema, table = names_of(ctx).resolve(ctx, name)
     schema.add(table, source)
 
 

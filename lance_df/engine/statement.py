@@ -59,7 +59,9 @@ class PlannedTable:
 
     def is_called(self, name: tuple[str | None, str]) -> bool:
         """Whether a plan's (schema or None, name) may mean this table."""
-        return any(own[1] == name[1] and (name[0] is None or own[0] in (None, name[0])) for own in self.names)
+        return any(
+            known[1] == name[1] and (name[0] is None or known[0] in (None, name[0])) for known in self.names
+        )
 
     def estimated_rows(self) -> int | None:
         """Return about how many rows its scans read; None where that is not known."""

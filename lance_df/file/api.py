@@ -290,8 +290,8 @@ class LanceFileReader:
         batches = stoppable(self._batches(rows, batch_size))
         return ReaderResults(pa.RecordBatchReader.from_batches(schema, batches))
 
-    def _batches(self, stretches: Iterator[Rows], batch_size: int) -> Generator[pa.RecordBatch]:
-        for rows in stretches:
+    def _batches(self, windows: Iterator[Rows], batch_size: int) -> Generator[pa.RecordBatch]:
+        for rows in windows:
             arrays = self._reader.read(self._fields, rows)
             stored = pa.RecordBatch.from_arrays(arrays, schema=self._stored)
             batch = pa.RecordBatch._import_from_c_capsule(*stored.__arrow_c_array__())

@@ -107,7 +107,7 @@ class LanceFileWriter:
         Parameters
         ----------
         batch
-            Its columns are found by name; those that the file does not have are left out.
+            Its columns are matched by name; those that the file does not have are left out.
 
         Raises
         ------
@@ -215,10 +215,10 @@ def _check_batch(batch: pa.Schema, schema: Schema) -> None:
     """Check that a batch has all columns of a file, once each and of the same types."""
     given = schema_from_arrow(batch).fields
     for field in schema.fields:
-        found = [each for each in given if each.name == field.name]
-        if len(found) != 1:
-            raise InvalidInputError(f"column {field.name!r} is {len(found)} times in a batch")
-        _check_type(field, found[0], field.name)
+        named = [each for each in given if each.name == field.name]
+        if len(named) != 1:
+            raise InvalidInputError(f"column {field.name!r} is {len(named)} times in a batch")
+        _check_type(field, named[0], field.name)
 
 
 def _check_type(field: Field, given: Field, path: str) -> None:

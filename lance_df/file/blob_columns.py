@@ -49,10 +49,10 @@ def map_blobs(array: pa.Array, field: Field, change: Callable[[pa.Array, Field],
 def _map_items(array: pa.Array, field: Field, change: Callable[[pa.Array, Field], pa.Array]) -> pa.Array:
     (child,) = field.children
     offsets = list_offsets(array)
-    kept = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, np.diff(offsets))
-    items = map_blobs(kept_items(array, offsets, kept), child, change)
+    sizes = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, np.diff(offsets))
+    items = map_blobs(kept_items(array, offsets, sizes), child, change)
     kind = pa.LargeListArray if pa.types.is_large_list(array.type) else pa.ListArray
-    ends = pa.array(np.concatenate([[0], np.cumsum(kept)])).cast(array.offsets.type)
+    ends = pa.array(np.concatenate([[0], np.cumsum(sizes)])).cast(array.offsets.type)
     return kind.from_arrays(ends, items, mask=array.is_null() if array.null_count else None)
 
 

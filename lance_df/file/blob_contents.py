@@ -132,9 +132,9 @@ class _Group:
         wanted, self._wanted = self._wanted, {}
         for source, ranges in wanted.values():
             buffers = source.read_ranges([each for _, each in ranges])
-            for (place, _), buffer in zip(ranges, buffers, strict=True):
-                before = contents[place]
-                contents[place] = Content(before.row, before.size, [memoryview(buffer)])
+            for (index, _), buffer in zip(ranges, buffers, strict=True):
+                before = contents[index]
+                contents[index] = Content(before.row, before.size, [memoryview(buffer)])
         yield from contents
 
 

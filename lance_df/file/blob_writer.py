@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class BlobPlaces:
+class BlobPlacement:
     """Where a data file gets blobs from, and has them other than in itself.
 
     Attributes
@@ -44,7 +44,7 @@ class BlobMover:
     """Stores the blobs of one data file, and describes where they are."""
 
     def __init__(
-        self, write_inline: Callable[[Iterable[memoryview]], int], places: BlobPlaces | None
+        self, write_inline: Callable[[Iterable[memoryview]], int], placement: BlobPlacement | None
     ) -> None:
         """Prepare to store.
 
@@ -52,13 +52,13 @@ class BlobMover:
         ----------
         write_inline
             Writes bytes into the data file and returns where they begin.
-        places
+        placement
             Without them every blob goes into the data file.
         """
         self._write_inline = write_inline
-        self._sidecars = None if places is None else places.sidecars
-        self._open_source = None if places is None else places.open_source
-        self._pack_bytes = None if places is None else places.pack_bytes
+        self._sidecars = None if placement is None else placement.sidecars
+        self._open_source = None if placement is None else placement.open_source
+        self._pack_bytes = None if placement is None else placement.pack_bytes
 
     def move(self, array: pa.Array, field: Field) -> pa.Array:
         """Return a column with the place of each blob instead of its bytes.
@@ -103,12 +103,12 @@ class BlobMover:
         positions[external], sizes[external] = contents.positions[external], contents.sizes[external]
         for each in contents.stored(self._open_source):
             row, sizes[each.row] = each.row, each.size
-            kinds[row], positions[row], blob_ids[row] = self._place(each, thresholds)
+            kinds[row], positions[row], blob_ids[row] = self._written(each, thresholds)
         uris = pa.compute.if_else(pa.array(external), contents.uris, "")
         children = [*map(pa.array, (kinds, positions, sizes, blob_ids)), uris]
         return pa.StructArray.from_arrays(children, fields=list(DESCRIPTOR_2_2), mask=mask)
 
-    def _place(self, content: Content, thresholds: BlobThresholds) -> tuple[int, int, int]:
+    def _written(self, content: Content, thresholds: BlobThresholds) -> tuple[int, int, int]:
         """Store a blob where its size says, and return kind, position and id of the file."""
         if self._sidecars is not None and content.size > thresholds.dedicated:
             return DEDICATED, 0, self._sidecars.add_dedicated(content.pieces)

@@ -43,15 +43,15 @@ def fetch_blobs(described: pa.StructArray, file_size: int) -> IoPlan[pa.Array]:
     _check(positions, sizes, file_size)
     lengths = sizes.astype(np.int64)
     filled = np.flatnonzero(lengths)
-    starts, first, place = np.unique(
+    starts, first, inverse = np.unique(
         positions[filled].astype(np.int64), return_index=True, return_inverse=True
     )
     ends = starts + lengths[filled][first]
-    if (lengths[filled] != (ends - starts)[place]).any() or (starts[1:] < ends[:-1]).any():
+    if (lengths[filled] != (ends - starts)[inverse]).any() or (starts[1:] < ends[:-1]).any():
         raise CorruptDataError("blobs overlap each other")
     bounds, data = yield from fetch_spans(ByteRange(0, file_size), starts, ends)
     blobs = variable_array(pa.large_binary(), bounds, data, None)
-    return _spread(blobs, filled, place, valid)
+    return _spread(blobs, filled, inverse, valid)
 
 
 def _check(positions: npt.NDArray[np.uint64], sizes: npt.NDArray[np.uint64], file_size: int) -> None:
@@ -63,10 +63,13 @@ def _check(positions: npt.NDArray[np.uint64], sizes: npt.NDArray[np.uint64], fil
 
 
 def _spread(
-    blobs: pa.Array, filled: npt.NDArray[np.int64], place: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]
+    blobs: pa.Array,
+    filled: npt.NDArray[np.int64],
+    inverse: npt.NDArray[np.int64],
+    valid: npt.NDArray[np.bool_],
 ) -> pa.Array:
     """Return one value for each row: the blob of the filled ones, else empty, or null where not valid."""
     source = np.full(len(valid), len(blobs), np.int64)
-    source[filled] = place
+    source[filled] = inverse
     values = pa.concat_arrays([blobs, pa.array([b""], pa.large_binary())]).take(pa.array(source))
     return values if valid.all() else with_validity(values, pack_bits(valid))

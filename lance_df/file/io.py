@@ -38,31 +38,31 @@ def run_plan(source: ByteSource, plan: IoPlan[T]) -> T:
         buffers = source.read_ranges(ranges)
 
 
-def named(place: str, plan: IoPlan[T]) -> IoPlan[T]:
-    """Return ``plan`` with errors that tell the place: decoders know neither file nor column.
+def named(label: str, plan: IoPlan[T]) -> IoPlan[T]:
+    """Return ``plan`` with errors that name it: decoders know neither file nor column.
 
     Raises
     ------
     CorruptDataError, UnsupportedFeatureError
-        Those that the plan raises, with ``place`` in front; and what Arrow says to impossible arrays.
+        Those that the plan raises, with ``label`` in front; and what Arrow says to impossible arrays.
     """
-    with named_errors(place):
+    with named_errors(label):
         return (yield from plan)
 
 
 class named_errors:  # noqa: N801 - reads as a statement where it is used
-    """Put ``place`` in front of what is raised inside; what Arrow says becomes a `CorruptDataError`."""
+    """Put ``label`` in front of what is raised inside; what Arrow says becomes a `CorruptDataError`."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
+    def __init__(self, label: str) -> None:
+        self._label = label
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CorruptDataError | InvalidInputError | UnsupportedFeatureError):
-            raise type(error)(f"{self._place}: {error}") from error
+            raise type(error)(f"{self._label}: {error}") from error
         if isinstance(error, pa.ArrowException):
-            raise CorruptDataError(f"{self._place}: the values are no valid array ({error})") from error
+            raise CorruptDataError(f"{self._label}: the values are no valid array ({error})") from error
         if isinstance(error, MemoryError):
-            raise InvalidInputError(f"{self._place}: the rows do not fit into memory: read fewer") from error
+            raise InvalidInputError(f"{self._label}: the rows do not fit into memory: read fewer") from error

@@ -164,16 +164,16 @@ class JoinedContainer:
     def _table(
         self,
         data: npt.NDArray[np.uint8],
-        places: npt.NDArray[np.uint64],
+        positions: npt.NDArray[np.uint64],
         length: int,
         starts: Offsets,
         sizes: Offsets,
     ) -> npt.NDArray[np.int64]:
         """Return, for each file, (start, stop) of each of the first ``length`` entries of an offset table."""
         last = (sizes - Footer.NUM_BYTES - length * Footer.TABLE_ENTRY_BYTES).clip(0).astype(np.uint64)
-        if (places > last).any():
+        if (positions > last).any():
             raise CorruptDataError(f"{self.path}: a table lies outside of its file")
-        at = starts + places.astype(np.int64)
+        at = starts + positions.astype(np.int64)
         entries = _gathered(data, at, length * Footer.TABLE_ENTRY_BYTES).view("<u8").reshape(-1, length, 2)
         limit = sizes.astype(np.uint64)[:, None]
         offsets, lengths = entries[:, :, 0], entries[:, :, 1]

@@ -38,7 +38,7 @@ class LegacyFileReader:
     source
         The file.
     field_ids
-        `DataFile.fields`; without it the embedded manifest tells.
+        `DataFile.fields`; without it the embedded manifest decides.
     dictionary_source
         The table's manifest file, which ``Field.dictionary`` of the fields to read refers to; without it they
         are taken to refer to this file, as those of the embedded manifest do.
@@ -163,9 +163,9 @@ class LegacyFileReader:
         return column
 
     def _check_counts(self, column: Column) -> None:
-        expected, found = np.diff(self._metadata.batch_starts), column.num_values()
-        if (expected != found).any():
-            batch = int((expected != found).argmax())
+        expected, actual = np.diff(self._metadata.batch_starts), column.num_values()
+        if (expected != actual).any():
+            batch = int((expected != actual).argmax())
             raise CorruptDataError(
-                f"batch {batch} has {expected[batch]} rows, the column holds {found[batch]} of them"
+                f"batch {batch} has {expected[batch]} rows, the column holds {actual[batch]} of them"
             )

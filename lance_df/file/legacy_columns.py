@@ -78,14 +78,14 @@ class LeafPages:
     file_size: int
 
     def wanted(self, parts: Parts, *, extra: int = 0) -> Wanted:
-        """Return what a decoder is told of parts. ``extra`` entries of a page belong to no row."""
+        """Return what a decoder knows of parts. ``extra`` entries of a page belong to no row."""
         if isinstance(parts, BatchRows):
             return Points(self.pages[parts.batches, 0], parts.rows, self.file_size)
-        stretches = []
+        wanted = []
         for batch, rows in parts:
             position, length = self.pages[batch].tolist()
-            stretches.append(Stretch(position, length - extra, self.file_size, rows))
-        return stretches
+            wanted.append(Stretch(position, length - extra, self.file_size, rows))
+        return wanted
 
     def lengths(self) -> npt.NDArray[np.int64]:
         """Return what the page table counts in each batch."""

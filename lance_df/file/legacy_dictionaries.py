@@ -37,23 +37,23 @@ class DictionaryLoader:
         Raises
         ------
         CorruptDataError
-            The field does not tell where they are, or they are not there.
+            The field does not say where they are, or they are not there.
         """
-        place = f"{self._source.path}: dictionary of column {field.name!r}"
+        label = f"{self._source.path}: dictionary of column {field.name!r}"
         if field.dictionary is None:
-            raise CorruptDataError(f"{place}: the schema does not say where its values are")
+            raise CorruptDataError(f"{label}: the schema does not say where its values are")
         position, length = field.dictionary
         value_type = field.arrow_type().value_type
         key = (position, length, value_type)
         if key not in self._values:
             if length < 0:
-                raise CorruptDataError(f"{place}: it has {length} values")
-            stretches = [Stretch(position, length, self._source.size, RowRange(0, length))]
+                raise CorruptDataError(f"{label}: it has {length} values")
+            parts = [Stretch(position, length, self._source.size, RowRange(0, length))]
             plan = (
-                read_var_binary(value_type, stretches, nullable=False)
+                read_var_binary(value_type, parts, nullable=False)
                 if is_var_binary(value_type)
-                else read_plain(value_type, stretches)
+                else read_plain(value_type, parts)
             )
-            values = self._values[key] = run_plan(self._source, named(place, plan))
+            values = self._values[key] = run_plan(self._source, named(label, plan))
             self._footprint.add(values.nbytes)
         return self._values[key]

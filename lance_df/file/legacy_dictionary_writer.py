@@ -30,12 +30,12 @@ class DictionaryKeys:
     """
 
     def __init__(self, schema: Schema, values: dict[int, pa.Array]) -> None:
-        own = {node.id: node.dictionary_values for node in schema.walk()}
-        self._fixed = {field_id for field_id, each in own.items() if each is not None}
+        of_schema = {node.id: node.dictionary_values for node in schema.walk()}
+        self._fixed = {field_id for field_id, each in of_schema.items() if each is not None}
         self._names = {node.id: node.name for node in schema.walk()}
         self._with_keys: set[int] = set()
         self.values = values
-        self.values.update({field_id: each for field_id, each in own.items() if each is not None})
+        self.values.update({field_id: each for field_id, each in of_schema.items() if each is not None})
 
     def recode(self, field: Field, array: pa.Array) -> pa.Array:
         """Return an array with keys for ``values``.
@@ -76,19 +76,19 @@ class DictionaryKeys:
         return self.values
 
     def _recode_keys(self, field: Field, array: pa.DictionaryArray) -> pa.Array:
-        known, own = self.values.get(field.id), array.dictionary
+        known, values = self.values.get(field.id), array.dictionary
         if known is None:
-            self.values[field.id] = known = own
+            self.values[field.id] = known = values
         if len(array):
             self._with_keys.add(field.id)
-        if own.equals(known):
+        if values.equals(known):
             return array
-        new_of_old = pc.index_in(own, known)
+        new_of_old = pc.index_in(values, known)
         used = pc.unique(array.indices).drop_null().cast(pa.int64())
         missing = used.filter(new_of_old.take(used).is_null())
         if len(missing):
-            known = self._grow(field, known, own.take(missing))
-            new_of_old = pc.index_in(own, known)
+            known = self._grow(field, known, values.take(missing))
+            new_of_old = pc.index_in(values, known)
         keys = new_of_old.take(array.indices).cast(array.type.index_type)
         return pa.DictionaryArray.from_arrays(keys, known, ordered=array.type.ordered)
 
@@ -122,16 +122,16 @@ def check_dictionaries(schema: Schema) -> None:
             )
 
 
-def place_dictionaries(fields: Iterable[Field], position: int) -> tuple[bytes, tuple[Field, ...]]:
+def write_dictionaries(fields: Iterable[Field], position: int) -> tuple[bytes, tuple[Field, ...]]:
     """Return the values of dictionaries as they are stored at ``position``, and fields that refer to them."""
     fields = tuple(fields)
     if all(node.dictionary_values is None for field in fields for node in field.walk()):
         return b"", fields
     content = bytearray()
 
-    def place(field: Field) -> Field:
+    def written(field: Field) -> Field:
         if field.dictionary_values is None:
-            return field.with_children(place(child) for child in field.children)
+            return field.with_children(written(child) for child in field.children)
         page = encode_values(field.dictionary_values)
         start = position + len(content)
         content.extend(page.data.tobytes())
@@ -140,5 +140,5 @@ def place_dictionaries(fields: Iterable[Field], position: int) -> tuple[bytes, t
             content.extend((page.offsets + start).astype("<i8").tobytes())
         return dataclasses.replace(field, dictionary=(offset, page.count))
 
-    placed = tuple(place(field) for field in fields)
+    placed = tuple(written(field) for field in fields)
     return bytes(content), placed

@@ -1,4 +1,4 @@
-"""How many bytes each page of a 0.1 file takes: the page table tells counts only."""
+"""How many bytes each page of a 0.1 file takes: the page table has counts only."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def page_sizes(schema: Schema, table: PageTable) -> dict[int, npt.NDArray[np.int
     """
     fields = list(schema.walk())
     table.load(field.id for field in fields)
-    own = {field.id: _entries_bytes(field, table.pages(field.id)[:, 1]) for field in fields}
+    sizes = {field.id: _entries_bytes(field, table.pages(field.id)[:, 1]) for field in fields}
     positions = np.concatenate([table.pages(field.id)[:, 0] for field in fields] or [np.zeros(0, np.int64)])
-    ends = positions + np.concatenate(list(own.values()) or [np.zeros(0, np.int64)])
+    ends = positions + np.concatenate(list(sizes.values()) or [np.zeros(0, np.int64)])
     order = np.argsort(positions, kind="stable")
     reached = np.empty_like(ends)
     reached[order] = np.concatenate([[0], np.maximum.accumulate(ends[order])[:-1]]) if len(order) else 0
     gaps = np.maximum(positions - reached, 0)
     for number, field in enumerate(fields):
         if is_var_binary(field.arrow_type()):
-            own[field.id] += gaps[number * table.num_batches : (number + 1) * table.num_batches]
-    return own
+            sizes[field.id] += gaps[number * table.num_batches : (number + 1) * table.num_batches]
+    return sizes
 
 
 def _entries_bytes(field: Field, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings.legacy.encode import encode_column
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.file.legacy_dictionary_writer import DictionaryKeys, check_dictionaries, place_dictionaries
+from lance_df.file.legacy_dictionary_writer import DictionaryKeys, check_dictionaries, write_dictionaries
 from lance_df.file.legacy_statistics_writer import StatisticsCollector, one_batch
 from lance_df.file.writer import WrittenFile
 from lance_df.format.legacy_metadata import (
@@ -56,12 +56,12 @@ class LegacyFileWriter:
             Rows of a batch; the last one may have fewer.
         dictionaries
             The values of dictionary columns by field id, which all files of a table share. Where the schema
-            and this have none, the first rows tell, and what they tell is added here, for the table.
+            and this have none, the first rows decide, and what they add is here, for the table.
 
         Raises
         ------
         InvalidInputError
-            The schema has a dictionary column without values, and there is nobody to tell them to.
+            The schema has a dictionary column without values, and there is nobody to take them.
         """
         if dictionaries is None:
             try:
@@ -176,7 +176,7 @@ class LegacyFileWriter:
         schema = self._schema.with_dictionaries(self._keys.finish())
         if not self._sink.position:
             self._sink.write(b"\0")  # position 0 stands for no schema
-        content, fields = place_dictionaries(schema.fields, self._sink.position)
+        content, fields = write_dictionaries(schema.fields, self._sink.position)
         self._sink.write(content)
         return self._write_block(serialize_embedded_schema(dataclasses.replace(schema, fields=fields)))
 

@@ -30,9 +30,9 @@ def open_file(
         The file.
     column_of
         2.x: field id to column number, from `DataFile.fields` and `column_indices`. Without it the file's own
-        schema tells.
+        schema decides.
     field_ids
-        0.1: `DataFile.fields`. Without it the manifest that is embedded in the file tells.
+        0.1: `DataFile.fields`. Without it the manifest that is embedded in the file decides.
     dictionary_source
         0.1: the table's manifest file, which holds the dictionary values that ``Field.dictionary`` of the
         table's schema refers to. Without it the file's own copy is read.

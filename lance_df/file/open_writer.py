@@ -11,7 +11,7 @@ from lance_df.file.writer import PAGE_BYTES, FileWriter
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_df.file.blob_writer import BlobPlaces
+    from lance_df.file.blob_writer import BlobPlacement
     from lance_df.file.writer import WrittenFile
     from lance_df.format.schema import Schema
     from lance_df.storage.sink import ByteSink
@@ -48,7 +48,7 @@ def open_writer(
     page_bytes: int = PAGE_BYTES,
     rows_per_group: int = 1024,
     dictionaries: dict[int, pa.Array] | None = None,
-    blob_places: BlobPlaces | None = None,
+    blob_placement: BlobPlacement | None = None,
     num_encoders: int | None = None,
 ) -> DataFileWriter:
     """Start a data file.
@@ -65,7 +65,7 @@ def open_writer(
         Of 2.x files only: Arrow bytes of a column that become one page.
     rows_per_group, dictionaries
         Of 0.1 files only, see :class:`lance_df.file.legacy_writer.LegacyFileWriter`.
-    blob_places
+    blob_placement
         Where blobs come from and go to beside the file.
     num_encoders
         Of 2.x files only, see :class:`lance_df.file.writer.FileWriter`.
@@ -77,6 +77,6 @@ def open_writer(
         schema,
         version=version,
         page_bytes=page_bytes,
-        blob_places=blob_places,
+        blob_placement=blob_placement,
         num_encoders=num_encoders,
     )

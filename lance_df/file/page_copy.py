@@ -79,15 +79,15 @@ class PageCopier:
                 raise UnsupportedFeatureError(
                     f"{container.path}: column {number} has buffers beside its pages; re-encode it instead"
                 )
-            found = column.pages
+            copied = column.pages
             # pages of fixed-size lists may count items, so many for each row
-            held = sum(page.num_rows for page in found)
+            held = sum(page.num_rows for page in copied)
             if held % max(num_rows, 1) or (held == 0) != (num_rows == 0):
                 raise CorruptDataError(
                     f"{container.path}: column {number} has {held} rows, its fragment {num_rows}"
                 )
             first_row = self.num_rows
-            for page, buffers in _read(container, found):
+            for page, buffers in _read(container, copied):
                 ranges = tuple(self._write_aligned(buffer) for buffer in buffers)
                 priority = 0 if self._version == "2.0" else first_row
                 pages.append(dataclasses.replace(page, buffers=ranges, priority=priority))

@@ -64,5 +64,5 @@ def in_order(values: pa.Array, parts: Sequence[Part], groups: Sequence[Sequence[
     starts = np.empty(len(parts), np.int64)
     starts[ordered] = np.cumsum(lengths[ordered]) - lengths[ordered]
     ends = np.cumsum(lengths)
-    places = np.repeat(starts - (ends - lengths), lengths) + np.arange(int(ends[-1]))
-    return values.take(pa.array(places))
+    positions = np.repeat(starts - (ends - lengths), lengths) + np.arange(int(ends[-1]))
+    return values.take(pa.array(positions))

@@ -22,9 +22,9 @@ _SMALL_BYTES = 256 * 1024
 
 
 def pages_ahead(parts: Iterable[Part], pages: Sequence[PageInfo]) -> Iterator[ByteRange]:
-    """Yield the buffers of pages of which all rows are wanted, or a stretch while they are small.
+    """Yield the buffers of pages of which all rows are wanted, or of a range while they are small.
 
-    Decoders ask for one buffer after the other, as the first tells which part of the next is needed.
+    Decoders ask for one buffer after the other, as the first decides which part of the next is needed.
     """
     for number, rows in parts:
         buffers = pages[number].buffers
@@ -57,13 +57,13 @@ class _ReadAhead(ByteSource):
         return False
 
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        found = [self._in_memory(wanted) for wanted in ranges]
-        missing = [wanted for wanted, known in zip(ranges, found, strict=True) if known is None]
+        buffers = [self._in_memory(wanted) for wanted in ranges]
+        missing = [wanted for wanted, known in zip(ranges, buffers, strict=True) if known is None]
         rest = iter(self._source.read_ranges(missing) if missing else ())
-        return [next(rest) if known is None else known for known in found]
+        return [next(rest) if known is None else known for known in buffers]
 
     def _in_memory(self, wanted: ByteRange) -> pa.Buffer | None:
-        place = bisect_right(self._ranges, wanted.start, key=lambda known: known.start) - 1
-        if place < 0 or self._ranges[place].stop < wanted.stop:
+        index = bisect_right(self._ranges, wanted.start, key=lambda known: known.start) - 1
+        if index < 0 or self._ranges[index].stop < wanted.stop:
             return None
-        return self._buffers[place].slice(wanted.start - self._ranges[place].start, wanted.num_bytes)
+        return self._buffers[index].slice(wanted.start - self._ranges[index].start, wanted.num_bytes)

@@ -71,8 +71,9 @@ class FileReader(Protocol):
             values have the column's type: where a range of rows lies in one page that is stored as a
             dictionary, in a file in memory. Indices are unsigned, of any width, and have been checked;
             nulls are nulls of the indices. All arrays of one page share the memory of one
-            dictionary, ``array.dictionary.buffers()[-1].address`` (while one of them lives) tells it from all
-            others. Of 2.0 files its first value is null and stands for nothing: no valid index means it.
+            dictionary, ``array.dictionary.buffers()[-1].address`` (while one of them lives) distinguishes it
+            from all others. Of 2.0 files its first value is null and stands for nothing: no valid index
+            means it.
         views
             Those of ``fields`` whose strings may come as string views, where that costs less.
 

@@ -63,19 +63,19 @@ class ResidentColumn:
         The first row of each page, and the number of all rows.
     open_page
         Returns the page of a number, or None for one that only plans read.
-    place
+    label
         Returns what messages call a page.
     worth_loading
         To read fewer rows, plans take less time than to load kernels, where none is loaded.
     """
 
-    __slots__ = ("_bounds", "_open_page", "_pages", "_place", "_readers", "_starts", "_worth_loading")
+    __slots__ = ("_bounds", "_label", "_open_page", "_pages", "_readers", "_starts", "_worth_loading")
 
     def __init__(
         self,
         starts: Sequence[int],
         open_page: Callable[[int], ResidentPage | None],
-        place: Callable[[int], str],
+        label: Callable[[int], str],
         *,
         worth_loading: int = 0,
     ) -> None:
@@ -83,7 +83,7 @@ class ResidentColumn:
         self._starts = starts
         self._bounds = np.array(starts, np.int64)
         self._open_page = open_page
-        self._place = place
+        self._label = label
         self._pages: dict[int, ResidentPage | None] = {}
         self._readers: dict[Form, RangeReader] = {}
 
@@ -115,7 +115,7 @@ class ResidentColumn:
                 read_page = opened[number]
                 return None if read_page is None else read_page(start - first, stop - first)
             except _SAID_OF_PAGES:
-                with named_errors(self._place(number)):
+                with named_errors(self._label(number)):
                     raise
 
         return read
@@ -147,21 +147,21 @@ class ResidentColumn:
         return self._starts
 
     def picks(self, number: int) -> PagePicks | None:
-        """Return how kernels pick single rows of a page; None where they do not."""
-        with named_errors(self._place(number)):
+        """Return how kernels take single rows of a page; None where they do not."""
+        with named_errors(self._label(number)):
             page = self._page(number)
             return None if page is None else page.picks()
 
-    def place(self, number: int) -> str:
+    def label(self, number: int) -> str:
         """Return what messages call a page."""
-        return self._place(number)
+        return self._label(number)
 
     def _take_of(self, number: int, rows: RowPositions, form: Form) -> pa.Array | None:
         try:
             page = self._page(number)
             return None if page is None else page.take(rows - self._starts[number], form)
         except _SAID_OF_PAGES:
-            with named_errors(self._place(number)):
+            with named_errors(self._label(number)):
                 raise
 
     def _read_pages(self, number: int, start: int, stop: int, form: Form) -> pa.Array | None:

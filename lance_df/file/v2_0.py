@@ -53,7 +53,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
     container
         The open file.
     column_of
-        Field id to column number; without it the file's own schema tells.
+        Field id to column number; without it the file's own schema decides.
     """
 
     version = "2.0"
@@ -65,7 +65,9 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         self.num_rows = container.num_rows
         self._container = container
         self.footprint = footprint_of(container.source)
-        self._column_of = MappingProxyType(dict(_own_columns(container) if column_of is None else column_of))
+        self._column_of = MappingProxyType(
+            dict(_stored_columns(container) if column_of is None else column_of)
+        )
         self._columns: dict[Field, Column] = {}
 
     @property
@@ -88,18 +90,18 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         rows = checked_rows(rows, self.num_rows)
         columns = self._open(fields)
         resident = [column.resident if isinstance(column, LeafColumn) else None for column in columns]
-        found = read_resident(
+        arrays = read_resident(
             resident, rows, forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
         )
-        if not any(array is None for array in found):
-            return found
-        planned = [column for column, array in zip(columns, found, strict=True) if array is None]
+        if not any(array is None for array in arrays):
+            return arrays
+        planned = [column for column, array in zip(columns, arrays, strict=True) if array is None]
         source = self._container.source
         if not source.is_memory_mapped:
             leaves = (column for column in planned if isinstance(column, LeafColumn))
             source = read_ahead(source, chain.from_iterable(column.ahead(rows) for column in leaves))
         rest = iter(run_plans(source, [column.read(rows) for column in planned]))
-        return [next(rest) if array is None else array for array in found]
+        return [next(rest) if array is None else array for array in arrays]
 
     def resident_column(self, field: Field) -> ResidentColumn | None:
         """Return a leaf in memory. See `FileReader.resident_column`."""
@@ -131,7 +133,7 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         )
         for field in missing:
             with named_errors(f"{self.path}: column {field.name!r}"):
-                field.arrow_type()  # impossible types are found here, so that `_build` can rely on the tree
+                field.arrow_type()  # impossible types are refused here, so that `_build` can rely on the tree
             column = self._build(field)
             if column.num_rows != self.num_rows:
                 raise CorruptDataError(
@@ -187,22 +189,24 @@ class V2_0FileReader:  # noqa: N801 - the version is a name
         return len(header) > 0 and isinstance(header.encoding(0), PackedStruct)
 
     def _build_packed(self, field: Field, pages: ColumnPages) -> Column:
-        stored = next((own for own in self.schema.walk() if own.id == field.id), field)
-        place_of = {child.id: place for place, child in enumerate(stored.children)}
-        if not all(child.id in place_of for child in field.children):
+        stored = next(
+            (field_of_file for field_of_file in self.schema.walk() if field_of_file.id == field.id), field
+        )
+        index_of = {child.id: index for index, child in enumerate(stored.children)}
+        if not all(child.id in index_of for child in field.children):
             raise CorruptDataError(
                 f"{self.path}: packed column {field.name!r} does not hold all its children"
             )
-        places = [place_of[child.id] for child in field.children]
+        indices = [index_of[child.id] for child in field.children]
         with named_errors(f"{self.path}: column {field.name!r}"):
             data_type, stored_type = field.arrow_type(), stored.arrow_type()
-        for place, child in zip(places, data_type, strict=True):
-            if stored_type.field(place).type != child.type:
+        for index, child in zip(indices, data_type, strict=True):
+            if stored_type.field(index).type != child.type:
                 raise CorruptDataError(
                     f"{self.path}: packed column {field.name!r} holds {child.name!r} as "
-                    f"{stored_type.field(place).type}, expected {child.type}"
+                    f"{stored_type.field(index).type}, expected {child.type}"
                 )
-        return PackedColumn(data_type, LeafColumn(pages, stored_type), places)
+        return PackedColumn(data_type, LeafColumn(pages, stored_type), indices)
 
     def _pages(self, field: Field) -> ColumnPages:
         if field.id not in self._column_of:
@@ -223,7 +227,7 @@ def _stored_fields(schema: Schema) -> Iterator[Field]:
         yield from below(field)
 
 
-def _own_columns(container: Container | JoinedContainer) -> dict[int, int]:
+def _stored_columns(container: Container | JoinedContainer) -> dict[int, int]:
     """Return field id to column number of a file that holds its whole schema, in depth-first order.
 
     Where there are more columns than fields, text may be stored as lists of bytes, which are two columns.

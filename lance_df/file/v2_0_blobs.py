@@ -40,7 +40,7 @@ class BlobColumn:
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
         described = yield from self.descriptions.read(rows)
-        return (yield from named(self.descriptions.pages.place, fetch_blobs(described, self.file_size)))
+        return (yield from named(self.descriptions.pages.label, fetch_blobs(described, self.file_size)))
 
     def page_starts(self) -> npt.NDArray[np.int64]:
         return self.descriptions.page_starts()

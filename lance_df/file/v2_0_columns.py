@@ -69,7 +69,7 @@ class LeafColumn:
 
     def __post_init__(self) -> None:
         self.resident = (
-            ResidentColumn(self.pages.starts.tolist(), self._open_resident, self.pages.page_place)
+            ResidentColumn(self.pages.starts.tolist(), self._open_resident, self.pages.page_label)
             if self.pages.source.is_memory_mapped
             else None
         )
@@ -81,8 +81,8 @@ class LeafColumn:
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
         parts = list(split_rows(rows, self.pages.starts))
         groups = grouped(parts, self._kind_of)
-        found = yield from together([self._read_group([parts[part] for part in group]) for group in groups])
-        return in_order(concat_arrays(found, self.data_type), parts, groups)
+        arrays = yield from together([self._read_group([parts[part] for part in group]) for group in groups])
+        return in_order(concat_arrays(arrays, self.data_type), parts, groups)
 
     def ahead(self, rows: Rows) -> Iterator[ByteRange]:
         """Yield what the plan for these rows will ask for in several steps, and can be read at once."""
@@ -104,9 +104,9 @@ class LeafColumn:
     def _read_group(self, parts: Sequence[Part]) -> IoPlan[pa.Array]:
         (number, rows), *others = parts
         if not others:
-            with named_errors(self.pages.page_place(number)):
+            with named_errors(self.pages.page_label(number)):
                 return (yield from self._read_page(number, rows))
-        with named_errors(f"{self.pages.page_place(number)} to {others[-1][0]}"):
+        with named_errors(f"{self.pages.page_label(number)} to {others[-1][0]}"):
             pages = [
                 StoredPage(
                     self.pages.encoding(number), self.pages.page(number).num_rows, self.pages.buffers(number)
@@ -156,11 +156,11 @@ class StructColumn:
 
 @dataclass(slots=True)
 class PackedColumn:
-    """Some children of structs that are stored packed, found by their places in the stored rows."""
+    """Some children of structs that are stored packed, found by their indices in the stored rows."""
 
     data_type: pa.DataType
     stored: LeafColumn
-    places: Sequence[int]
+    indices: Sequence[int]
 
     @property
     def num_rows(self) -> int:
@@ -168,7 +168,7 @@ class PackedColumn:
 
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
         packed = yield from self.stored.read(rows)
-        return struct_array(self.data_type, len(rows), [packed.field(place) for place in self.places])
+        return struct_array(self.data_type, len(rows), [packed.field(index) for index in self.indices])
 
     def page_starts(self) -> npt.NDArray[np.int64]:
         return self.stored.page_starts()
@@ -194,7 +194,7 @@ class ListColumn:
     def read(self, rows: Rows) -> IoPlan[pa.Array]:
         parts = yield from together(
             [
-                named(self._pages.page_place(number), self._read_spans(number, within))
+                named(self._pages.page_label(number), self._read_spans(number, within))
                 for number, within in split_rows(rows, self._pages.starts)
             ]
         )
@@ -225,7 +225,7 @@ class ListColumn:
         counts = [self._num_items(number) for number in range(len(self._pages))]
         if sum(counts) > self._items.num_rows:
             raise CorruptDataError(
-                f"{self._pages.place}: lists of {sum(counts)} items, "
+                f"{self._pages.label}: lists of {sum(counts)} items, "
                 f"the column of items has {self._items.num_rows}"
             )
         return np.cumsum([0, *counts], dtype=np.int64)
@@ -239,8 +239,8 @@ class ListColumn:
         encoding = self._pages.encoding(number)
         base = self._item_starts[number]
         if isinstance(encoding, AllNulls):
-            places = np.full(len(rows), base, np.int64)
-            return Spans(places, places, np.zeros(len(rows), np.bool_))
+            positions = np.full(len(rows), base, np.int64)
+            return Spans(positions, positions, np.zeros(len(rows), np.bool_))
         if not isinstance(encoding, ListOffsets):
             raise CorruptDataError(f"a page of lists is encoded as {type(encoding).__name__}")
         if number not in self._ends:

@@ -31,21 +31,21 @@ class ColumnPages:
 
     Attributes
     ----------
-    place
+    label
         The file and the column, for error messages.
     source
         The bytes of the file.
     """
 
     def __init__(self, container: Container | JoinedContainer, index: int, name: str) -> None:
-        self.place = f"{container.path}: column {index} ({name})"
+        self.label = f"{container.path}: column {index} ({name})"
         self._container = container
         self.source = container.source
         self._info = container.column(index)
         self._encodings: dict[tuple[str, bytes], Encoding] = {}
         total = sum(self._info.page_rows())
         if total > _MAX_ROWS:
-            raise CorruptDataError(f"{self.place}: the pages claim to have {total} rows")
+            raise CorruptDataError(f"{self.label}: the pages claim to have {total} rows")
 
     def __len__(self) -> int:
         return len(self._info.pages)
@@ -61,7 +61,7 @@ class ColumnPages:
 
     @cached_property
     def column_encoding(self) -> ColumnEncoding:
-        with named_errors(self.place):
+        with named_errors(self.label):
             return parse_column_encoding(self._info.encoding_url, self._info.encoding)
 
     @property
@@ -72,16 +72,16 @@ class ColumnPages:
     def page(self, number: int) -> PageInfo:
         return self._info.pages[number]
 
-    def page_place(self, number: int) -> str:
+    def page_label(self, number: int) -> str:
         """Return what messages call a page."""
-        return f"{self.place}, page {number}"
+        return f"{self.label}, page {number}"
 
     def encoding(self, number: int) -> Encoding:
-        """Return the encoding of a page. Raises what `parse_array_encoding` does, with the place."""
+        """Return the encoding of a page. Raises what `parse_array_encoding` does, with the label."""
         page = self.page(number)
         key = page.encoding_url, page.encoding
         if (known := self._encodings.get(key)) is None:
-            with named_errors(self.page_place(number)):
+            with named_errors(self.page_label(number)):
                 known = self._encodings[key] = parse_array_encoding(*key)
         return known
 

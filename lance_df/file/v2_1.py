@@ -41,7 +41,7 @@ class V2_1FileReader:  # noqa: N801 - the version's name
     container
         The open file.
     column_of
-        Field id to column number. Without it the file's own schema tells.
+        Field id to column number. Without it the file's own schema decides.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         """Return one array for each field. See `FileReader.read`."""
         self._check_rows(rows)
         columns = self._resident_columns(fields)
-        found = read_resident(
+        arrays = read_resident(
             columns, rows, forms_of(fields, keep_dictionaries=keep_dictionaries, views=views)
         )
-        if not any(array is None for array in found):
-            return found
-        planned = [field for field, array in zip(fields, found, strict=True) if array is None]
+        if not any(array is None for array in arrays):
+            return arrays
+        planned = [field for field, array in zip(fields, arrays, strict=True) if array is None]
         rest = iter(self._read_planned(planned, rows))
-        return [next(rest) if array is None else array for array in found]
+        return [next(rest) if array is None else array for array in arrays]
 
     def resident_column(self, field: Field) -> ResidentColumn | None:
         """Return a leaf in memory. See `FileReader.resident_column`."""
@@ -136,8 +136,8 @@ class V2_1FileReader:  # noqa: N801 - the version's name
         if field.is_struct:
             children = [self._with_blobs(child, array.field(i)) for i, child in enumerate(field.children)]
             fields = [
-                pa.field(child.name, found.type, child.nullable)
-                for child, found in zip(field.children, children, strict=True)
+                pa.field(child.name, values.type, child.nullable)
+                for child, values in zip(field.children, children, strict=True)
             ]
             mask = array.is_null() if array.null_count else None
             return pa.StructArray.from_arrays(children, fields=fields, mask=mask)

@@ -65,7 +65,7 @@ class Column:
     def __init__(self, container: Container | JoinedContainer, leaf: Leaf, footprint: Footprint) -> None:
         self._footprint = footprint
         self._info = container.column(leaf.column)
-        self._place = f"{container.path}: column {leaf.name!r}"
+        self._label = f"{container.path}: column {leaf.name!r}"
         self._stored_type = leaf.stored_type
         self._source = container.source
         self._mapped = container.source.is_memory_mapped
@@ -76,13 +76,13 @@ class Column:
         counts = [0, *self._info.page_rows()]
         expected = container.num_rows * leaf.page_rows_per_row
         if (sum(counts) != expected and not leaf.is_empty_struct) or sum(counts) > _MAX_ROWS:
-            raise CorruptDataError(f"{self._place}: {sum(counts)} rows, the file has {expected}")
+            raise CorruptDataError(f"{self._label}: {sum(counts)} rows, the file has {expected}")
         self.row_starts: npt.NDArray[np.int64] = np.cumsum(np.array(counts, np.int64))
         self.resident = (
             ResidentColumn(
                 self.row_starts.tolist(),
                 self._open_resident,
-                self._page_place,
+                self._page_label,
                 worth_loading=_WORTH_LOADING,
             )
             if self._mapped and not leaf.ancestors and leaf.kept_children is None
@@ -93,14 +93,14 @@ class Column:
     def read(self, leaf: Leaf, rows: Rows) -> IoPlan[pa.Array]:
         """Plan the values of ``rows``, with all that lies above them."""
         if self._is_whole(rows) and leaf.page_rows_per_row == 1 and (run := self._all_pages()) is not None:
-            return (yield from self._plan_run(leaf, run, rows, f"{self._place}, all pages"))
+            return (yield from self._plan_run(leaf, run, rows, f"{self._label}, all pages"))
         parts = list(split_rows(item_rows(rows, leaf.page_rows_per_row), self.row_starts))
         if not parts:
             return empty_path_array(leaf.stored_type, leaf.ancestors)
         groups = grouped(parts, self._layout if leaf.page_rows_per_row == 1 else None)
-        found = yield from together([self._plan([parts[part] for part in group], leaf) for group in groups])
-        with named_errors(self._place):
-            values = concat_arrays(found, found[0].type)
+        arrays = yield from together([self._plan([parts[part] for part in group], leaf) for group in groups])
+        with named_errors(self._label):
+            values = concat_arrays(arrays, arrays[0].type)
             return in_order(values, parts, groups)
 
     def _layout(self, number: int) -> PageLayout | None:
@@ -114,7 +114,7 @@ class Column:
         page = self._info.distinct[self._info.kinds[number]]
         key = (page.encoding, len(page.buffers), page.num_rows)
         if key not in known:
-            with named_errors(f"{self._place}, page {number}"):
+            with named_errors(f"{self._label}, page {number}"):
                 layout, value = split_page_layout(page.encoding_url, page.encoding, source="its encoding")
             known[key] = common_layout(layout, value, len(page.buffers), page.num_rows)
         return known[key]
@@ -123,14 +123,14 @@ class Column:
         (number, rows), *others = parts
         run = self._page_run([number for number, _ in parts], self._common) if others else None
         if run is None:
-            with named_errors(f"{self._place}, page {number}"):
+            with named_errors(f"{self._label}, page {number}"):
                 slots = yield from self._open(number).decode(rows)
                 return path_array(slots, leaf.ancestors)
-        place = f"{self._place}, pages {number} to {others[-1][0]}"
-        return (yield from self._plan_run(leaf, run, rows_of_run(parts, run.num_rows), place))
+        label = f"{self._label}, pages {number} to {others[-1][0]}"
+        return (yield from self._plan_run(leaf, run, rows_of_run(parts, run.num_rows), label))
 
-    def _plan_run(self, leaf: Leaf, run: PageRun, rows: Rows, place: str) -> IoPlan[pa.Array]:
-        with named_errors(place):
+    def _plan_run(self, leaf: Leaf, run: PageRun, rows: Rows, label: str) -> IoPlan[pa.Array]:
+        with named_errors(label):
             slots = yield from decode_run(run, rows, self._stored_type, mapped=self._mapped)
             return path_array(slots, leaf.ancestors)
 
@@ -155,10 +155,10 @@ class Column:
     def _page_run(self, numbers: Sequence[int], known: _KnownLayouts) -> PageRun | None:
         """Return pages that have one layout; None if they have not."""
         kinds = [self._info.kinds[number] for number in numbers]
-        found: dict[int, CommonLayout] = {}
+        layouts: dict[int, CommonLayout] = {}
         layout = None
         for number, kind in zip(numbers, kinds, strict=True):
-            if kind in found:
+            if kind in layouts:
                 continue
             common = self._common_layout(number, known)
             if common is None:
@@ -168,15 +168,15 @@ class Column:
             # most are the same object
             if common.layout is not layout and common.layout != layout:
                 return None
-            found[kind] = common
+            layouts[kind] = common
         if layout is None:
             return None
-        places = np.array(numbers)
+        indices = np.array(numbers)
         return PageRun(
             layout,
             self._info.spans(numbers),
-            self.row_starts[places + 1] - self.row_starts[places],
-            [found[kind].value for kind in kinds],
+            self.row_starts[indices + 1] - self.row_starts[indices],
+            [layouts[kind].value for kind in kinds],
         )
 
     def _open_resident(self, number: int) -> ResidentPage | None:
@@ -184,8 +184,8 @@ class Column:
 
         return open_resident(self._open(number), self._stored_type, lambda plan: run_plan(self._source, plan))
 
-    def _page_place(self, number: int) -> str:
-        return f"{self._place}, page {number}"
+    def _page_label(self, number: int) -> str:
+        return f"{self._label}, page {number}"
 
     def _open(self, number: int) -> PageDecoder:
         page = self._pages.get(number)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lance_df.encodings.encoded_page import Buffer, EncodedPage
-    from lance_df.file.blob_writer import BlobPlaces
+    from lance_df.file.blob_writer import BlobPlacement
     from lance_df.format.schema import Field, Schema
     from lance_df.storage.sink import ByteSink
 
@@ -78,7 +78,7 @@ class FileWriter:
         *,
         version: str = "2.2",
         page_bytes: int = PAGE_BYTES,
-        blob_places: BlobPlaces | None = None,
+        blob_placement: BlobPlacement | None = None,
         num_encoders: int | None = None,
     ) -> None:
         """Start a file.
@@ -93,7 +93,7 @@ class FileWriter:
             ``"2.0"``, ``"2.1"`` or ``"2.2"``.
         page_bytes
             Arrow bytes of a column that become one page.
-        blob_places
+        blob_placement
             Where blobs come from and go to beside this file; closed and removed with it.
         num_encoders
             Pages to encode at a time, by default as many as there are processors; 1 takes no threads.
@@ -110,7 +110,7 @@ class FileWriter:
         self._global_buffers: list[ByteRange] = []
         self._encoder_pool = _EncoderPool(num_encoders or num_threads())
         self._has_blobs = any(has_blobs(field) for field in schema.fields)
-        self._blobs = BlobMover(self._write_blob, blob_places)
+        self._blobs = BlobMover(self._write_blob, blob_placement)
 
     @property
     def position(self) -> int:

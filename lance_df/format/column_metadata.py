@@ -103,7 +103,7 @@ class ColumnInfo:
 
     @property
     def distinct(self) -> Sequence[PageInfo]:
-        """Pages, of which those that differ in nothing but their place may be one."""
+        """Pages, of which those that differ in nothing but their position may be one."""
         return self.pages.distinct if isinstance(self.pages, JoinedPages) else self.pages
 
     @property
@@ -125,12 +125,12 @@ class ColumnInfo:
         """Return (start, stop) of all buffers of some pages, one page after the other."""
         pages, kinds, distinct = self.pages, self.kinds, self.distinct
         shifts = pages.shifts if isinstance(pages, JoinedPages) else None
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for number in numbers:
             shift = 0 if shifts is None else shifts[number]
             buffers = distinct[kinds[number]].buffers
-            found += [(shift + buffer.start, shift + buffer.stop) for buffer in buffers]
-        return np.array(found, np.int64).reshape(-1, 2)
+            ranges += [(shift + buffer.start, shift + buffer.stop) for buffer in buffers]
+        return np.array(ranges, np.int64).reshape(-1, 2)
 
     @classmethod
     def from_proto(cls, data: bytes | pa.Buffer, *, file_size: int, source: str, column: int) -> Self:
@@ -154,15 +154,15 @@ class ColumnInfo:
         """
         what = f"the metadata of column {column}"
         message = parse_message(file_pb2.ColumnMetadata, data, source=source, what=what)
-        place = f"{source}: column {column}"
-        encoding_url, encoding = _direct_encoding(message.encoding, place, required=False)
+        label = f"{source}: column {column}"
+        encoding_url, encoding = _direct_encoding(message.encoding, label, required=False)
         return cls(
             pages=tuple(
-                _page(page, f"{place}, page {number}", file_size) for number, page in enumerate(message.pages)
+                _page(page, f"{label}, page {number}", file_size) for number, page in enumerate(message.pages)
             ),
             encoding_url=encoding_url,
             encoding=encoding,
-            buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place),
+            buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, label),
         )
 
 
@@ -188,7 +188,7 @@ def join_columns(
     UnsupportedFeatureError
         The column itself has buffers, or is encoded in different ways.
     """
-    place = f"{source}: column {column}"
+    label = f"{source}: column {column}"
     encodings: set[bytes] = set()
     # files with as many rows mostly say the same: which pages they have, and where these end
     known: dict[bytes, tuple[Sequence[int], int]] = {}
@@ -198,30 +198,30 @@ def join_columns(
     for data, (start, stop) in zip(messages, spans, strict=True):
         said = known.get(data)
         if said is None:
-            message = parse_message(file_pb2.ColumnMetadata, data, source=place, what="the metadata")
+            message = parse_message(file_pb2.ColumnMetadata, data, source=label, what="the metadata")
             encodings.add(message.encoding.SerializeToString())
             if message.buffer_offsets or message.buffer_sizes or len(encodings) > 1:
-                raise UnsupportedFeatureError(f"{place}: not to be joined with that of other files")
+                raise UnsupportedFeatureError(f"{label}: not to be joined with that of other files")
             first = len(distinct)
-            distinct += [_page(page, place, stop - start) for page in message.pages]
+            distinct += [_page(page, label, stop - start) for page in message.pages]
             ends = [buffer.stop for page in distinct[first:] for buffer in page.buffers]
             said = known[data] = range(first, len(distinct)), max(ends, default=0)
         numbers, end = said
         if end > stop - start:
-            raise CorruptDataError(f"{place}: a buffer ends at byte {end} of a file of {stop - start} bytes")
+            raise CorruptDataError(f"{label}: a buffer ends at byte {end} of a file of {stop - start} bytes")
         kinds += numbers
         shifts += [start] * len(numbers)
     encoding_url, encoding = "", b""
     for data in encodings:
         wrapped = file_pb2.Encoding.FromString(data)
-        encoding_url, encoding = _direct_encoding(wrapped, place, required=False)
+        encoding_url, encoding = _direct_encoding(wrapped, label, required=False)
     return ColumnInfo(JoinedPages(distinct, kinds, shifts), encoding_url, encoding, ())
 
 
-def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int) -> PageInfo:
-    url, encoding = _direct_encoding(message.encoding, place, required=True)
+def _page(message: file_pb2.ColumnMetadata.Page, label: str, file_size: int) -> PageInfo:
+    url, encoding = _direct_encoding(message.encoding, label, required=True)
     return PageInfo(
-        buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, place),
+        buffers=_buffers(message.buffer_offsets, message.buffer_sizes, file_size, label),
         num_rows=message.length,
         priority=message.priority,
         encoding_url=url,
@@ -230,39 +230,39 @@ def _page(message: file_pb2.ColumnMetadata.Page, place: str, file_size: int) -> 
 
 
 def _buffers(
-    offsets: Sequence[int], sizes: Sequence[int], file_size: int, place: str
+    offsets: Sequence[int], sizes: Sequence[int], file_size: int, label: str
 ) -> tuple[ByteRange, ...]:
     if len(offsets) != len(sizes):
-        raise CorruptDataError(f"{place}: {len(offsets)} buffer offsets, but {len(sizes)} buffer sizes")
+        raise CorruptDataError(f"{label}: {len(offsets)} buffer offsets, but {len(sizes)} buffer sizes")
     buffers: list[ByteRange] = []
     for number in range(len(offsets)):
         offset = offsets[number]
         if (end := offset + sizes[number]) > file_size:
             raise CorruptDataError(
-                f"{place}: buffer {number} takes bytes {offset} to {end}, but the file has {file_size} bytes"
+                f"{label}: buffer {number} takes bytes {offset} to {end}, but the file has {file_size} bytes"
             )
         buffers.append(ByteRange(offset, end))
     return tuple(buffers)
 
 
-def _direct_encoding(message: file_pb2.Encoding, place: str, *, required: bool) -> tuple[str, bytes]:
+def _direct_encoding(message: file_pb2.Encoding, label: str, *, required: bool) -> tuple[str, bytes]:
     location = message.WhichOneof("location")
     if location == "direct":
-        return _unwrapped(message.direct.encoding, place)
+        return _unwrapped(message.direct.encoding, label)
     if required or location == "indirect":
         raise UnsupportedFeatureError(
-            f"{place}: the encoding is not stored in the metadata ({location or 'absent'}), expected it there"
+            f"{label}: the encoding is not stored in the metadata ({location or 'absent'}), expected it there"
         )
     return "", b""
 
 
-def _unwrapped(data: bytes, place: str) -> tuple[str, bytes]:
+def _unwrapped(data: bytes, label: str) -> tuple[str, bytes]:
     if len(data) <= _COMMON_BYTES and (known := _encodings.get(data)) is not None:
         return known
-    wrapped = parse_message(Any, data, source=place, what="the encoding")
-    found = wrapped.type_url, wrapped.value
+    wrapped = parse_message(Any, data, source=label, what="the encoding")
+    unwrapped = wrapped.type_url, wrapped.value
     if len(data) <= _COMMON_BYTES:
         if len(_encodings) >= _MAX_ENCODINGS:
             _encodings.clear()
-        _encodings[data] = found
-    return found
+        _encodings[data] = unwrapped
+    return unwrapped

@@ -19,7 +19,7 @@ class _ArrowSchema(ctypes.Structure):
 def extension_metadata(data_type: pa.BaseExtensionType) -> bytes:
     """Return the serialized parameters of an extension type, empty if it has none.
 
-    pyarrow shows those of types written in Python only; for its own types the C data interface tells them.
+    pyarrow shows those of types written in Python only; for its own types the C data interface has them.
     """
     if isinstance(data_type, pa.ExtensionType):
         return bytes(data_type.__arrow_ext_serialize__())

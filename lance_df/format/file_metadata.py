@@ -44,7 +44,7 @@ _VERSIONS = {
 
 
 def file_version(ending: bytes, *, source: str) -> str:
-    """Return ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"`` as the last bytes of a file tell it.
+    """Return ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"`` as the last bytes of a file name it.
 
     Parameters
     ----------

@@ -69,14 +69,14 @@ class FragmentList(Sequence[Fragment]):
         summary: FragmentsSummary | None = None,
     ) -> None:
         self._source = source
-        self._told_rows: list[int] | None = None
+        self._listed_rows: list[int] | None = None
         ids = None
         if summary is None or not isinstance(messages, Sequence):
             self._messages: Sequence[table_pb2.DataFragment] = list(messages)
         else:
             self._messages = messages
             ids = self._one_each(summary.ids, messages[0].id if messages else 0)
-            self._told_rows = self._one_each(
+            self._listed_rows = self._one_each(
                 summary.physical_rows, messages[0].physical_rows if messages else 0
             )
             if not summary.deletion_files:
@@ -85,12 +85,12 @@ class FragmentList(Sequence[Fragment]):
             ids = [m.id for m in self._messages]
         self.ids = self._array(ids, limit=MAX_FRAGMENT_ID, what="a fragment id")
 
-    def _one_each(self, told: Iterable[int], first: int) -> list[int] | None:
-        """Return a number for each fragment; None if it cannot be told which of them leave theirs out as 0.
+    def _one_each(self, counts: Iterable[int], first: int) -> list[int] | None:
+        """Return a number for each fragment; None if it is unknown which of them leave theirs out as 0.
 
         The id of the first fragment mostly is 0.
         """
-        numbers = list(told)
+        numbers = list(counts)
         if len(numbers) + 1 == len(self._messages) and not first:
             numbers.insert(0, 0)
         return numbers if len(numbers) == len(self._messages) else None
@@ -112,8 +112,8 @@ class FragmentList(Sequence[Fragment]):
 
     @cached_property
     def physical_rows(self) -> npt.NDArray[np.int64]:
-        rows = self._told_rows or [m.physical_rows for m in self._messages]
-        self._told_rows = None
+        rows = self._listed_rows or [m.physical_rows for m in self._messages]
+        self._listed_rows = None
         return self._array(rows, limit=MAX_ROWS, what="the row count of a fragment")
 
     @cached_property
@@ -122,14 +122,14 @@ class FragmentList(Sequence[Fragment]):
 
     @cached_property
     def num_deleted(self) -> npt.NDArray[np.int64]:
-        found = np.zeros(len(self), dtype=np.int64)
+        sums = np.zeros(len(self), dtype=np.int64)
         positions = np.flatnonzero(self.has_deletions)
-        found[positions] = self._array(
+        sums[positions] = self._array(
             [self._messages[position].deletion_file.num_deleted_rows for position in positions.tolist()],
             limit=MAX_ROWS,
             what="the number of deleted rows of a fragment",
         )
-        return _frozen(found)
+        return _frozen(sums)
 
     @cached_property
     def num_files(self) -> npt.NDArray[np.int64]:
@@ -183,7 +183,7 @@ class FragmentList(Sequence[Fragment]):
         return b"".join(parts), list(map(len, parts))
 
     def live_rows(self) -> int | None:
-        """Return the number of rows that are not deleted; None where that is not told of a fragment.
+        """Return the number of rows that are not deleted; None where a fragment does not have it.
 
         Takes less than the arrays do where there are few fragments.
         """
@@ -201,8 +201,8 @@ class FragmentList(Sequence[Fragment]):
 
     def position(self, fragment_id: int) -> int | None:
         """Return the index of the (first) fragment with this id, or None."""
-        found = self.positions(np.array([fragment_id], dtype=np.int64))
-        return int(found[0]) if found[0] >= 0 else None
+        positions = self.positions(np.array([fragment_id], dtype=np.int64))
+        return int(positions[0]) if positions[0] >= 0 else None
 
     def positions(self, fragment_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
         """Return the index of each fragment id; -1 where there is no such fragment."""
@@ -226,25 +226,25 @@ class FragmentList(Sequence[Fragment]):
         count = len(other)
         return count <= len(self) and self._messages[:count] == other._listed()
 
-    def rows_from(self, place: int) -> int:
-        """Return the live rows of the fragments from a place on, as far as they are told."""
-        return sum(m.physical_rows - m.deletion_file.num_deleted_rows for m in self._messages[place:])
+    def rows_from(self, position: int) -> int:
+        """Return the live rows of the fragments from a position on, as far as they are known."""
+        return sum(m.physical_rows - m.deletion_file.num_deleted_rows for m in self._messages[position:])
 
     def is_same(
-        self, places: npt.NDArray[np.intp], other: FragmentList, others: npt.NDArray[np.intp]
+        self, positions: npt.NDArray[np.intp], other: FragmentList, others: npt.NDArray[np.intp]
     ) -> bool:
-        """Whether the fragments at some places equal those at places of another list, one by one."""
-        return self._picked(places) == other._picked(others)
+        """Whether the fragments at some positions equal those at positions of another list, one by one."""
+        return self._messages_at(positions) == other._messages_at(others)
 
-    def _picked(self, places: npt.NDArray[np.intp]) -> list[table_pb2.DataFragment]:
+    def _messages_at(self, positions: npt.NDArray[np.intp]) -> list[table_pb2.DataFragment]:
         # messages that two lists share are compared by their identity
-        count = len(places)
+        count = len(positions)
         messages = self._listed()
-        if np.array_equal(places, np.arange(count)):
+        if np.array_equal(positions, np.arange(count)):
             return messages[:count]
         if count < 2:
-            return [messages[place] for place in places.tolist()]
-        return list(itemgetter(*places.tolist())(messages))
+            return [messages[position] for position in positions.tolist()]
+        return list(itemgetter(*positions.tolist())(messages))
 
     def _listed(self) -> list[table_pb2.DataFragment]:
         """Return the messages in a list: those of a parsed one are made anew at each access."""
@@ -313,9 +313,9 @@ class FragmentList(Sequence[Fragment]):
         """Return some fragments of this and another list, one after the other; all of them without order."""
         made = FragmentList.__new__(FragmentList)
         messages = [*self._listed(), *new._listed()]
-        made._messages = messages if order is None else [messages[place] for place in order.tolist()]
+        made._messages = messages if order is None else [messages[position] for position in order.tolist()]
         made._source = self._source
-        made._told_rows = None
+        made._listed_rows = None
         for name in ("ids", *(_FACTS if len(self) >= _LONG else ())):
             if name in self.__dict__:
                 both = np.concatenate([getattr(self, name), getattr(new, name)])
@@ -339,9 +339,9 @@ class FragmentList(Sequence[Fragment]):
             moved.append(copy)
         return FragmentList(moved, source=self._source)
 
-    def files_at(self, place: int) -> tuple[DataFile, ...]:
+    def files_at(self, position: int) -> tuple[DataFile, ...]:
         """Return the data files alone of a fragment, by its index."""
-        return tuple([DataFile.from_proto(file) for file in self._messages[place].files])
+        return tuple([DataFile.from_proto(file) for file in self._messages[position].files])
 
     def to_proto(self) -> Sequence[table_pb2.DataFragment]:
         """Return the messages, which belong to this list: copy before changing one."""
@@ -351,9 +351,9 @@ class FragmentList(Sequence[Fragment]):
         """Return the part of a serialized manifest that the fragments are."""
         return self._serialized[0]
 
-    def serialized_at(self, places: Iterable[int]) -> tuple[bytes, ...]:
+    def serialized_at(self, positions: Iterable[int]) -> tuple[bytes, ...]:
         """Return fragments as they are stored, by their indices."""
-        return tuple(self._messages[place].SerializeToString() for place in places)
+        return tuple(self._messages[position].SerializeToString() for position in positions)
 
     def __len__(self) -> int:
         return len(self._messages)

@@ -71,13 +71,13 @@ class DataFile:
         UnsupportedFeatureError
             Another version.
         """
-        found = (self.major_version, self.minor_version)
-        if found not in _FILE_VERSIONS:
+        version = (self.major_version, self.minor_version)
+        if version not in _FILE_VERSIONS:
             raise UnsupportedFeatureError(
-                f"data file {self.path!r} has format version {found[0]}.{found[1]}; "
+                f"data file {self.path!r} has format version {version[0]}.{version[1]}; "
                 "this release reads 0.1, 2.0, 2.1 and 2.2"
             )
-        return _FILE_VERSIONS[found]
+        return _FILE_VERSIONS[version]
 
     def column_of(self) -> dict[int, int]:
         """Return the column number of each field id that this 2.x file holds.
@@ -140,7 +140,7 @@ _DELETION_TYPES = (DeletionFileType.ARROW, DeletionFileType.BITMAP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFile:
-    """Where the deleted offsets of one fragment are. ``num_deleted_rows`` 0 means: look into the file."""
+    """Where the deleted offsets of one fragment are. ``num_deleted_rows`` is 0 where only the file has it."""
 
     file_type: DeletionFileType
     read_version: int

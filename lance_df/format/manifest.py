@@ -415,7 +415,7 @@ def _schema(message: table_pb2.Manifest, source: str) -> Schema:
 def _max_fragment_id(message: table_pb2.Manifest, fragments: FragmentList) -> int | None:
     if message.HasField("max_fragment_id"):
         return message.max_fragment_id
-    # Releases before 0.30 did not tell 0 from absent.
+    # Releases before 0.30 did not distinguish 0 from absent.
     return int(fragments.ids.max()) if len(fragments) else None
 
 

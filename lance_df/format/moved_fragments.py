@@ -12,7 +12,7 @@ from lance_df._pb import table_pb2
 from lance_df.format.fragments import MAX_FRAGMENT_ID
 
 FragmentMessages: TypeAlias = Sequence[table_pb2.DataFragment]
-"""Fragments as `AlikeManifests.fragments` and `FragmentList.to_proto` return them."""
+"""Fragments as `ManifestTemplate.fragments` and `FragmentList.to_proto` return them."""
 
 
 def moved_if_small(

@@ -115,14 +115,14 @@ class UpdateMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class InsertedKeys:
-    """A split block Bloom filter of the keys that a merge inserted, for writers at the same time to look at.
+    """A split block Bloom filter of the keys that a merge inserted, for writers at the same time to check.
 
     Attributes
     ----------
     field_ids
         Of the key columns, in the order of the merge.
     blocks
-        The filter: whole blocks of 32 bytes; ``None`` where keys are told in another way.
+        The filter: whole blocks of 32 bytes; ``None`` where keys are given in another way.
     number_of_items, probability
         What the filter was made for.
     is_primary
@@ -213,7 +213,7 @@ class Clone:
 class UpdateBases:
     """New base paths, where an id of 0 means that the commit chooses one, and such as have moved.
 
-    A transaction does not tell the two apart: read back, all are new ones.
+    A transaction does not distinguish the two: read back, all are new ones.
     """
 
     new_bases: tuple[BasePath, ...]

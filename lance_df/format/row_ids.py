@@ -272,7 +272,7 @@ def serialize_row_ids(sequence: RunSequence) -> bytes:
 
 
 def serialize_versions(sequence: RunSequence) -> bytes:
-    """Return the bytes of a sequence of row versions: one run for each stretch of one version."""
+    """Return the bytes of a sequence of row versions: one run for each range of one version."""
     message = rowids_pb2.RowDatasetVersionSequence()
     bounds = zip(sequence.firsts.tolist(), sequence.begins.tolist(), sequence.ends.tolist(), strict=True)
     for version, start, stop in bounds:

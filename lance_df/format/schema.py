@@ -145,8 +145,8 @@ class Field:
             return self if self.id in ids else None
         if self.id in ids and not any(node.id in ids for child in self.children for node in child.walk()):
             return self
-        kept = [child for child in (child.only(ids) for child in self.children) if child is not None]
-        return self.with_children(kept) if kept else None
+        selected = [child for child in (child.only(ids) for child in self.children) if child is not None]
+        return self.with_children(selected) if selected else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,8 +288,8 @@ def _build_tree(messages: Sequence[file_pb2.Field], source: str) -> tuple[Field,
 
     def build(position: int) -> Field:
         message = messages[position]
-        own = children.get(message.id, ()) if message.id != -1 else ()
-        return _from_proto(message, tuple(build(child) for child in own))
+        below = children.get(message.id, ()) if message.id != -1 else ()
+        return _from_proto(message, tuple(build(child) for child in below))
 
     return tuple(build(position) for position in top)
 
@@ -353,9 +353,9 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
 
     def convert(arrow: pa.Field) -> Field:
         nonlocal next_id
-        own_id = next_id
+        field_id = next_id
         next_id += 1
-        metadata = _own_metadata(arrow.metadata, f"field {arrow.name!r}")
+        metadata = _decoded_metadata(arrow.metadata, f"field {arrow.name!r}")
         metadata.pop(FIELD_ID_KEY, None)
         data_type = arrow.type
         if isinstance(data_type, pa.BaseExtensionType):
@@ -367,7 +367,7 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
             logical_type = "json"
             metadata |= {EXTENSION_NAME: STORED_JSON, EXTENSION_METADATA: b""}
         return Field(
-            id=own_id,
+            id=field_id,
             name=arrow.name,
             logical_type=logical_type,
             nullable=arrow.nullable,
@@ -378,10 +378,10 @@ def schema_from_arrow(schema: pa.Schema, *, first_id: int = 0) -> Schema:
         )
 
     fields = tuple(convert(arrow) for arrow in schema)
-    return Schema(fields=fields, metadata=_own_metadata(schema.metadata, "the schema"))
+    return Schema(fields=fields, metadata=_decoded_metadata(schema.metadata, "the schema"))
 
 
-def _own_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict[str, bytes]:
+def _decoded_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict[str, bytes]:
     """Return Arrow metadata as it is stored: keys and values are texts.
 
     Raises
@@ -389,15 +389,15 @@ def _own_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> dict[str
     InvalidInputError
         One is no UTF-8, which other readers of Lance refuse.
     """
-    found: dict[str, bytes] = {}
+    decoded: dict[str, bytes] = {}
     for key, value in (metadata or {}).items():
         try:
             value.decode()
-            found[key.decode()] = value
+            decoded[key.decode()] = value
         except UnicodeDecodeError as err:
             where = f"the key {key!r}" if err.object is key else f"a value under {key!r}"
             raise InvalidInputError(f"{what} has metadata that is no UTF-8 text: {where}") from None
-    return found
+    return decoded
 
 
 def _primary_key_position(metadata: Mapping[str, bytes]) -> int | None:

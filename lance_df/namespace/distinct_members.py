@@ -24,8 +24,8 @@ _SHARE: Final = 2
 _distinct: WeakSet[NamespaceManifest] = WeakSet()
 
 
-def check_distinct(manifest: NamespaceManifest, places: npt.NDArray[np.intp]) -> None:
-    """Check that some members, by their places in ``manifest.members``, are different tables.
+def check_distinct(manifest: NamespaceManifest, positions: npt.NDArray[np.intp]) -> None:
+    """Check that some members, by their positions in ``manifest.members``, are different tables.
 
     Others may be looked at, too.
 
@@ -34,11 +34,11 @@ def check_distinct(manifest: NamespaceManifest, places: npt.NDArray[np.intp]) ->
     CorruptDataError
         Two rows have one id or one folder: rows of that table would count twice.
     """
-    if len(places) < 2 or manifest in _distinct:
+    if len(positions) < 2 or manifest in _distinct:
         return
     members = manifest.members.select(list(_COLUMNS))
-    looks_at_all = len(members) <= NAMESPACE_LIMITS.current.few_rows or len(places) * _SHARE >= len(members)
-    rows = members if looks_at_all else take_rows(members, places)
+    checks_all = len(members) <= NAMESPACE_LIMITS.current.few_rows or len(positions) * _SHARE >= len(members)
+    rows = members if checks_all else take_rows(members, positions)
     for name, meaning in _COLUMNS.items():
         if pc.count_distinct(rows[name]).as_py() < len(rows):
             counts = pc.value_counts(rows[name].combine_chunks())
@@ -47,5 +47,5 @@ def check_distinct(manifest: NamespaceManifest, places: npt.NDArray[np.intp]) ->
                 f"{manifest.table.uri}: {twice['counts']} tables have {meaning} {twice['values']!r}, whose "
                 "rows would count as often: another program has added a row; repair the namespace"
             )
-    if looks_at_all:
+    if checks_all:
         _distinct.add(manifest)

@@ -6,10 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from lance_df.cache import CacheKind
-from lance_df.format.alike_manifests import AlikeManifests
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragment_list import FragmentList
 from lance_df.format.manifest import BasePath
+from lance_df.format.manifest_template import ManifestTemplate
 from lance_df.format.moved_fragments import moved_if_small
 from lance_df.namespace.limits import NAMESPACE_LIMITS
 from lance_df.namespace.published import manifest_sources
@@ -56,7 +56,7 @@ class JoinedMembers:
         self._schema = schema
         # the manifest of a small one: what is not replaced in it, all have in common
         self._pattern: ManifestFile | None = None
-        self._alike: AlikeManifests | None = None
+        self._templates: ManifestTemplate | None = None
         self._shared = Shared(root, cache=cache)
         self._fragments: Entries[tuple[bytes, ...]] = cache.part().entries(CacheKind.MEMBER_FRAGMENTS)
 
@@ -66,7 +66,7 @@ class JoinedMembers:
         choices: Sequence[int],
         opened: Callable[[Member], Table],
         *,
-        looks_only: bool,
+        cached_only: bool,
     ) -> Iterator[Run]:
         """Cut members into runs, in their order.
 
@@ -74,15 +74,15 @@ class JoinedMembers:
         ----------
         opened
             Opens the table of a member, which is kept open.
-        looks_only
-            Not to open tables for a look at what is in them.
+        cached_only
+            Not to open tables to read what is in them.
         """
         least = NAMESPACE_LIMITS.current.min_joined_members
         if len(members) < least:
             yield from (Run((opened(each),), choice) for each, choice in zip(members, choices, strict=True))
             return
 
-        found = self._look_up(members, opened, looks_only=looks_only)
+        fragments_of_members = self._look_up(members, opened, cached_only=cached_only)
 
         def run(small: Sequence[Member], fragments: Sequence[bytes], choice: int) -> Run:
             if len(small) < least:
@@ -93,46 +93,48 @@ class JoinedMembers:
         small: list[Member] = []
         fragments: list[bytes] = []
         last = -1
-        for member, own, choice in zip(members, found, choices, strict=True):
-            if small and (not own or choice != last):
+        for member, of_member, choice in zip(members, fragments_of_members, choices, strict=True):
+            if small and (not of_member or choice != last):
                 yield run(small, fragments, last)
                 small, fragments = [], []
-            if not own:
+            if not of_member:
                 yield Run((opened(member),), choice)
                 continue
             small.append(member)
-            fragments += own
+            fragments += of_member
             last = choice
         if small:
             yield run(small, fragments, last)
 
     def _look_up(
-        self, members: Sequence[Member], opened: Callable[[Member], Table], *, looks_only: bool
+        self, members: Sequence[Member], opened: Callable[[Member], Table], *, cached_only: bool
     ) -> list[tuple[bytes, ...]]:
         """Return the fragments of each member; none for one that is not small."""
         keys = [(member.folder.path, member.version) for member in members]
-        found = [
+        fragments_of_members = [
             self._fragments.find(key) if member.is_main_version else ()
             for key, member in zip(keys, members, strict=True)
         ]
-        missing = [number for number, own in enumerate(found) if own is None]
+        missing = [number for number, of_member in enumerate(fragments_of_members) if of_member is None]
         at_once = NAMESPACE_LIMITS.current.manifests_at_once
         for start in range(0, len(missing), at_once):
             part = missing[start : start + at_once]
             looked_at = [members[number] for number in part]
-            if looks_only:
+            if cached_only:
                 parts = map(self._of_source, looked_at, manifest_sources(looked_at))
             else:
                 tables = map_reads(opened, looked_at, where=self._root)
                 parts = map(self._of, looked_at, (table.manifest_file for table in tables))
-            for number, own in zip(part, parts, strict=True):
-                found[number] = self._fragments.put(keys[number], own, sum(map(len, own)))
-        return [own or () for own in found]
+            for number, of_member in zip(part, parts, strict=True):
+                fragments_of_members[number] = self._fragments.put(
+                    keys[number], of_member, sum(map(len, of_member))
+                )
+        return [of_member or () for of_member in fragments_of_members]
 
     def _of_source(self, member: Member, source: ByteSource) -> tuple[bytes, ...]:
         """Return the fragments of a small member, from the file of its manifest."""
-        if self._alike is not None:
-            fragments = self._alike.fragments(manifest_block(source), source=source.path)
+        if self._templates is not None:
+            fragments = self._templates.fragments(manifest_block(source), source=source.path)
             if fragments is not None:
                 return _moved(member.folder, fragments)
         file = read_manifest(source)
@@ -150,10 +152,10 @@ class JoinedMembers:
             or manifest.schema.fields != self._schema.fields
         ):
             return ()
-        own = _moved(member.folder, manifest.fragments.to_proto())
-        if own and self._pattern is None and manifest.data_format not in (None, "0.1"):
-            self._pattern, self._alike = file, AlikeManifests(manifest)
-        return own
+        of_member = _moved(member.folder, manifest.fragments.to_proto())
+        if of_member and self._pattern is None and manifest.data_format not in (None, "0.1"):
+            self._pattern, self._templates = file, ManifestTemplate(manifest)
+        return of_member
 
     def _joined(self, pattern: ManifestFile, fragments: Sequence[bytes]) -> Table:
         """Return the fragments of small members as one table, with the manifest of one of them."""

@@ -1,24 +1,36 @@
-"""What is a partitioned namespace, and what is not, asked without importing what those need."""
+"""What is a table and what a partitioned namespace, asked without importing what namespaces need."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.table.metadata.versions import VERSIONS_DIR
+from lance_df.table.table import Table
 
 if TYPE_CHECKING:
-    from typing import TypeGuard
-
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.storage import Location
 
 
-def is_namespace(found: object) -> TypeGuard[NamespaceSnapshot]:
-    """Whether this is a `NamespaceSnapshot`: nothing is before their module has been imported."""
+def namespace_of(source: object) -> NamespaceSnapshot | None:
+    """Return a source that is a partitioned namespace, None for any other."""
+    # nothing is one before the module has been imported
     module = sys.modules.get("lance_df.namespace.snapshot")
-    return module is not None and isinstance(found, module.NamespaceSnapshot)
+    if module is None or not isinstance(source, module.NamespaceSnapshot):
+        return None
+    return cast("NamespaceSnapshot", source)
+
+
+def opened_in(value: object) -> Table | NamespaceSnapshot | None:
+    """Return the open table or namespace that a value is, or that an object of the public API has."""
+    for opened in (value, getattr(value, "_table", None)):
+        if isinstance(opened, Table):
+            return opened
+        if (namespace := namespace_of(opened)) is not None:
+            return namespace
+    return None
 
 
 def holds_namespace(folder: Location) -> bool:

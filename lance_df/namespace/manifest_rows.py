@@ -106,8 +106,8 @@ class ManifestRows:
 
     def of_fragments(self, fragment_ids: Sequence[int]) -> pa.Table:
         """Return the live rows of some fragments."""
-        own = [part.rows for part in self._parts if part.fragment_id in fragment_ids]
-        return pa.concat_tables([self._schema.empty_table(), *own])
+        parts = [part.rows for part in self._parts if part.fragment_id in fragment_ids]
+        return pa.concat_tables([self._schema.empty_table(), *parts])
 
 
 @dataclass(frozen=True)
@@ -145,22 +145,22 @@ class _Part:
             return self
         _, offsets = split_addresses(self.rows[ROW_ADDRESS].to_numpy())
         gone = np.fromiter(deleted - self.deleted, np.int64)
-        kept = pa.array(~np.isin(offsets, gone))
-        return dataclasses.replace(self, deleted=deleted, rows=self.rows.filter(kept))
+        left = pa.array(~np.isin(offsets, gone))
+        return dataclasses.replace(self, deleted=deleted, rows=self.rows.filter(left))
 
 
-def take_rows(rows: pa.Table, places: npt.NDArray[np.intp]) -> pa.Table:
-    """Return some rows, in ascending order of their places, without touching the others.
+def take_rows(rows: pa.Table, positions: npt.NDArray[np.intp]) -> pa.Table:
+    """Return some rows, in ascending order of their positions, without touching the others.
 
     Arrow's own joins all chunks of a column of texts first.
     """
-    if not len(places) or rows.num_columns == 0:
+    if not len(positions) or rows.num_columns == 0:
         return rows.slice(0, 0)
     batches = rows.to_batches()
     starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
-    cuts = np.searchsorted(places, starts)
+    cuts = np.searchsorted(positions, starts)
     parts = [
-        batch.take(pa.array(places[low:high] - start))
+        batch.take(pa.array(positions[low:high] - start))
         for batch, start, low, high in zip(batches, starts[:-1], cuts[:-1], cuts[1:], strict=True)
         if low < high
     ]

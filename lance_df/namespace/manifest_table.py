@@ -246,7 +246,7 @@ class NamespaceManifest:
         Raises
         ------
         RetryableConflictError
-            Another version was published meanwhile. Look at it, and start again.
+            Another version was published meanwhile. Read it, and start again.
         CommitStateUnknownError
             It is not known whether the change was published.
         RowCountMismatchError
@@ -304,15 +304,15 @@ class NamespaceManifest:
         return merged
 
     def _check_columns(self) -> None:
-        found = {field.name: field.type for field in self.table.arrow_schema}
+        types = {field.name: field.type for field in self.table.arrow_schema}
         for each in BASE_FIELDS[:3]:
-            if found.get(each.name) != each.type:
+            if types.get(each.name) != each.type:
                 raise CorruptDataError(
                     f"{self.table.uri}: no column {each.name} of type {each.type}, as each namespace has"
                 )
         wanted = {field.column: field.result_type for field in self.specs.fields.values()}
-        wanted |= {field.name: field.type for field in READ_FIELDS if field.name in found}
-        missing = [name for name, data_type in wanted.items() if found.get(name) != data_type]
+        wanted |= {field.name: field.type for field in READ_FIELDS if field.name in types}
+        missing = [name for name, data_type in wanted.items() if types.get(name) != data_type]
         if missing:
             raise CorruptDataError(
                 f"{self.table.uri}: version {self.table.version} has partition specs, but not the column "
@@ -340,8 +340,8 @@ def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
     new = pa.array([versions[name] for name in rows["object_id"].to_pylist()], pa.uint64())
     columns = {"read_version": new, "read_branch": pa.nulls(len(new)), "read_tag": pa.nulls(len(new))}
     for name, values in columns.items():
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, rows.schema.field(place), values.cast(rows.schema.field(place).type))
+        index = rows.schema.get_field_index(name)
+        rows = rows.set_column(index, rows.schema.field(index), values.cast(rows.schema.field(index).type))
     return rows
 
 

@@ -41,31 +41,31 @@ class MemberSubset(NamespaceSnapshot):
             snapshot._joined,
             snapshot.arrow_schema,
         )
-        self._own = snapshot._own
+        self._cache_part = snapshot._cache_part
         self._resolved = snapshot._resolved
         self._live_rows = snapshot._live_rows
         self.subset = members
 
     def selected_members(self, request: ScanRequest) -> SelectedMembers:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""
-        found = super().selected_members(request)
-        exists = self.subset[found.places]
-        return replace(found, places=found.places[exists], choices=found.choices[exists])
+        selected = super().selected_members(request)
+        exists = self.subset[selected.positions]
+        return replace(selected, positions=selected.positions[exists], choices=selected.choices[exists])
 
     def member_rows(self) -> npt.NDArray[np.int64]:
         """Return the number of rows of each member, 0 for those that do not exist."""
-        places = np.flatnonzero(self.subset)
-        found = np.zeros(len(self.subset), np.int64)
+        positions = np.flatnonzero(self.subset)
+        rows = np.zeros(len(self.subset), np.int64)
         known = self._live_rows
-        unknown = [place for place in places.tolist() if place not in known]
+        unknown = [position for position in positions.tolist() if position not in known]
         counts = map_reads(
             lambda table: int(live_rows(table, np.arange(len(table.fragments))).sum()),
             self.open_members(np.array(unknown, np.intp)),
             where=self.root,
         )
         known.update(zip(unknown, counts, strict=True))
-        found[places] = [known[place] for place in places.tolist()]
-        return found
+        rows[positions] = [known[position] for position in positions.tolist()]
+        return rows
 
     def release_pages(self) -> None:
         """Give back the memory of what has been read of local files; see `release_pages`."""
@@ -79,28 +79,28 @@ class MemberSubset(NamespaceSnapshot):
 
 
 class ChosenMembers(MemberSubset):
-    """A namespace of which only the members at some places exist.
+    """A namespace of which only the members at some positions exist.
 
     Parameters
     ----------
     refs
-        Where somebody else has looked up what is not pinned: what to open, by place.
+        Where somebody else has looked up what is not pinned: what to open, by position.
     """
 
     def __init__(
-        self, snapshot: NamespaceSnapshot, places: npt.NDArray[np.intp], refs: Mapping[int, ResolvedRef]
+        self, snapshot: NamespaceSnapshot, positions: npt.NDArray[np.intp], refs: Mapping[int, ResolvedRef]
     ) -> None:
         exists = np.zeros(len(snapshot.manifest.members), np.bool_)
-        exists[places] = True
+        exists[positions] = True
         super().__init__(snapshot, exists)
         self._live_rows = {}
         self._refs = refs
 
-    def open_members(self, places: npt.NDArray[np.intp]) -> list[Table]:
-        """Return the tables of some rows of ``manifest.members``, by the places of these."""
-        members = members_at(self.root, self.manifest, places)
-        for number, place in enumerate(places.tolist() if self._refs else ()):
-            ref = self._refs.get(place)
+    def open_members(self, positions: npt.NDArray[np.intp]) -> list[Table]:
+        """Return the tables of some rows of ``manifest.members``, by the positions of these."""
+        members = members_at(self.root, self.manifest, positions)
+        for number, position in enumerate(positions.tolist() if self._refs else ()):
+            ref = self._refs.get(position)
             if ref is not None:
                 members[number] = replace(members[number], version=ref.version, branch=ref.branch, tag=None)
         return map_reads(self._opened, members, where=self.root)

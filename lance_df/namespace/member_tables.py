@@ -36,16 +36,16 @@ def in_columns_of(schema: NamespaceSchema, table: Table) -> Table:
     columns = schema.columns
     if table.schema.fields == columns.fields:
         return table
-    own, wanted = table.schema.by_id(), columns.by_id()
-    strangers = {field.name for field_id, field in own.items() if field_id not in wanted}
+    fields, wanted = table.schema.by_id(), columns.by_id()
+    strangers = {field.name for field_id, field in fields.items() if field_id not in wanted}
     for field in columns.walk():
-        known = own.get(field.id)
+        known = fields.get(field.id)
         # a column of that name under another id may well be meant to be this one
         is_null = known is None and field.nullable and field.name not in strangers
         if not is_null and (known is None or known.logical_type != field.logical_type):
-            found = "missing" if known is None else f"of type {known.logical_type}"
+            actual = "missing" if known is None else f"of type {known.logical_type}"
             raise CorruptDataError(
-                f"{table.uri}: field {field.id}, {field.name!r} in the namespace, is {found}; expected "
+                f"{table.uri}: field {field.id}, {field.name!r} in the namespace, is {actual}; expected "
                 f"{field.logical_type}: change the table back, and repair the "
                 "namespace with publish_newer=True"
             )

@@ -103,14 +103,14 @@ def check_none_lost(uri: str, *, before: pa.ChunkedArray, after: pa.ChunkedArray
         )
 
 
-def _refuse(uri: str, expected: pa.ChunkedArray, found: pa.ChunkedArray, numbers: str) -> None:
-    lost = expected.filter(pc.invert(pc.is_in(expected, _one(found))))
-    more = found.filter(pc.invert(pc.is_in(found, _one(expected))))
+def _refuse(uri: str, expected: pa.ChunkedArray, actual: pa.ChunkedArray, numbers: str) -> None:
+    lost = expected.filter(pc.invert(pc.is_in(expected, _one(actual))))
+    more = actual.filter(pc.invert(pc.is_in(actual, _one(expected))))
     shown = [*lost.slice(0, _NUM_SHOWN).to_pylist(), *more.slice(0, _NUM_SHOWN).to_pylist()]
     raise RowCountMismatchError(
-        f"{uri}: objects: {numbers}, {len(expected)} expected, {len(found)} found; {len(lost)} would be "
-        f"lost, {len(more)} are not expected: {', '.join(map(repr, shown)) or _repeated(found)}. Nothing was "
-        "published; please report this defect"
+        f"{uri}: objects: {numbers}, {len(expected)} expected, {len(actual)} found; {len(lost)} would be "
+        f"lost, {len(more)} are not expected: {', '.join(map(repr, shown)) or _repeated(actual)}. Nothing "
+        "was published; please report this defect"
     )
 
 

@@ -133,22 +133,24 @@ def manifest_sources(members: Sequence[Member]) -> Iterator[ByteSource]:
     return version_sources([(member.folder, member.version_number) for member in members])
 
 
-def members_at(root: Location, manifest: NamespaceManifest, places: npt.NDArray[np.intp]) -> list[Member]:
-    """Return members by their places in ``manifest.members``.
+def members_at(root: Location, manifest: NamespaceManifest, positions: npt.NDArray[np.intp]) -> list[Member]:
+    """Return members by their positions in ``manifest.members``.
 
     Raises
     ------
     CorruptDataError
         One has no location, or one outside of the namespace.
     """
-    if len(places) <= _FEW:
+    if len(positions) <= _FEW:
         columns = [manifest.members.column(name) for name in _COLUMNS]
-        rows = [tuple(column[place].as_py() for column in columns) for place in map(int, places)]
+        rows = [tuple(column[position].as_py() for column in columns) for position in map(int, positions)]
         return [_member(root, manifest, *row) for row in rows]
-    there, of_there = np.unique(places, return_inverse=True)
+    there, of_there = np.unique(positions, return_inverse=True)
     taken = take_rows(manifest.members.select(_COLUMNS), there)
-    found = [_member(root, manifest, *row) for row in zip(*(each.to_pylist() for each in taken), strict=True)]
-    return [found[number] for number in of_there.tolist()]
+    members = [
+        _member(root, manifest, *row) for row in zip(*(each.to_pylist() for each in taken), strict=True)
+    ]
+    return [members[number] for number in of_there.tolist()]
 
 
 def _member(

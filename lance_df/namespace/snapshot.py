@@ -32,10 +32,11 @@ from lance_df.table.reading.system_columns import SYSTEM_COLUMNS
 from lance_df.table.scan.cached_plans import plan_footprint
 from lance_df.table.scan.columns import output_of
 from lance_df.table.scan.plan import plan_scan
+from lance_df.table.scan.table_scan import TableScan
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Collection, Hashable, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -69,12 +70,12 @@ class NamespaceSnapshot:
         self.arrow_schema: pa.Schema = manifest.schema.arrow if arrow_schema is None else arrow_schema
         self.cache = TableCache() if cache is None else cache
         self._joined = JoinedMembers(root, manifest.schema.columns, self.cache) if joined is None else joined
-        self._own = self.cache.part()
+        self._cache_part = self.cache.part()
         plans = self.cache.part(NAMESPACE_LIMITS.current.cached_plans)
         self._plans: Entries[ScanPlan] = plans.entries(CacheKind.PLANS)
         # what tags and newest versions were when they were first asked for: a query sees one state
         self._resolved: dict[Hashable, ResolvedRef] = {}
-        # of members, by their places
+        # of members, by their positions
         self._live_rows: dict[int, int] = {}
 
     @property
@@ -131,6 +132,16 @@ class NamespaceSnapshot:
         return self.root.is_local
 
     @property
+    def branch(self) -> None:
+        """None: namespaces have no branches."""
+        return None
+
+    @property
+    def committed_table(self) -> Table:
+        """The table that commits go to: ``__manifest``."""
+        return self.manifest.table
+
+    @property
     def plan_cache(self) -> Entries[Any]:
         """See `lance_df.scan.source.Scannable`."""
         return self._plans
@@ -165,61 +176,76 @@ class NamespaceSnapshot:
 
     def _planned(self, request: ScanRequest) -> ScanPlan:
         schema = self._schema_of(request)
-        kept = self.selected_members(request)
-        requests = [dataclasses.replace(request, predicate=left) for left in kept.residuals]
-        is_small = len(kept.places) <= NAMESPACE_LIMITS.current.few_members
+        selected = self.selected_members(request)
+        requests = [dataclasses.replace(request, predicate=left) for left in selected.residuals]
+        is_small = len(selected.positions) <= NAMESPACE_LIMITS.current.few_members
         plan = Table.plan if is_small and _is_plain(request) else plan_scan
-        plans = [plan(table, requests[choice]) for table, choice in self._tables_of(request, kept)]
+        plans = [plan(table, requests[choice]) for table, choice in self._tables_of(request, selected)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
         return ScanPlan(
             schema,
             request.promises(),
             tasks,
             lambda: self._report(
-                plans, Count(len(kept.places), len(self.manifest.members)), self._specs(request, kept)
+                plans,
+                Count(len(selected.positions), len(self.manifest.members)),
+                self._specs(request, selected),
             ),
         )
 
     def _schema_of(self, request: ScanRequest) -> pa.Schema:
         return output_of(self.manifest.schema.columns, request).schema
 
-    def _tables_of(self, request: ScanRequest, kept: SelectedMembers) -> Iterator[tuple[Table, int]]:
+    def _tables_of(self, request: ScanRequest, selected: SelectedMembers) -> Iterator[tuple[Table, int]]:
         """Yield tables to scan, small members joined, and what is left to be asked of each."""
         if _is_of_members(request) or not request.options.joined_members:
-            yield from zip(self.open_members(kept.places), kept.choices.tolist(), strict=True)
+            yield from zip(self.open_members(selected.positions), selected.choices.tolist(), strict=True)
             return
-        for run in self._runs_of(kept):
+        for run in self._runs_of(selected):
             for table in run.tables:
                 yield table, run.choice
 
-    def _runs_of(self, kept: SelectedMembers) -> Iterable[Run]:
-        choices = kept.choices.tolist()
+    def _runs_of(self, selected: SelectedMembers) -> Iterable[Run]:
+        choices = selected.choices.tolist()
         limits = NAMESPACE_LIMITS.current
 
         def made() -> list[Run]:
-            members = members_at(self.root, self.manifest, kept.places)
-            looks_only = len(members) >= limits.many_members
-            return list(self._joined.runs(members, choices, self._opened, looks_only=looks_only))
+            members = members_at(self.root, self.manifest, selected.positions)
+            cached_only = len(members) >= limits.many_members
+            return list(self._joined.runs(members, choices, self._opened, cached_only=cached_only))
 
-        runs: Entries[list[Run]] = self._own.entries(CacheKind.MEMBERS)
-        key = kept.places.tobytes(), kept.choices.tobytes()
+        runs: Entries[list[Run]] = self._cache_part.entries(CacheKind.MEMBERS)
+        key = selected.positions.tobytes(), selected.choices.tobytes()
         return runs.get(key, made, _runs_bytes)
 
-    def tables(self, request: ScanRequest) -> Iterator[tuple[Table, Predicate | None]]:
-        """Yield the members that a scan reads, and what is left of its predicate to be asked of each."""
-        kept = self.selected_members(request)
-        for table, choice in zip(self.open_members(kept.places), kept.choices.tolist(), strict=True):
-            yield table, kept.residuals[choice]
+    def table_scans(
+        self, request: ScanRequest, names: Collection[str | None] | None = None
+    ) -> Iterator[TableScan]:
+        """Yield the members that a scan reads.
+
+        Parameters
+        ----------
+        names
+            The ids of the members to be read, if not all.
+        """
+        selected = self.selected_members(request)
+        ids = self.manifest.members["object_id"].take(pa.array(selected.positions)).to_pylist()
+        chosen = [at for at, name in enumerate(ids) if names is None or name in names]
+        positions, choices = selected.positions[chosen], selected.choices[chosen].tolist()
+        moves = self.manifest.members["read_version"].is_null().to_numpy()[positions].tolist()
+        rows = zip(self.open_members(positions), choices, positions.tolist(), chosen, moves, strict=True)
+        for table, choice, position, at, is_moving in rows:
+            yield TableScan(table, selected.residuals[choice], ids[at], position, is_pinned=not is_moving)
 
     def count_rows(self) -> int:
         """Return the number of rows, without reading any."""
-        places = np.arange(len(self.manifest.members))
-        check_distinct(self.manifest, places)
-        members = members_at(self.root, self.manifest, places)
+        positions = np.arange(len(self.manifest.members))
+        check_distinct(self.manifest, positions)
+        members = members_at(self.root, self.manifest, positions)
         return sum(map_reads(self._rows_of, members, where=self.root))
 
     def _rows_of(self, member: Member) -> int:
-        """Count the rows of a member from its manifest alone, where that tells them."""
+        """Count the rows of a member from its manifest alone, where that has them."""
         if member.is_main_version:
             columns = self.manifest.table.manifest.table_metadata[SCHEMA_KEY]
             key = member.folder.path, member.version, columns
@@ -231,7 +257,7 @@ class NamespaceSnapshot:
 
     def _counted_rows(self, member: Member) -> int | None:
         manifest = member.manifest_file().manifest
-        # releases before told wrong numbers; and what is in other columns has to be looked at
+        # earlier releases wrote wrong numbers; and what is in other columns has to be read
         if manifest.writer_version is None or manifest.schema.fields != self.manifest.schema.columns.fields:
             return None
         return manifest.fragments.live_rows()
@@ -241,14 +267,14 @@ class NamespaceSnapshot:
 
         None if it is not; so it is of many members.
         """
-        places = self.selected_members(ScanRequest(pruning_predicate=pruning_predicate)).places
-        if len(places) > NAMESPACE_LIMITS.current.many_members:
+        positions = self.selected_members(ScanRequest(pruning_predicate=pruning_predicate)).positions
+        if len(positions) > NAMESPACE_LIMITS.current.many_members:
             return None
-        key = places.tobytes()
-        counts: Entries[int] = self._own.entries(CacheKind.ROW_COUNTS)
+        key = positions.tobytes()
+        counts: Entries[int] = self._cache_part.entries(CacheKind.ROW_COUNTS)
         if (total := counts.find(key)) is not None:
             return total
-        members = members_at(self.root, self.manifest, places)
+        members = members_at(self.root, self.manifest, positions)
         opened = [self._members.find(self._key(member)) for member in members]
         rows = [None if table is None else table.estimated_rows() for table in opened]
         known = [count for count in rows if count is not None]
@@ -264,7 +290,7 @@ class NamespaceSnapshot:
         if not self.is_local:
             return None
         tables = self.open_members(
-            self.selected_members(ScanRequest(pruning_predicate=pruning_predicate)).places[:1]
+            self.selected_members(ScanRequest(pruning_predicate=pruning_predicate)).positions[:1]
         )
         return tables[0].sample() if tables else None
 
@@ -272,9 +298,9 @@ class NamespaceSnapshot:
         """Return the members that may have rows of the answer, and what is left to be asked of these."""
         return selected_members(self.manifest, request.predicate, request.pruning_predicate)
 
-    def open_members(self, places: npt.NDArray[np.intp]) -> list[Table]:
-        """Return the tables of some rows of ``manifest.members``, by the places of these."""
-        return map_reads(self._opened, members_at(self.root, self.manifest, places), where=self.root)
+    def open_members(self, positions: npt.NDArray[np.intp]) -> list[Table]:
+        """Return the tables of some rows of ``manifest.members``, by the positions of these."""
+        return map_reads(self._opened, members_at(self.root, self.manifest, positions), where=self.root)
 
     @property
     def _members(self) -> Entries[Table]:
@@ -284,7 +310,7 @@ class NamespaceSnapshot:
         key = self._key(member)
         if member.is_pinned:
             return self._members.get(key, lambda: self._open(member), attrgetter("num_bytes"))
-        members: Entries[Table] = self._own.entries(CacheKind.MEMBERS)
+        members: Entries[Table] = self._cache_part.entries(CacheKind.MEMBERS)
         ref = self._resolved.get(key)
         if ref is None:
             table = self._open(member)
@@ -303,8 +329,8 @@ class NamespaceSnapshot:
     def _open(self, member: Member) -> Table:
         return in_columns_of(self.manifest.schema, member.open(self.cache.part()))
 
-    def _specs(self, request: ScanRequest, kept: SelectedMembers) -> tuple[SpecReport, ...]:
-        return spec_reports(self.manifest, request.predicate, request.pruning_predicate, kept)
+    def _specs(self, request: ScanRequest, selected: SelectedMembers) -> tuple[SpecReport, ...]:
+        return spec_reports(self.manifest, request.predicate, request.pruning_predicate, selected)
 
     def _report(
         self, plans: Sequence[ScanPlan], partitions: Count, specs: Sequence[SpecReport]

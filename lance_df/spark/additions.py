@@ -28,6 +28,7 @@ from lance_df.format.operations import (
     UpdateBases,
     UpdateConfig,
 )
+from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.published import are_pinned, members_at
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.records import dataclass
@@ -87,19 +88,20 @@ def additions(newest: Table | NamespaceSnapshot, begin: int, end: int) -> Iterat
     UnsupportedFeatureError
         The versions of a namespace do not name the versions of its members.
     """
+    namespace = namespace_of(newest)
     former: NamespaceSnapshot | None = None
     for version in range(begin + 1, end + 1):
-        if isinstance(newest, NamespaceSnapshot):
+        if namespace is not None:
             if version == 1:
-                former = _version(newest, 1)
+                former = _version(namespace, 1)
                 yield _addition(1, _of_members(None, former))
                 continue
-            former = former or _version(newest, version - 1)
-            snapshot = _version(newest, version)
+            former = former or _version(namespace, version - 1)
+            snapshot = _version(namespace, version)
             yield _addition(version, _of_members(former, snapshot))
             former = snapshot
         else:
-            table = _version(newest, version)
+            table = _version(newest.committed_table, version)
             yield _addition(version, {None: _of_table(table, _operation(table))})
 
 

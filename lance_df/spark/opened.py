@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lance_df.cache import PROCESS, CacheKind, Entries
 from lance_df.errors import InvalidInputError
+from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.records import dataclass
 from lance_df.spark.workers import keep_imports
 from lance_df.storage import open_location
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.open import open_table
-from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.options import SourceOptions
     from lance_df.storage import Location
+    from lance_df.table.table import Table
 
 # Each process of Spark imports what it needs anew: what reads of tables do without waits until it is needed.
 Source: TypeAlias = "Table | NamespaceSnapshot"
@@ -50,9 +51,10 @@ class SourceRef:
     @classmethod
     def of(cls, source: Source, options: SourceOptions) -> SourceRef:
         """Return what names an open table or namespace."""
-        if isinstance(source, Table):
-            return cls(options.path, source.version, source.branch or "main", storage=options.storage)
-        return cls(options.path, source.version, None, is_namespace=True, storage=options.storage)
+        branch = None if source.is_partitioned else source.branch or "main"
+        return cls(
+            options.path, source.version, branch, is_namespace=source.is_partitioned, storage=options.storage
+        )
 
     @property
     def location(self) -> Location:
@@ -71,6 +73,19 @@ class SourceRef:
         location = self.location
         key = location.identity, self.version, self.branch, self.is_namespace
         return _opened.get(key, lambda: self._open(location), attrgetter("num_bytes"))
+
+    def open_table(self) -> Table:
+        """Open a table, as `open`. Raises TypeError for a namespace."""
+        if self.is_namespace:
+            raise TypeError(f"{self.uri}: a namespace, where a table is needed")
+        return self.open().committed_table
+
+    def open_namespace(self) -> NamespaceSnapshot:
+        """Open a namespace, as `open`. Raises TypeError for a table."""
+        namespace = namespace_of(self.open())
+        if namespace is None:
+            raise TypeError(f"{self.uri}: a table, where a namespace is needed")
+        return namespace
 
     def _open(self, location: Location) -> Source:
         if self.is_namespace:

@@ -63,9 +63,7 @@ def _by_writers(names: Sequence[str], ref: SourceRef, snapshot: NamespaceSnapsho
     sources = pa.schema([schema.arrow.field(name).with_nullable(True) for name in names])
 
     def number(*columns: pa.Array) -> pa.Array:
-        source = ref.open()
-        if not isinstance(source, NamespaceSnapshot):
-            raise TypeError("rows are routed to the partitions of a namespace")
+        source = ref.open_namespace()
         batch = to_stored(pa.RecordBatch.from_arrays(list(columns), list(names)), sources)
         values = values_of_rows(source.manifest.specs.current, source.manifest.schema, batch)
         return murmur3(value_keys(values.columns))

@@ -10,10 +10,9 @@ from pyspark.sql.datasource import DataSource
 
 from lance_df.errors import ColumnNotFoundError, InvalidInputError, MissingDependencyError
 from lance_df.spark.catalogs import options_of_new_table, table_options_of, with_table_options
-from lance_df.spark.opened import open_source
+from lance_df.spark.opened import SourceRef, open_source
 from lance_df.spark.options import SourceOptions, refuse
 from lance_df.spark.types import spark_schema
-from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,8 +99,8 @@ class LanceSource(DataSource):
             version, branch = self._pinned
             return options, open_source(replace(options, version=version, branch=branch))
         source = open_source(options)
-        branch = source.branch or "main" if isinstance(source, Table) else None
-        self._pinned = source.version, branch
+        ref = SourceRef.of(source, options)
+        self._pinned = ref.version, ref.branch
         return options, source
 
 

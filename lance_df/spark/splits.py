@@ -12,25 +12,24 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from lance_df.namespace.kind import namespace_of
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.table.metadata.refs import ResolvedRef
-from lance_df.table.scan.plan import kept_fragments
-from lance_df.table.table import Table
+from lance_df.table.scan.plan import selected_fragments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
+    import pyarrow as pa
 
     from lance_df.expr.nodes import Predicate
-    from lance_df.namespace.pruning.selected_members import SelectedMembers
     from lance_df.namespace.snapshot import NamespaceSnapshot
     from lance_df.spark.additions import Fragments
     from lance_df.spark.opened import Source, SourceRef
+    from lance_df.table.scan.table_scan import TableScan
 
 # A Python task costs Spark about 20 ms, whatever it does.
 MIN_SPLIT_BYTES: Final = 1024 * 1024
@@ -80,18 +79,14 @@ class Piece:
     source: SourceRef
     filter: Filter
     num_bytes: int
-    places: npt.NDArray[np.intp] | None = None
+    positions: npt.NDArray[np.intp] | None = None
     refs: Mapping[int, ResolvedRef] = field(default_factory=dict)
     fragment_ids: tuple[int, ...] | None = None
     rows: tuple[int, int] | None = None
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows."""
-        source = self.source.open()
-        if self.places is not None and not isinstance(source, Table):
-            from lance_df.namespace.member_subset import ChosenMembers
-
-            source = ChosenMembers(source, self.places, self.refs)
+        source: Source = self.source.open() if self.positions is None else self._members(self.positions)
         if self.filter.sql is not None:
             from lance_df.engine.query import scan_with_sql
 
@@ -108,6 +103,11 @@ class Piece:
         )
         for task in source.plan(request).tasks:
             yield from task.read()
+
+    def _members(self, positions: npt.NDArray[np.intp]) -> NamespaceSnapshot:
+        from lance_df.namespace.member_subset import ChosenMembers
+
+        return ChosenMembers(self.source.open_namespace(), positions, self.refs)
 
 
 def plan_splits(
@@ -130,10 +130,7 @@ def plan_splits(
         The expression is wrong.
     """
     wanted = Filter.parse(text, source.arrow_schema)
-    if isinstance(source, Table):
-        items = list(_items_of_table(source, wanted.predicate))
-    else:
-        items = list(_items_of_members(source, wanted, split_bytes))
+    items = list(_items(list(source.table_scans(_request(source, wanted))), split_bytes))
     return _packed(items, ref, wanted, _target(items, split_bytes, parallelism))
 
 
@@ -148,10 +145,8 @@ def plan_added(
 ) -> list[tuple[Piece, ...]]:
     """Return what each task reads of some fragments; else as `plan_splits`."""
     wanted = Filter.parse(text, source.arrow_schema)
-    if isinstance(source, Table):
-        items = list(_items_of_table(source, wanted.predicate, fragment_ids=fragments[None]))
-    else:
-        items = list(_items_of_fragments(source, wanted, fragments))
+    scans = source.table_scans(_request(source, wanted), fragments)
+    items = [item for scan in scans for item in _items_of_fragments(scan, fragments[scan.name])]
     return _packed(items, ref, wanted, _target(items, split_bytes, parallelism))
 
 
@@ -161,15 +156,15 @@ def repacked(
     """Return the same pieces in as few splits as their sizes need, in their order."""
     pieces = [piece for split in splits for piece in split]
     target = _target(pieces, split_bytes, parallelism)
-    found: list[tuple[Piece, ...]] = []
+    splits_of_size: list[tuple[Piece, ...]] = []
     size = target
     for piece in pieces:
         if size + piece.num_bytes > target:
-            found.append(())
+            splits_of_size.append(())
             size = 0
-        found[-1] += (piece,)
+        splits_of_size[-1] += (piece,)
         size += piece.num_bytes
-    return found
+    return splits_of_size
 
 
 @dataclass(slots=True)
@@ -184,7 +179,7 @@ class _Item:
 
     num_bytes: int
     num_rows: int = 0
-    place: int | None = None
+    member: int | None = None
     ref: ResolvedRef | None = None
     fragment_id: int | None = None
     rows: tuple[int, int] | None = None
@@ -195,7 +190,7 @@ class _Item:
             return False
         if self.fragment_id is None or other.fragment_id is None:
             return self.fragment_id is other.fragment_id
-        return self.place == other.place
+        return self.member == other.member
 
     def cut(self, offsets: Iterable[float]) -> Iterator[_Item]:
         """Yield the parts between these bytes of it, ascending; no part has fewer rows than it may."""
@@ -209,59 +204,42 @@ class _Item:
             return
         for start, stop in pairwise((*starts, self.num_rows)):
             num_bytes = self.num_bytes * (stop - start) // self.num_rows
-            yield _Item(num_bytes, stop - start, self.place, self.ref, self.fragment_id, (start, stop))
+            yield _Item(num_bytes, stop - start, self.member, self.ref, self.fragment_id, (start, stop))
 
 
-def _items_of_table(
-    table: Table,
-    predicate: Predicate | None,
-    place: int | None = None,
-    ref: ResolvedRef | None = None,
-    fragment_ids: tuple[int, ...] | None = None,
-) -> Iterator[_Item]:
-    request = ScanRequest(columns=(), predicate=predicate, fragment_ids=fragment_ids)
-    kept, fragments = kept_fragments(table, request), table.fragments
-    rows, sizes = fragments.physical_rows[kept], fragments.file_bytes[kept]
-    for fragment_id, num_rows, size in zip(
-        fragments.ids[kept].tolist(), rows.tolist(), np.maximum(sizes, rows).tolist(), strict=True
-    ):
-        yield _Item(size + _OPENING_BYTES, num_rows, place, ref, fragment_id)
-
-
-def _selected_members(snapshot: NamespaceSnapshot, wanted: Filter) -> SelectedMembers:
-    pruning_predicate = None
-    if wanted.sql is not None:
+def _request(source: Source, wanted: Filter) -> ScanRequest:
+    """Return the request that selects what may have matching rows."""
+    pruning_predicate, namespace = None, namespace_of(source)
+    if wanted.sql is not None and namespace is not None:
         from lance_df.engine.pruning.pushed_condition import pushed_condition
 
-        pruning_predicate = pushed_condition(snapshot, wanted.sql)
-    return snapshot.selected_members(
-        ScanRequest(predicate=wanted.predicate, pruning_predicate=pruning_predicate)
-    )
+        pruning_predicate = pushed_condition(namespace, wanted.sql)
+    return ScanRequest(columns=(), predicate=wanted.predicate, pruning_predicate=pruning_predicate)
 
 
-def _items_of_fragments(snapshot: NamespaceSnapshot, wanted: Filter, fragments: Fragments) -> Iterator[_Item]:
-    kept, names = _selected_members(snapshot, wanted), pa.array(list(fragments), pa.string())
-    numbers = pc.index_in(snapshot.manifest.members["object_id"], value_set=names)
-    numbers = pc.fill_null(numbers, -1).combine_chunks().to_numpy()[kept.places]
-    ids = list(fragments.values())
-    for at in np.flatnonzero(numbers >= 0).tolist():
-        [table] = snapshot.open_members(kept.places[at : at + 1])
-        residual = kept.residuals[int(kept.choices[at])]
-        yield from _items_of_table(table, residual, int(kept.places[at]), fragment_ids=ids[numbers[at]])
-
-
-def _items_of_members(snapshot: NamespaceSnapshot, wanted: Filter, split_bytes: int) -> Iterator[_Item]:
-    kept = _selected_members(snapshot, wanted)
-    moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[kept.places]
-    tables = snapshot.open_members(kept.places)
-    rows = zip(kept.places.tolist(), kept.choices.tolist(), moves.tolist(), tables, strict=True)
-    for place, choice, is_moving, table in rows:
-        ref = ResolvedRef(table.branch, table.version) if is_moving else None
-        size = int(np.maximum(table.fragments.file_bytes, table.fragments.physical_rows).sum())
-        if size > split_bytes or (size > MIN_SPLIT_BYTES and len(tables) < _WAVES):
-            yield from _items_of_table(table, kept.residuals[choice], place, ref)
+def _items(scans: Sequence[TableScan], split_bytes: int) -> Iterator[_Item]:
+    """Yield the fragments of a table or of large members, and small members as a whole."""
+    for scan in scans:
+        ref = None if scan.is_pinned else ResolvedRef(scan.table.branch, scan.table.version)
+        fragments = scan.table.fragments
+        size = int(np.maximum(fragments.file_bytes, fragments.physical_rows).sum())
+        is_large = size > split_bytes or (size > MIN_SPLIT_BYTES and len(scans) < _WAVES)
+        if scan.position is None or is_large:
+            yield from _items_of_fragments(scan, None, ref)
         else:
-            yield _Item(size + _OPENING_BYTES, 0, place, ref)
+            yield _Item(size + _OPENING_BYTES, 0, scan.position, ref)
+
+
+def _items_of_fragments(
+    scan: TableScan, fragment_ids: tuple[int, ...] | None, ref: ResolvedRef | None = None
+) -> Iterator[_Item]:
+    request = ScanRequest(columns=(), predicate=scan.predicate, fragment_ids=fragment_ids)
+    selected, fragments = selected_fragments(scan.table, request), scan.table.fragments
+    rows, sizes = fragments.physical_rows[selected], fragments.file_bytes[selected]
+    for fragment_id, num_rows, size in zip(
+        fragments.ids[selected].tolist(), rows.tolist(), np.maximum(sizes, rows).tolist(), strict=True
+    ):
+        yield _Item(size + _OPENING_BYTES, num_rows, scan.position, ref, fragment_id)
 
 
 def _target(items: Sequence[_Item] | Sequence[Piece], split_bytes: int, parallelism: int) -> int:
@@ -305,8 +283,8 @@ def _pieces(items: Sequence[_Item], ref: SourceRef, wanted: Filter) -> Iterator[
 def _piece(run: Sequence[_Item], ref: SourceRef, wanted: Filter) -> Piece:
     first = run[0]
     ids = None if first.fragment_id is None else tuple(item.fragment_id or 0 for item in run)
-    places = (
-        None if first.place is None else np.unique([item.place for item in run if item.place is not None])
+    positions = (
+        None if first.member is None else np.unique([item.member for item in run if item.member is not None])
     )
-    refs = {item.place: item.ref for item in run if item.place is not None and item.ref is not None}
-    return Piece(ref, wanted, sum(item.num_bytes for item in run), places, refs, ids, first.rows)
+    refs = {item.member: item.ref for item in run if item.member is not None and item.ref is not None}
+    return Piece(ref, wanted, sum(item.num_bytes for item in run), positions, refs, ids, first.rows)

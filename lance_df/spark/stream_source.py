@@ -20,7 +20,6 @@ from lance_df.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.records import dataclass
 from lance_df.spark.additions import additions
 from lance_df.spark.opened import SourceRef
@@ -266,8 +265,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _numbers(newest: Source) -> list[int]:
-    table = newest.manifest.table if isinstance(newest, NamespaceSnapshot) else newest
-    return table.history.numbers()
+    return newest.committed_table.history.numbers()
 
 
 def _checked_out(newest: Source, version: int) -> Source:

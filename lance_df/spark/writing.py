@@ -266,10 +266,7 @@ class NamespaceWriter(LanceWriter):
         return self._location / MANIFEST_FOLDER
 
     def _snapshot(self) -> NamespaceSnapshot:
-        source = self._namespace.open()
-        if not isinstance(source, NamespaceSnapshot):
-            raise TypeError("the writer of a namespace was given a table")
-        return source
+        return self._namespace.open_namespace()
 
 
 def writer_for(options: SourceOptions, schema: StructType, *, overwrite: bool) -> LanceWriter:

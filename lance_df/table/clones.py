@@ -38,7 +38,7 @@ from lance_df.table.metadata.refs_write import TABLE_FOLDERS, create_ref, has_ve
 from lance_df.table.metadata.versions import VERSIONS_DIR, NamingScheme, list_versions
 from lance_df.table.parallel import map_reads
 from lance_df.table.table import TRANSACTIONS_DIR, Table
-from lance_df.table.writing.free_place import check_free_place
+from lance_df.table.writing.free_location import check_location_is_free
 from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def shallow_clone(source: Table, target: Location) -> ManifestFile:
     AlreadyExistsError
         There is a table or a namespace at the target.
     """
-    check_free_place(target)
+    check_location_is_free(target)
     operation = Clone(True, source.branch, source.version, source.uri, None)
     return _publish(_inherited(source, target, branch=None), operation, source, target)
 
@@ -118,7 +118,7 @@ def deep_clone(source: Table, target: Location) -> ManifestFile:
         raise UnsupportedFeatureError(f"{source.uri}: tables with managed blobs cannot be copied")
     if list_versions(target).latest is not None:
         raise AlreadyExistsError(f"{target.uri}: there is a table already")
-    check_free_place(target)
+    check_location_is_free(target)
     files = _files_of(source)
     copies = [target / name for name in files]
     state = TableState(
@@ -165,8 +165,8 @@ def _inherited(source: Table, target: Location, *, branch: str | None) -> TableS
         for base in manifest.base_paths
     )
     base_id = max((base.id for base in bases), default=-1) + 1
-    own = path_for(source.location.uri, source.location, target)
-    base = BasePath(id=base_id, path=own, is_dataset_root=True, name=source.branch)
+    root = path_for(source.location.uri, source.location, target)
+    base = BasePath(id=base_id, path=root, is_dataset_root=True, name=source.branch)
     return TableState(
         dataclasses.replace(
             manifest,
@@ -195,24 +195,24 @@ def _files_of(source: Table) -> dict[str, Location]:
     """Return all files of a version but the manifest: the path below a root, and where each is."""
     files: dict[str, Location] = {}
 
-    def add(name: str, place: Location) -> None:
-        if files.setdefault(name, place).uri != place.uri:
-            raise CorruptDataError(f"{source.uri}: {files[name].uri} and {place.uri} have one name")
+    def add(name: str, location: Location) -> None:
+        if files.setdefault(name, location).uri != location.uri:
+            raise CorruptDataError(f"{source.uri}: {files[name].uri} and {location.uri} have one name")
 
     has_blobs = any(field.metadata.get(_EXTENSION_NAME) == _BLOBS for field in source.schema.walk())
     for fragment in source.fragments:
         for file in fragment.files:
-            place = source.data_file_location(file)
-            add(f"{DATA_DIR}/{file.path}", place)
-            folder = place.ancestor(file.path)
+            location = source.data_file_location(file)
+            add(f"{DATA_DIR}/{file.path}", location)
+            folder = location.ancestor(file.path)
             if has_blobs and folder is not None:
                 # large values lie beside the data file, in a folder of its name
                 stem = file.path.removesuffix(".lance")
                 for entry in (folder / stem).list():
                     add(f"{DATA_DIR}/{stem}/{entry.name}", folder / stem / entry.name)
         if fragment.deletion_file is not None:
-            place = source.deletion_file_location(fragment.deletion_file, fragment.id)
-            add(f"{DELETIONS_DIR}/{place.name}", place)
+            location = source.deletion_file_location(fragment.deletion_file, fragment.id)
+            add(f"{DELETIONS_DIR}/{location.name}", location)
     for index in source.manifest_file.read_indices():
         folder = source.index_location(index)
         names = [path for path, _ in index.files] or [entry.name for entry in folder.list()]

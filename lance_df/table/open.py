@@ -12,7 +12,7 @@ from lance_df.errors import (
 )
 from lance_df.format.refs import MAIN
 from lance_df.table.metadata.history import History
-from lance_df.table.metadata.places import Place, find_place
+from lance_df.table.metadata.locations import TableLocation, locate_table
 from lance_df.table.metadata.refs import ResolvedRef, VersionRef, resolve
 from lance_df.table.shared import Shared
 from lance_df.table.table import Table, open_ref
@@ -49,7 +49,7 @@ def open_table(
         The branch that a number counts on; the one that ``uri`` names, or main, by default.
     storage_options, base_store_params
         For the store: credentials, endpoint, region; and those of base paths, see
-        :func:`lance_df.table.metadata.places.find_place`.
+        :func:`lance_df.table.metadata.locations.locate_table`.
     asof
         Open the newest version that is not later; a time without zone is local time.
     external_store
@@ -68,22 +68,22 @@ def open_table(
     """
     if asof is not None and version is not None:
         raise InvalidInputError("a version is named by its number, tag or branch, or by time, not by both")
-    place = find_place(uri, storage_options, external_store, base_store_params)
-    root, own_branch = _root(place.location, place.external_store)
-    shared = Shared(root, place.external_store)
-    branch = own_branch if branch is None else branch
+    located = locate_table(uri, storage_options, external_store, base_store_params)
+    root, branch_of_uri = _root(located.location, located.external_store)
+    shared = Shared(root, located.external_store)
+    branch = branch_of_uri if branch is None else branch
     branch = None if branch == MAIN else branch
     if asof is not None:
         return _open_asof(shared, branch, asof)
     return open_ref(shared, _resolve(shared, version, branch))
 
 
-def table_at(place: Place, file: ManifestFile) -> Table:
+def table_at(located: TableLocation, file: ManifestFile) -> Table:
     """Return a version that was just made as a table; reads nothing."""
     branch = file.manifest.branch
-    root = place.location.ancestor(f"tree/{branch}") if branch else None
-    shared = Shared(root or place.location, place.external_store)
-    return Table(file, location=place.location, branch=branch if root else None, shared=shared)
+    root = located.location.ancestor(f"tree/{branch}") if branch else None
+    shared = Shared(root or located.location, located.external_store)
+    return Table(file, location=located.location, branch=branch if root else None, shared=shared)
 
 
 def _root(location: Location, store: ExternalManifestStore | None) -> tuple[Location, str | None]:

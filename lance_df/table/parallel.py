@@ -39,8 +39,8 @@ def read_files(files: Sequence[Location], sizes: Sequence[int] | None = None) ->
     sizes
         How many bytes of each are wanted; all, if nothing is said.
     """
-    if len(files) > 1 and (found := fetch_together(files, sizes)) is not None:
-        return found
+    if len(files) > 1 and (contents := fetch_together(files, sizes)) is not None:
+        return contents
 
     def read(asked: tuple[Location, int | None]) -> bytes | LanceError:
         file, size = asked

@@ -12,7 +12,7 @@ from lance_df.file.open import open_file
 from lance_df.records import dataclass
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.refs import branch_location
-from lance_df.table.reading.kept_dictionaries import KeptDictionaries
+from lance_df.table.reading.cached_dictionaries import CachedDictionaries
 from lance_df.table.reading.observed import ObservedStatistics
 from lance_df.table.reading.small_columns import SmallColumns
 
@@ -37,13 +37,13 @@ class Shared:
     commit_lock: CommitLock | None = None
     cache: TableCache = field(default_factory=TableCache, repr=False)
     observed: ObservedStatistics = field(init=False, repr=False, compare=False)
-    dictionaries: KeptDictionaries = field(init=False, repr=False, compare=False)
+    dictionaries: CachedDictionaries = field(init=False, repr=False, compare=False)
     small_columns: SmallColumns = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make what looks into the cache."""
+        """Make what reads the cache."""
         object.__setattr__(self, "observed", ObservedStatistics(self.cache))
-        object.__setattr__(self, "dictionaries", KeptDictionaries(self.cache))
+        object.__setattr__(self, "dictionaries", CachedDictionaries(self.cache))
         object.__setattr__(self, "small_columns", SmallColumns(self.cache))
 
     @property

@@ -56,14 +56,14 @@ def bounds_of_files(readers: Iterable[FileReader]) -> list[ColumnBounds]:
     CorruptDataError
         The statistics are damaged.
     """
-    found: dict[str, list[ColumnBounds]] = {}
+    bounds_by_path: dict[str, list[ColumnBounds]] = {}
     for reader in readers:
         if isinstance(reader, LegacyFileReader):
             for path, leaf in _leaves(reader.schema):
                 if (pages := reader.statistics(leaf)) is not None:
                     bounds = _overall(path, "pages", pages.min_values, pages.max_values, pages.null_counts)
-                    found.setdefault(path, []).append(bounds)
-    return [_merged(parts) for parts in found.values()]
+                    bounds_by_path.setdefault(path, []).append(bounds)
+    return [_merged(parts) for parts in bounds_by_path.values()]
 
 
 def bounds_of_zone_maps(table: Table) -> list[ColumnBounds]:
@@ -74,7 +74,7 @@ def bounds_of_zone_maps(table: Table) -> list[ColumnBounds]:
     CorruptDataError
         An index file is missing or damaged.
     """
-    found = []
+    statistics = []
     for path, leaf in _leaves(table.schema):
         for name, segments in segments_by_index(table, leaf, table.fragments.ids).items():
             zones = [
@@ -82,7 +82,7 @@ def bounds_of_zone_maps(table: Table) -> list[ColumnBounds]:
             ]
             if zones:
                 nulls = np.zeros(0, np.int64)
-                found.append(
+                statistics.append(
                     _merged(
                         [
                             _overall(
@@ -96,7 +96,7 @@ def bounds_of_zone_maps(table: Table) -> list[ColumnBounds]:
                         ]
                     )
                 )
-    return found
+    return statistics
 
 
 def _leaves(schema: Schema) -> Iterator[tuple[str, Field]]:
@@ -139,7 +139,7 @@ def _array(scalars: list[pa.Scalar | None]) -> pa.Array:
 
 def _outer(end: str, values: pa.Array) -> pa.Scalar | None:
     try:
-        found = pc.min_max(values)[end]
+        bound = pc.min_max(values)[end]
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return None
-    return found if found.is_valid else None
+    return bound if bound.is_valid else None

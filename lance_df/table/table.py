@@ -38,6 +38,8 @@ from lance_df.table.parallel import map_reads
 from lance_df.table.reading.fragment_reader import FragmentReader
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     import numpy.typing as npt
     import pyarrow as pa
     from pyroaring import BitMap
@@ -56,10 +58,11 @@ if TYPE_CHECKING:
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.metadata.version_info import VersionInfo
-    from lance_df.table.reading.picked_column import PickedColumn
+    from lance_df.table.reading.column_take import ColumnTake
     from lance_df.table.reading.row_ids import RowIdIndex
     from lance_df.table.reading.row_lineage import RowLineage
     from lance_df.table.reading.sample import TableSample
+    from lance_df.table.scan.table_scan import TableScan
     from lance_df.table.shared import Shared
 
 TRANSACTIONS_DIR = "_transactions"
@@ -287,6 +290,21 @@ class Table:
 
         return cached_plan(self, request)
 
+    @property
+    def committed_table(self) -> Table:
+        """The table that commits go to: this one."""
+        return self
+
+    def table_scans(
+        self,
+        request: ScanRequest,
+        names: Collection[str | None] | None = None,  # noqa: ARG002
+    ) -> Iterator[TableScan]:
+        """Yield what a scan reads: this table. See `NamespaceSnapshot.table_scans`."""
+        from lance_df.table.scan.table_scan import TableScan
+
+        yield TableScan(self, request.predicate)
+
     def estimated_rows(self, pruning_predicate: Predicate | None = None) -> int | None:  # noqa: ARG002
         """Return the number of rows, where the manifest has it; deleted ones count where it has not theirs.
 
@@ -371,26 +389,26 @@ class Table:
             )
         return reader
 
-    def fragment_reader(self, place: int) -> FragmentReader:
-        """Return a reader of the fragment at a place of the list, which is shared."""
+    def fragment_reader(self, position: int) -> FragmentReader:
+        """Return a reader of the fragment at a position of the list, which is shared."""
         readers: Entries[FragmentReader] = self.cache.entries(CacheKind.FRAGMENTS)
-        reader = readers.find(place)
+        reader = readers.find(position)
         if reader is not None and reader.is_counted():
             return reader
-        readers.drop(place)
-        reader = FragmentReader(self, self.fragments[place])
-        return readers.put(place, reader, reader.footprint)
+        readers.drop(position)
+        reader = FragmentReader(self, self.fragments[position])
+        return readers.put(position, reader, reader.footprint)
 
-    def picked_column(self, field: Field) -> PickedColumn:
-        """Return what picks single rows of a column, which is shared. See `PickedColumn`."""
-        from lance_df.table.reading.picked_column import PickedColumn
+    def column_take(self, field: Field) -> ColumnTake:
+        """Return what takes single rows of a column, which is shared. See `ColumnTake`."""
+        from lance_df.table.reading.column_take import ColumnTake
 
-        columns: Entries[PickedColumn] = self.cache.entries(CacheKind.TAKES)
+        columns: Entries[ColumnTake] = self.cache.entries(CacheKind.TAKES)
         column = columns.find(field)
         if column is not None and column.is_counted():
             return column
         columns.drop(field)
-        column = PickedColumn(self, field)
+        column = ColumnTake(self, field)
         return columns.put(field, column, column.footprint)
 
     def data_file_location(self, file: DataFile) -> Location:

@@ -56,7 +56,7 @@ def test_groups_make_up_the_whole(tables, query):
     assert len(groups) > 1
     found = []
     for group in groups:
-        some = {name: ChosenMembers(tables[name], places, {}) for name, places in group.places.items()}
+        some = {name: ChosenMembers(tables[name], places, {}) for name, places in group.positions.items()}
         found += list(run_statement(query, {**tables, **some}))
     wanted = list(run_statement(query, tables))
     assert rows_of(found) == rows_of(wanted)
@@ -83,7 +83,7 @@ def test_aggregates_are_merged(tables, query, depth):
     assert depth is None or divided.merged_depth == depth
     parts = []
     for group in divided.groups():
-        some = {name: ChosenMembers(tables[name], places, {}) for name, places in group.places.items()}
+        some = {name: ChosenMembers(tables[name], places, {}) for name, places in group.positions.items()}
         parts += list(run_partly(query, {**tables, **some}, divided.merged_depth))
     nothing = {name: ChosenMembers(table, np.empty(0, np.intp), {}) for name, table in tables.items()}
     found = list(run_merged(query, nothing, divided.merged_depth, parts))

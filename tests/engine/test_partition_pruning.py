@@ -93,7 +93,7 @@ def kept(monkeypatch):
 
     def counted(self, request):
         members = original(self, request)
-        found.append(len(members.places))
+        found.append(len(members.positions))
         return members
 
     monkeypatch.setattr(NamespaceSnapshot, "selected_members", counted)

@@ -60,7 +60,7 @@ def check(manifest, condition, hint=None):
     """Compare what the printed SQL finds with what is selected; return how many members that are."""
     selected = selected_members(manifest, condition, hint)
     reports = spec_reports(manifest, condition, hint, selected)
-    names = manifest.members["object_id"].take(pa.array(selected.places)).to_pylist()
+    names = manifest.members["object_id"].take(pa.array(selected.positions)).to_pylist()
     query = manifest_query(reports)
     assert found_by_sql(rows_of(manifest), query) == sorted(names), query
     assert sum(report.partitions.kept for report in reports) == len(names)
@@ -192,7 +192,7 @@ def test_what_a_session_reads(folder, table, specs, conditions):
 
             def recorded(self, request, original=original, selected=selected):
                 members = original(self, request)
-                selected[:] = self.manifest.members["object_id"].take(pa.array(members.places)).to_pylist()
+                selected[:] = self.manifest.members["object_id"].take(pa.array(members.positions)).to_pylist()
                 return members
 
             patch.setattr(NamespaceSnapshot, "selected_members", recorded)

@@ -2,6 +2,10 @@
 
 import datetime as dt
 import os
+import re
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -245,3 +249,103 @@ def test_clean_up_removes_what_dead_changes_of_columns_have_left(namespace):
     namespace.cleanup_old_versions(NOW)
     assert not left.exists()
     assert namespace.count_rows() == 27
+
+
+CLEAN_UP = """
+import datetime as dt
+import sys
+import lance_df
+from tools.histories.prelude import killed_at
+root, number = sys.argv[1], int(sys.argv[2])
+killed_at(root, number, "__manifest/")
+lance_df.PartitionedNamespace.open(root).cleanup_old_versions(dt.timedelta(0))
+"""
+
+
+@pytest.mark.parametrize("changes", [3, 5, 9])
+def test_clean_ups_pass_over_versions_that_one_that_was_killed_removed_half(namespace, changes):
+    for number in range(4):
+        namespace.delete(f"id = {number * 5}")
+    namespace.compact()
+    expected = in_order(namespace.to_table())
+    root, here = Path(namespace.uri), Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": str(here)}
+    killed = subprocess.run(
+        [sys.executable, "-c", CLEAN_UP, root, str(changes)], env=environment, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    older = [number for number in range(1, namespace.version) if (root / manifest_of(number)).exists()]
+    unreadable = [number for number in older if not is_readable(root, number)]
+    assert unreadable
+    opened = lance_df.PartitionedNamespace.open(root)
+    planned = opened.cleanup_old_versions(retain_versions=99, dry_run=True)
+    assert opened.cleanup_old_versions(retain_versions=99) == planned
+    orphan = root / "0123abcd_v1$unpublished$dataset"
+    orphan.mkdir()
+    (orphan / "left").write_bytes(b"1")
+    lance_df.PartitionedNamespace.repair(root, remove_orphans=True, older_than=NOW)
+    assert not orphan.exists()
+    assert [number for number in older if is_readable(root, number)] == sorted({*older} - {*unreadable})
+    opened.delete("id = 7")
+    opened.cleanup_old_versions(retain_versions=3)
+    opened.cleanup_old_versions(NOW)
+    assert in_order(opened.to_table()) == [row for row in expected if row["id"] != 7]
+    assert not any((root / manifest_of(number)).exists() for number in older)
+    for member in members(opened):
+        member.validate()
+
+
+def manifest_of(version):
+    return f"__manifest/_versions/{2**64 - 1 - version}.manifest"
+
+
+def is_readable(root, version):
+    try:
+        lance.dataset(root / "__manifest", version=version).to_table()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("damage", ["newest", "tag", "cut"])
+def test_clean_ups_stop_at_versions_that_are_damaged(namespace, damage):
+    """No clean-up removes files of the newest version, or of one with a tag, and none cuts a file."""
+    namespace.delete("id < 5")
+    namespace.compact()
+    root = Path(namespace.uri)
+    files = {
+        version: {
+            each.path
+            for fragment in lance.dataset(root / "__manifest", version=version).get_fragments()
+            for each in fragment.data_files()
+            if len(fragment.data_files()) == 1
+        }
+        for version in range(3, namespace.version + 1)
+    }
+    newest = files.pop(namespace.version)
+    version, name = next((v, name) for v, names in files.items() for name in names if name not in newest)
+    if damage == "newest":
+        name = min(newest)
+    elif damage == "tag":
+        lance.dataset(root / "__manifest").tags.create("kept", version)
+    path = root / "__manifest" / "data" / name
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-40])
+    else:
+        path.unlink()
+    orphan = root / "0123abcd_v1$unpublished$dataset"
+    orphan.mkdir()
+    (orphan / "left").write_bytes(b"1")
+    before = sorted(path for path in root.rglob("*") if path.is_file())
+    for change in (
+        "open(root).cleanup_old_versions(retain_versions=99)",
+        "repair(root, remove_orphans=True, older_than=dt.timedelta(0))",
+    ):
+        opening = "import datetime as dt, lance_df, sys; root = sys.argv[1]"
+        source = f"{opening}; lance_df.PartitionedNamespace.{change}"
+        # this process may have rows of the file in memory
+        done = subprocess.run(
+            [sys.executable, "-c", source, root], capture_output=True, text=True, check=False
+        )
+        assert re.search(rf"CorruptDataError: .*{name}", done.stderr), done.stderr
+    assert sorted(path for path in root.rglob("*") if path.is_file()) == before

@@ -246,14 +246,14 @@ def test_members_have_the_rows_that_were_written(
 
 def test_rows_are_not_lost_between_partitions(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = found(root)
-    original = routing.PartitionWriter._found
+    original = routing.PartitionWriter._written_partitions
 
     def lossy(self: Any, values: pa.RecordBatch) -> list[Any]:
         partitions = original(self, values)
         self._partitions.popitem()
         return partitions
 
-    monkeypatch.setattr(routing.PartitionWriter, "_found", lossy)
+    monkeypatch.setattr(routing.PartitionWriter, "_written_partitions", lossy)
     with pytest.raises(RowCountMismatchError, match=r"2 rows are to be written to 1 partitions, but 1 were"):
         PartitionedNamespace.open(root).append(rows([2000, 2001]))
     monkeypatch.undo()

@@ -277,7 +277,7 @@ def test_what_partition_values_prove_is_not_asked_of_rows():
     since, other = where("t", ">=", dt.datetime(2023, 7, 1)), where("i", "=", 3)
     manifest, _ = partitioned([["year(t)"], ["year(t)", "month(t)"]], rows)
     kept = kept_by_condition(manifest, And((since, other)))
-    names = [manifest.members["object_id"][place].as_py()[:2] for place in kept.places.tolist()]
+    names = [manifest.members["object_id"][place].as_py()[:2] for place in kept.positions.tolist()]
     left = [kept.residuals[choice] for choice in kept.choices.tolist()]
     both = And((since, other))
     expected = {"v1": [both, other, both], "v2": [other, other, both]}

@@ -221,7 +221,7 @@ def test_equality_keeps_no_more_partitions_than_may_hold_the_value(data, table, 
         return
     value = present[data.draw(st.integers(0, len(present) - 1))]
     condition = compare(Column((name,)), table.schema.field(name).type, Operator.EQ, value)
-    kept = set(selected_members(manifest, condition).places.tolist())
+    kept = set(selected_members(manifest, condition).positions.tolist())
     for number, rows in enumerate(parts):
         truth = evaluate(condition, gather_columns(rows, columns(condition)), len(rows))
         if truth.true_count:

@@ -118,7 +118,7 @@ class Oracle:
 def addresses(result: PruneResult, table: Table) -> np.ndarray:
     """The addresses that a result keeps, of rows that were deleted, too."""
     parts = []
-    for fragment_id, is_kept in zip(result.fragment_ids.tolist(), result.kept.tolist(), strict=True):
+    for fragment_id, is_kept in zip(result.fragment_ids.tolist(), result.selected.tolist(), strict=True):
         found = result.rows(fragment_id)
         offsets = np.arange(table.fragment(fragment_id).physical_rows) if found is None else found.positions()
         assert is_kept == bool(len(offsets))
@@ -241,7 +241,7 @@ def test_reasons_and_exactness(indexed: Path) -> None:
     assert [reason.conjunct for reason in result.reasons] == ["i < 100"]
     assert result.reasons[0].effect == "indices kept 1 of 4 fragments, 184 rows"
     assert not result.is_exact
-    assert result.kept.tolist() == [True, False, False, False]
+    assert result.selected.tolist() == [True, False, False, False]
     exact = prune(table, to_predicate(FIELD("i") < 100, table.arrow_schema), ids)
     assert exact.is_exact
 
@@ -251,19 +251,19 @@ def test_some_fragments(indexed: Path) -> None:
     predicate = to_predicate(FIELD("i") < 300, table.arrow_schema)
     result = prune(table, predicate, [2, 0])
     assert result.fragment_ids.tolist() == [0, 2]
-    assert result.kept.tolist() == [True, False]
+    assert result.selected.tolist() == [True, False]
     with pytest.raises(InvalidInputError, match="fragment 1"):
         result.rows(1)
     with pytest.raises(InvalidInputError, match="fragment 9"):
         prune(table, predicate, [9])
     nothing = prune(table, predicate, [])
-    assert nothing.kept.tolist() == []
+    assert nothing.selected.tolist() == []
 
 
 def test_no_index_keeps_everything(indexed: Path) -> None:
     table = open_table(indexed)
     result = prune(table, to_predicate(FIELD("id") == 3, table.arrow_schema), [0, 1])
-    assert result.kept.all()
+    assert result.selected.all()
     assert result.rows(0) is None
     assert result.reasons == ()
     assert not result.is_exact
@@ -274,7 +274,7 @@ def test_literals_of_other_types(indexed: Path) -> None:
     column = Column(("i",))
     for value, kept in [(pa.scalar(3.5), 0), (pa.scalar(2**40), 0), (pa.scalar(3.0), 1), (pa.scalar("3"), 4)]:
         result = prune(table, Comparison(column, Operator.EQ, value), [0, 1, 2, 3])
-        assert result.kept.sum() == kept
+        assert result.selected.sum() == kept
 
 
 def test_a_dropped_and_a_cast_column_have_no_index(tmp_path: Path) -> None:
@@ -339,4 +339,4 @@ def test_a_shallow_clone_uses_the_indices_of_its_source(indexed: Path, tmp_path:
     source.shallow_clone(str(tmp_path / "clone.lance"), source.version)
     clone = open_table(tmp_path / "clone.lance")
     result = prune(clone, to_predicate(FIELD("i") == 3, clone.arrow_schema), clone.fragments.ids.tolist())
-    assert result.kept.tolist() == [True, False, False, False]
+    assert result.selected.tolist() == [True, False, False, False]

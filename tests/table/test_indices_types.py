@@ -127,9 +127,9 @@ def test_all_types(indexed: tuple[str, Table]) -> None:
 def test_boolean_column_as_a_condition(indexed: tuple[str, Table]) -> None:
     kind, table = indexed
     result = prune(table, Truth(Column(("bool",))), [0, 1, 2])
-    assert result.kept.tolist() == [True, True, kind == "BLOOMFILTER"]
+    assert result.selected.tolist() == [True, True, kind == "BLOOMFILTER"]
     negated = prune(table, Not(Truth(Column(("bool",)))), [0, 1, 2])
-    assert negated.kept.tolist() == [kind == "BLOOMFILTER", True, True]
+    assert negated.selected.tolist() == [kind == "BLOOMFILTER", True, True]
 
 
 @pytest.mark.parametrize("version", ["legacy", "2.0", "2.1", "2.2"])
@@ -151,6 +151,6 @@ def test_tables_of_every_data_version(version: str, kind: str, tmp_path: object)
     )
     for predicate in (text, day, And((text, day))):
         result = prune(ours, predicate, [0, 1, 2])
-        assert result.kept.tolist() == [False, True, False]
+        assert result.selected.tolist() == [False, True, False]
         rows = result.rows(1)
         assert rows is None or 50 in rows.positions()

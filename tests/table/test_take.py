@@ -97,7 +97,7 @@ def test_no_rows_and_no_columns(folders: dict[bool, Path]) -> None:
 def test_a_fragment_counts_its_own_rows(folders: dict[bool, Path]) -> None:
     table = open_table(folders[False])
     expected = lance.dataset(folders[False]).get_fragments()[1].take([0, 5])
-    assert take_offsets(table, [0, 5], fragment_place=1).equals(expected)
+    assert take_offsets(table, [0, 5], fragment_position=1).equals(expected)
 
 
 def test_few_rows_read_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

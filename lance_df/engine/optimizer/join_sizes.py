@@ -1,4 +1,4 @@
-"""How many rows the nodes of a logical plan may have: enough to tell the smaller side of a join.
+"""How many rows the nodes of a logical plan may have: enough to choose the smaller side of a join.
 
 DataFusion gets no statistics of a table through Python. The manifest has the rows of each table; what
 filters, joins and groups leave of them is guessed as textbooks do.
@@ -29,8 +29,8 @@ from lance_df.records import dataclass
 if TYPE_CHECKING:
     from lance_df.engine.statement import PlannedTable
 
-_KEPT: Final = {"=": 0.1, "!=": 0.9, "<": 0.4, "<=": 0.4, ">": 0.4, ">=": 0.4}
-_KEPT_BY_OTHERS: Final = 0.2
+_SELECTIVITY: Final = {"=": 0.1, "!=": 0.9, "<": 0.4, "<=": 0.4, ">": 0.4, ">=": 0.4}
+_OTHER_SELECTIVITY: Final = 0.2
 _IN_GROUPS: Final = 0.3
 
 
@@ -52,11 +52,11 @@ class Size:
 def scanned_size(scan: Scan, tables: Sequence[PlannedTable]) -> Size | None:
     """Return the size of a scan; None if the rows of its table are not known."""
     name = scan.table
-    found = [table for table in tables if table.is_called(name)]
-    rows = found[0].estimated_rows() if len(found) == 1 else None
+    named = [table for table in tables if table.is_called(name)]
+    rows = named[0].estimated_rows() if len(named) == 1 else None
     if rows is None:
         return None
-    return Size(max(1.0, rows * _kept_of_all(scan.filters)), {scan.qualifier: float(rows)})
+    return Size(max(1.0, rows * _joint_selectivity(scan.filters)), {scan.qualifier: float(rows)})
 
 
 def size_above(node: PlanNode, inputs: Sequence[Size]) -> Size | None:
@@ -67,7 +67,7 @@ def size_above(node: PlanNode, inputs: Sequence[Size]) -> Size | None:
         case SubqueryAlias(), [one]:
             return Size(one.rows, {node.name: max(one.tables.values(), default=one.rows)})
         case Filter(), [one]:
-            return replace(one, rows=max(1.0, one.rows * _kept(node.predicate)))
+            return replace(one, rows=max(1.0, one.rows * _selectivity(node.predicate)))
         case Aggregate(), [one]:
             rows = max(1.0, one.rows * _IN_GROUPS) if node.groups else 1.0
             return replace(one, rows=rows)
@@ -102,19 +102,19 @@ def _joined(how: str, on: Sequence[tuple[Any, Any]], left: Size, right: Size) ->
     return None if least is None else Size(max(rows, least), {**left.tables, **right.tables})
 
 
-def _kept_of_all(conditions: Sequence[Any]) -> float:
-    kept = 1.0
+def _joint_selectivity(conditions: Sequence[Any]) -> float:
+    selectivity = 1.0
     for condition in conditions:
-        kept *= _kept(condition)
-    return kept
+        selectivity *= _selectivity(condition)
+    return selectivity
 
 
-def _kept(condition: Any) -> float:
+def _selectivity(condition: Any) -> float:
     """Return which part of rows a condition may keep."""
     if kind_of(condition) == "IsNotNull":
         return 1.0
     operator = operator_of(condition)
     if operator not in ("AND", "OR"):
-        return _KEPT.get(operator, _KEPT_BY_OTHERS)
-    one, other = (_kept(operand) for operand in condition.rex_call_operands())
+        return _SELECTIVITY.get(operator, _OTHER_SELECTIVITY)
+    one, other = (_selectivity(operand) for operand in condition.rex_call_operands())
     return one * other if operator == "AND" else min(1.0, one + other)

@@ -144,11 +144,13 @@ def may_be_large(tables: Tables) -> bool:
 def scans_of_tables(
     tables: Tables, scans: Collection[LogicalScan]
 ) -> Iterator[tuple[PlannedTable, list[LogicalScan]]]:
-    """Yield tables whose scans are known, and these: names alone may not tell tables apart."""
+    """Yield tables whose scans are known, and these: names alone may be ambiguous."""
     for table in tables.values():
-        own = [scan for scan in scans if table.is_called(scan.table)]
+        of_table = [scan for scan in scans if table.is_called(scan.table)]
         is_shared = any(
-            other is not table and other.is_called(scan.table) for scan in own for other in tables.values()
+            other is not table and other.is_called(scan.table)
+            for scan in of_table
+            for other in tables.values()
         )
         if not is_shared:
-            yield table, own
+            yield table, of_table

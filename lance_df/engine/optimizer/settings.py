@@ -32,9 +32,9 @@ class JoinSettings:
                 f"WHERE name IN ('{REPARTITION_JOINS}', '{TARGET_PARTITIONS}')"
             )
             try:
-                found = PlainSessionContext.sql(session, query).to_pydict()
+                rows = PlainSessionContext.sql(session, query).to_pydict()
             except Exception:  # noqa: BLE001 - a session need not have an information schema
                 self._settings = {}
             else:
-                self._settings = dict(zip(found["name"], found["value"], strict=True))
+                self._settings = dict(zip(rows["name"], rows["value"], strict=True))
         return self._settings

@@ -85,10 +85,10 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
 
     @property
     def table_names(self) -> NameList:
-        found = [] if self.folder is None else self.folder.names()
+        in_folder = [] if self.folder is None else self.folder.names()
         whole = [*self.namespaces(), *([] if self.folder is None else self.folder.namespaces())]
         about = [each for name in whole for each in metadata_names(name)]
-        return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *found, *about]))
+        return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *in_folder, *about]))
 
     @property
     def owner_name(self) -> str:
@@ -144,8 +144,8 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         source = self._registered.get(name)
         if source is None and name in self._inner.table_names():
             return outside_runtime(lambda: self._created(name))
-        found = source or self._from_folder(name) or self._about(name)
-        return None if found is None else self._provider(found, name)
+        resolved = source or self._from_folder(name) or self._about(name)
+        return None if resolved is None else self._provider(resolved, name)
 
     def _created(self, name: str) -> Any:
         """Return a table or view that a statement created; a query gets a view planned anew."""
@@ -222,9 +222,9 @@ class FolderCatalog(CatalogProvider):  # type: ignore[misc]
     @property
     def schema_names(self) -> NameList:
         folder = self._folder
-        found = {*folder.subfolders(), *folder.directory.namespaces(), *folder.namespaces()}
-        found.update(self._default.namespaces())
-        return NameList(found | {*self._inner.schema_names(), self._default.name})
+        names = {*folder.subfolders(), *folder.directory.namespaces(), *folder.namespaces()}
+        names.update(self._default.namespaces())
+        return NameList(names | {*self._inner.schema_names(), self._default.name})
 
     def schema(self, name: str) -> LanceSchema | None:
         if name == self._default.name:

@@ -58,37 +58,37 @@ class TableFolder:
         self._lock = new_lock()
 
     def names(self) -> list[str]:
-        marked, others, rows = self._found()
-        found = [*rows, *marked, *self._tables_among([name for name in others if name not in marked])]
-        return list(dict.fromkeys(found))
+        marked, others, rows = self._listing()
+        names = [*rows, *marked, *self._tables_among([name for name in others if name not in marked])]
+        return list(dict.fromkeys(names))
 
     def namespaces(self) -> list[str]:
-        _, others, _ = self._found()
+        _, others, _ = self._listing()
         return [name for name in self._tables_among(others) if self._kinds[name]]
 
     def subfolders(self) -> list[str]:
         """Return the names of the folders that are no tables: they are schemas."""
-        _, others, _ = self._found()
+        _, others, _ = self._listing()
         tables = set(self._tables_among(others))
         return [name for name in others if name not in tables]
 
     def source(self, name: str) -> TableSource | PartSource | None:
         if self._is_marked(name):
             return self._source(name + SUFFIX)
-        marked, others, rows = self._found()
-        alike = [other for other in others if other not in marked and other.lower() == name.lower()]
-        found = spelt_like(name, list(dict.fromkeys([*rows, *marked, *self._tables_among(alike)])))
-        if found is None:
+        marked, others, rows = self._listing()
+        same_but_case = [other for other in others if other not in marked and other.lower() == name.lower()]
+        match = spelt_like(name, list(dict.fromkeys([*rows, *marked, *self._tables_among(same_but_case)])))
+        if match is None:
             return None
-        if found in rows:
-            return self.directory.source((found,))
-        return self._source(found + SUFFIX if found in marked else found)
+        if match in rows:
+            return self.directory.source((match,))
+        return self._source(match + SUFFIX if match in marked else match)
 
     def _source(self, folder: str) -> TableSource:
         with self._lock:
             if folder not in self._sources:
-                place = (self.location / folder).uri
-                self._sources[folder] = TableSource(place, storage_options=self._storage_options)
+                uri = (self.location / folder).uri
+                self._sources[folder] = TableSource(uri, storage_options=self._storage_options)
             return self._sources[folder]
 
     def _is_marked(self, name: str) -> bool:
@@ -101,17 +101,17 @@ class TableFolder:
     def subfolder(self, name: str) -> TableFolder | None:
         """Return the folder ``name``, or ``a/b`` for one that is deeper, found as tables are."""
         first, slash, rest = name.partition("/")
-        found = spelt_like(first, self._found()[1])
-        if found is None:
+        match = spelt_like(first, self._listing()[1])
+        if match is None:
             return None
         with self._lock:
             # the same one each time, so that a statement has one source for one table
-            if found not in self._subfolders:
-                self._subfolders[found] = TableFolder(self.location / found, self._storage_options)
-            folder = self._subfolders[found]
+            if match not in self._subfolders:
+                self._subfolders[match] = TableFolder(self.location / match, self._storage_options)
+            folder = self._subfolders[match]
         return folder.subfolder(rest) if slash else folder
 
-    def _found(self) -> tuple[list[str], list[str], list[str]]:
+    def _listing(self) -> tuple[list[str], list[str], list[str]]:
         """Return the names of what is marked as a table by its suffix, the other folders, and rows."""
         folders = [entry.name for entry in self.location.list() if entry.is_directory]
         rows: list[str] = []
@@ -168,8 +168,8 @@ class DirectoryRows:
     def folders(self) -> frozenset[str]:
         """Return the folders of the root that hold tables of rows."""
         manifest = self._manifest()
-        places: Iterable[str] = () if manifest is None else manifest.locations().values()
-        return frozenset(place.split("/", 1)[0] for place in places)
+        locations: Iterable[str] = () if manifest is None else manifest.locations().values()
+        return frozenset(location.split("/", 1)[0] for location in locations)
 
     def source(self, parts: Parts) -> TableSource | None:
         """Return the table of an id."""
@@ -179,9 +179,9 @@ class DirectoryRows:
         entry = None if manifest is None else manifest.find(joined(parts))
         if entry is None or not entry.is_table or entry.location is None:
             return None
-        place = folder_at(self._root, entry.location).uri
+        uri = folder_at(self._root, entry.location).uri
         with self._lock:
-            return self._sources.setdefault(place, TableSource(place, storage_options=self._storage_options))
+            return self._sources.setdefault(uri, TableSource(uri, storage_options=self._storage_options))
 
     def _manifest(self) -> DirectoryManifest | None:
         from lance_df.namespace.directory.manifest import DirectoryManifest
@@ -208,8 +208,8 @@ class DirectoryTables:
         return []
 
     def source(self, name: str) -> TableSource | None:
-        found = spelt_like(name, self.names())
-        return None if found is None else self._directory.source((*self._parent, found))
+        match = spelt_like(name, self.names())
+        return None if match is None else self._directory.source((*self._parent, match))
 
 
 class MemberTables:
@@ -231,18 +231,18 @@ class MemberTables:
 class SeveralTables:
     """Tables from several places; the first that has a name wins."""
 
-    def __init__(self, places: Iterable[Tables]) -> None:
-        self._places = tuple(places)
+    def __init__(self, schemas: Iterable[Tables]) -> None:
+        self._schemas = tuple(schemas)
 
     def names(self) -> list[str]:
-        return list(dict.fromkeys(name for place in self._places for name in place.names()))
+        return list(dict.fromkeys(name for tables in self._schemas for name in tables.names()))
 
     def namespaces(self) -> list[str]:
-        return list(dict.fromkeys(name for place in self._places for name in place.namespaces()))
+        return list(dict.fromkeys(name for tables in self._schemas for name in tables.namespaces()))
 
     def source(self, name: str) -> TableSource | PartSource | None:
-        found = (place.source(name) for place in self._places)
-        return next((source for source in found if source is not None), None)
+        sources = (tables.source(name) for tables in self._schemas)
+        return next((source for source in sources if source is not None), None)
 
 
 def tables_of_schema(root: TableFolder, name: str) -> Tables | None:
@@ -251,17 +251,17 @@ def tables_of_schema(root: TableFolder, name: str) -> Tables | None:
     ``a$b`` is a namespace that the ``__manifest`` of the folder names, ``a/b`` a sub-folder, and the name of
     a partitioned namespace stands for its members.
     """
-    places: list[Tables] = []
+    schemas: list[Tables] = []
     namespace = spelt_like(name, root.directory.namespaces())
     if namespace is not None:
-        places.append(DirectoryTables(root.directory, tuple(namespace.split(SEPARATOR))))
+        schemas.append(DirectoryTables(root.directory, tuple(namespace.split(SEPARATOR))))
     if spelt_like(name, root.namespaces()) is not None:
         whole = root.source(name)
         if isinstance(whole, TableSource):
-            places.append(MemberTables(whole))
+            schemas.append(MemberTables(whole))
     elif (folder := root.subfolder(name)) is not None:
-        places.append(folder)
-    return SeveralTables(places) if places else None
+        schemas.append(folder)
+    return SeveralTables(schemas) if schemas else None
 
 
 def holds_table(folder: Location) -> bool:
@@ -275,12 +275,12 @@ def spelt_like(name: str, names: list[str]) -> str | None:
         return name
     if name != name.lower():
         return None
-    alike = [other for other in names if other.lower() == name]
-    if len(alike) > 1:
+    matches = [other for other in names if other.lower() == name]
+    if len(matches) > 1:
         raise InvalidInputError(
-            f"{name} may be any of {', '.join(map(repr, alike))}; quote the one that is meant"
+            f"{name} may be any of {', '.join(map(repr, matches))}; quote the one that is meant"
         )
-    return alike[0] if alike else None
+    return matches[0] if matches else None
 
 
 def _kind(folder: Location) -> bool | None:

@@ -18,7 +18,7 @@ class Names:
         self._schemas: dict[tuple[str, str], LanceSchema] = {}
         self._folders: tuple[str, FolderCatalog] | None = None
 
-    def place(self, ctx: PlainSessionContext, name: tuple[str, ...]) -> tuple[LanceSchema, str]:
+    def resolve(self, ctx: PlainSessionContext, name: tuple[str, ...]) -> tuple[LanceSchema, str]:
         """Return the schema for a table name of one to three parts, and the last part."""
         catalog, schema = (*default_schema_name(ctx)[: 3 - len(name)], *name[:-1])
         return self.schema(ctx, catalog, schema), name[-1]
@@ -47,15 +47,15 @@ class Names:
         """Make the default schema show the tables of ``folder``, and its sub-folders the other schemas."""
         catalog, schema = default_schema_name(ctx)
         inner = _catalog(ctx, catalog)
-        own = inner.schema(schema) if schema in inner.schema_names() else Schema.memory_schema()
-        default = LanceSchema(schema, own, folder=folder, lenient=self.lenient)
+        registered = inner.schema(schema) if schema in inner.schema_names() else Schema.memory_schema()
+        default = LanceSchema(schema, registered, folder=folder, lenient=self.lenient)
         self._folders = catalog, FolderCatalog(inner, default, folder)
         self._schemas[(catalog, schema)] = default
         ctx.register_catalog_provider(catalog, self._folders[1])
 
 
 def _catalog(ctx: PlainSessionContext, name: str) -> Catalog:
-    """Return a catalog of DataFusion's; the default one is made if the context was told to have none."""
+    """Return a catalog of DataFusion's; the default one is made if the context was created without one."""
     if name not in ctx.catalog_names():
         if name != default_schema_name(ctx)[0]:
             raise DatasetNotFoundError(f"no catalog {name!r}; there are {sorted(ctx.catalog_names())}")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import DatasetNotFoundError
 from lance_df.forks import new_lock
-from lance_df.namespace.kind import is_namespace
+from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.names import MEMBER_NAME, SEPARATOR
 from lance_df.table.table import Table
 
@@ -49,11 +49,12 @@ class PartSource:
         DatasetNotFoundError
             It is none of a namespace, or has no such part.
         """
-        if not is_namespace(whole):
+        namespace = namespace_of(whole)
+        if namespace is None:
             raise DatasetNotFoundError(
                 f"{getattr(whole, 'uri', whole)}: one table, which has no {self._name}"
             )
-        return self._make(whole)
+        return self._make(namespace)
 
     def listed_schema(self) -> pa.Schema:
         """Return the columns, for lists: those of a member without opening it, for all have the same."""
@@ -73,18 +74,18 @@ class NamespaceParts:
         whole = self._parent.namespace()
         if whole is None or len(whole.manifest.members) > _MAX_LISTED:
             return []
-        found: list[str] = whole.manifest.members["object_id"].to_pylist()
-        return found
+        ids: list[str] = whole.manifest.members["object_id"].to_pylist()
+        return ids
 
     def source(self, name: str) -> PartSource | None:
         """Return the member of an id, whose last part may be left out."""
         whole = self._parent.namespace()
         if whole is None:
             return None
-        found = name if name.endswith(SEPARATOR + MEMBER_NAME) else name + SEPARATOR + MEMBER_NAME
-        if not pc.any(pc.equal(whole.manifest.members["object_id"], found)).as_py():
+        object_id = name if name.endswith(SEPARATOR + MEMBER_NAME) else name + SEPARATOR + MEMBER_NAME
+        if not pc.any(pc.equal(whole.manifest.members["object_id"], object_id)).as_py():
             return None
-        return self._part(found, lambda snapshot: _member(snapshot, found))
+        return self._part(object_id, lambda snapshot: _member(snapshot, object_id))
 
     def table(self, kind: str) -> PartSource | None:
         """Return a table about the namespace: ``partitions``, ``specs``, ``files`` or ``history``."""
@@ -110,7 +111,7 @@ def _tables() -> dict[str, Callable[[NamespaceSnapshot], MetadataTable]]:
 
 
 def _member(snapshot: NamespaceSnapshot, name: str) -> Table:
-    places = pc.indices_nonzero(pc.equal(snapshot.manifest.members["object_id"], name)).to_pylist()
-    if not places:
+    positions = pc.indices_nonzero(pc.equal(snapshot.manifest.members["object_id"], name)).to_pylist()
+    if not positions:
         raise DatasetNotFoundError(f"{snapshot.uri}: no member {name!r} in version {snapshot.version}")
-    return snapshot.open_members(places)[0]
+    return snapshot.open_members(positions)[0]

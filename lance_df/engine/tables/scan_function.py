@@ -26,7 +26,7 @@ def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[st
     def lance_scan(*arguments: Any) -> Any:
         statement = current_statement()
         try:
-            path, version = _place_of(arguments)
+            path, version = _path_and_version(arguments)
 
             def source() -> TableSource:
                 return TableSource(path, version=version, storage_options=storage_options)
@@ -43,7 +43,7 @@ def register_scan_function(ctx: PlainSessionContext, storage_options: Mapping[st
     ctx.register_udtf(udtf(lance_scan, SCAN_FUNCTION))
 
 
-def _place_of(arguments: tuple[Any, ...]) -> tuple[str, VersionRef | None]:
+def _path_and_version(arguments: tuple[Any, ...]) -> tuple[str, VersionRef | None]:
     if not 1 <= len(arguments) <= 2:
         raise InvalidInputError(
             f"{SCAN_FUNCTION} takes a path and perhaps a version, got {len(arguments)} arguments"

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance_df.engine.tables.parts import NamespaceParts
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
 from lance_df.forks import new_lock
-from lance_df.namespace.kind import holds_namespace, is_namespace
+from lance_df.namespace.kind import holds_namespace, namespace_of, opened_in
 from lance_df.storage import open_location
 from lance_df.table.metadata.refs import VersionRef
 from lance_df.table.open import open_table
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class TableSource:
-    """A table or a partitioned namespace by its place, opened when first needed and kept up to date.
+    """A table or a partitioned namespace by its location, opened when first needed and kept up to date.
 
     Parameters
     ----------
-    place
+    location
         A path, a URL, or what was opened already: that is followed if it is its branch's newest version; an
         older one stays what it is.
     version
@@ -49,7 +49,7 @@ class TableSource:
 
     def __init__(
         self,
-        place: str | os.PathLike[str] | Scannable,
+        location: str | os.PathLike[str] | Scannable,
         *,
         version: VersionRef | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -60,22 +60,21 @@ class TableSource:
         self._lock = new_lock()
         self._opened: Scannable | None = None
         self._is_pinned = is_pinned or version is not None
-        self._place = place if isinstance(place, str | os.PathLike) else place.uri
+        self._location = location if isinstance(location, str | os.PathLike) else location.uri
         self._version = version
         self._storage_options = storage_options
-        if not isinstance(place, str | os.PathLike):
-            self._opened = place if version is None else place.checkout(version)
-            self._is_pinned = self._is_pinned or place.latest_version() != place.version
+        if not isinstance(location, str | os.PathLike):
+            self._opened = location if version is None else location.checkout(version)
+            self._is_pinned = self._is_pinned or location.latest_version() != location.version
 
     @property
     def is_namespace(self) -> bool:
         """Whether it is a partitioned namespace; it is opened unless it was."""
-        return is_namespace(self.open())
+        return self.open().is_partitioned
 
     def namespace(self) -> NamespaceSnapshot | None:
         """Return the current version of a partitioned namespace; None for a table."""
-        whole = self.current()
-        return whole if is_namespace(whole) else None
+        return namespace_of(self.current())
 
     def listed_schema(self) -> pa.Schema:
         """Return the columns; for lists."""
@@ -98,37 +97,30 @@ class TableSource:
         """Return the pinned version, or the newest one."""
         with self._lock:
             if self._opened is None:
-                self._opened = _open(self._place, self._version, self._storage_options)
+                self._opened = _open(self._location, self._version, self._storage_options)
             elif not self._is_pinned:
                 self._opened = self._opened.latest()
             return self._opened
 
 
 def _open(
-    place: str | os.PathLike[str], version: VersionRef | None, storage_options: Mapping[str, Any] | None
+    location: str | os.PathLike[str], version: VersionRef | None, storage_options: Mapping[str, Any] | None
 ) -> Scannable:
     try:
-        return open_table(place, version=version, storage_options=storage_options)
+        return open_table(location, version=version, storage_options=storage_options)
     except DatasetNotFoundError:
-        root = open_location(place, storage_options)
+        root = open_location(location, storage_options)
         if not holds_namespace(root):
             raise
         from lance_df.namespace.snapshot import NamespaceSnapshot
 
-        found = NamespaceSnapshot.open(root)
-        return found if version is None else found.checkout(version)
+        snapshot = NamespaceSnapshot.open(root)
+        return snapshot if version is None else snapshot.checkout(version)
 
 
 def is_ours(source: object) -> bool:
     """Whether it is an open table or namespace, an object of ours around one, or a source."""
-    return isinstance(source, TableSource) or _opened_in(source) is not None
-
-
-def _opened_in(source: object) -> Any:
-    for opened in (source, getattr(source, "_table", None)):
-        if isinstance(opened, Table) or is_namespace(opened):
-            return opened
-    return None
+    return isinstance(source, TableSource) or opened_in(source) is not None
 
 
 def as_source(
@@ -143,9 +135,9 @@ def as_source(
     """
     if isinstance(source, TableSource):
         return source
-    place: Any = source if isinstance(source, str | os.PathLike) else _opened_in(source)
-    if place is None:
+    location: Any = source if isinstance(source, str | os.PathLike) else opened_in(source)
+    if location is None:
         raise InvalidInputError(
             f"a path, a URL, a dataset or a namespace is needed, got {type(source).__name__}"
         )
-    return TableSource(place, version=version, storage_options=storage_options)
+    return TableSource(location, version=version, storage_options=storage_options)

@@ -39,7 +39,7 @@ class NewRows:
         Knows the files of the rows that are not durable yet.
     replaces
         Whether the rows replace those of their partitions.
-    is_own
+    can_release
         Whether the files of the rows belong to this change, and no other process knows of them.
     """
 
@@ -51,7 +51,7 @@ class NewRows:
         *,
         unsynced: Unsynced,
         replaces: bool = False,
-        is_own: bool = True,
+        can_release: bool = True,
     ) -> None:
         self._spec = spec
         self._columns = columns
@@ -59,7 +59,7 @@ class NewRows:
         self._written = written
         self._unsynced = unsynced
         self._replaces = replaces
-        self._is_own = is_own
+        self._can_release = can_release
         self._left: dict[str, Location] = {}
 
     def apply(self, draft: Draft) -> None:
@@ -82,9 +82,9 @@ class NewRows:
 
     def folders(self) -> list[Location]:
         """Return the folders of the partitions of the rows, if the files there are of this change."""
-        if not self._is_own:
+        if not self._can_release:
             return []
-        return [*(partition.place.folder for partition in self._written), *self._left.values()]
+        return [*(partition.location.folder for partition in self._written), *self._left.values()]
 
     def tidy(self) -> None:
         """Remove the folders of tables that somebody else made first."""
@@ -94,7 +94,7 @@ class NewRows:
 
     def _commit(self, pair: tuple[WrittenPartition, DraftMember]) -> None:
         partition, member = pair
-        if partition.place.folder.path != member.folder.path:
+        if partition.location.folder.path != member.folder.path:
             self._move_files(partition, member.folder)
         if partition.made is None or partition.made[0] != member.version:
             partition.made = member.version, self._version_with(partition, member)
@@ -131,10 +131,10 @@ class NewRows:
 
     def _move_files(self, partition: WrittenPartition, folder: Location) -> None:
         """Take data files along to the table that somebody else made for the same values meanwhile."""
-        former = partition.place.folder
+        former = partition.location.folder
         for fragment in partition.fragments:
             for file in fragment.files:
                 (folder / DATA_DIR / file.path).put((former / DATA_DIR / file.path).read())
         # other changes of the same transaction may have files there, too
         self._left[former.path] = former
-        partition.place, partition.made = dataclasses.replace(partition.place, folder=folder), None
+        partition.location, partition.made = dataclasses.replace(partition.location, folder=folder), None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_df.errors import LanceError, VersionNotFoundError
+from lance_df.errors import CorruptDataError, LanceError, VersionNotFoundError
 from lance_df.namespace.changes.publish import map_commits
 from lance_df.namespace.published import members_at
 from lance_df.scan.request import Promise, ScanRequest
@@ -25,6 +25,7 @@ from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE, CleanupPolicy
 from lance_df.table.maintenance.cleanup_result import CleanupStats
+from lance_df.table.maintenance.needed_files import is_half_removed
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, parse_manifest_name
 from lance_df.table.scan.plan import plan_scan
 
@@ -72,10 +73,10 @@ def clean_up(
             file.path.rpartition("/")[2] for file in explained.candidate_files if file.kind == "manifest"
         ]
         goes = {parsed[0] for parsed in map(parse_manifest_name, names) if parsed is not None}
-        own = explained.stats
+        of_manifest = explained.stats
     else:
         _remove_abandoned(table)
-        own = cleanup(table, policy)
+        of_manifest = cleanup(table, policy)
     newest = manifest.latest()
     pinned = _pinned_versions(newest.table, goes)
     of_members = dataclasses.replace(
@@ -90,15 +91,16 @@ def clean_up(
         return explain_cleanup(member.open(), chosen).stats if dry_run else cleanup(member.open(), chosen)
 
     members = members_at(root, newest, np.arange(len(newest.members)))
-    return _total([own, *map_commits(clean_member, members)])
+    return _total([of_manifest, *map_commits(clean_member, members)])
 
 
 def _pinned_versions(table: Table, goes: set[int]) -> defaultdict[str, set[int]]:
     """Return the versions of members that versions of ``__manifest`` read, by location.
 
-    Rows that several versions share are read once.
+    Rows that several versions share are read once. Nobody can read versions of ``__manifest`` that a clean-up
+    has removed half, so these need nothing.
     """
-    found: defaultdict[str, set[int]] = defaultdict(set)
+    pinned: defaultdict[str, set[int]] = defaultdict(set)
     seen: set[object] = set()
     for number in _all_versions(table) - goes:
         with suppress(VersionNotFoundError):  # others may clean up, too
@@ -114,10 +116,16 @@ def _pinned_versions(table: Table, goes: set[int]) -> defaultdict[str, set[int]]
                 for fragment in version.fragments
             }
             unseen = tuple(fragment_id for fragment_id, state in states.items() if state not in seen)
+            try:
+                pins = _pins(version, unseen)
+            except CorruptDataError:
+                if is_half_removed(version):
+                    continue
+                raise
             seen.update(states.values())
-            for location, read_version in _pins(version, unseen):
-                found[location].add(read_version)
-    return found
+            for location, read_version in pins:
+                pinned[location].add(read_version)
+    return pinned
 
 
 def _pins(table: Table, fragment_ids: tuple[int, ...]) -> Iterable[tuple[str, int]]:

@@ -62,8 +62,8 @@ class Deletion:
         made = map_commits(
             lambda part: without_rows(*part, text=self._text), zip(new, tables, rows, strict=True)
         )
-        for member, found in zip(new, made, strict=True):
-            self._made[member.state] = found
+        for member, version in zip(new, made, strict=True):
+            self._made[member.state] = version
         for member, state in zip(members, states, strict=True):
             member.version = self._made[state][0]
         self.num_rows = sum(self._made[state][1] for state in states)
@@ -84,8 +84,8 @@ def opened(draft: Draft, members: Sequence[DraftMember]) -> list[Table]:
 
 def check_writable(members: Sequence[DraftMember], rows: Sequence[RowSet]) -> None:
     """Check that members take commits, those of which rows are to be changed, before any commit is made."""
-    for member, own in zip(members, rows, strict=True):
-        if len(own):
+    for member, of_member in zip(members, rows, strict=True):
+        if len(of_member):
             member.check_writable()
 
 

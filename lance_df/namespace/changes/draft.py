@@ -117,7 +117,7 @@ class DraftMember:
             )
 
 
-class NeedsOwnDraftError(Exception):
+class NeedsSeparateDraftError(Exception):
     """Changes refer to a partition that others in the same draft make."""
 
 
@@ -167,28 +167,28 @@ class Draft:
     def members_for(self, spec: PartitionSpec, partitions: Sequence[WrittenPartition]) -> list[DraftMember]:
         """Return the member of each partition of a spec version; new ones where there are none yet."""
         new = self._new.setdefault(spec.id, {})
-        found: list[DraftMember] = []
+        drafted: list[DraftMember] = []
         members = self._index(spec).find(partitions)
         self._check_pinned([member for member in members if member is not None])
         for partition, member in zip(partitions, members, strict=True):
             if member is not None:
-                found.append(self._member(member))
+                drafted.append(self._member(member))
                 continue
-            fresh = DraftMember(partition.place.folder, 0, self._turn)
-            found.append(self._own(new.setdefault(partition.key, (partition, fresh))[1]))
-        return found
+            fresh = DraftMember(partition.location.folder, 0, self._turn)
+            drafted.append(self._staged(new.setdefault(partition.key, (partition, fresh))[1]))
+        return drafted
 
     def members_that_may_match(self, predicate: Predicate | None) -> list[DraftMember]:
         """Return the members that may have rows for which a predicate is true; None stands for all rows."""
-        kept = np.ones(len(self.manifest.members), dtype=np.bool_)
+        selected = np.ones(len(self.manifest.members), dtype=np.bool_)
         if predicate is not None:
-            kept = judged_members(self.manifest, predicate) != Match.CANNOT
-        return self.members_at(kept)
+            selected = judged_members(self.manifest, predicate) != Match.CANNOT
+        return self.members_at(selected)
 
-    def members_at(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
+    def members_at(self, selected: npt.NDArray[np.bool_]) -> list[DraftMember]:
         """Return those of ``manifest.members`` that are marked, and all that are new in this draft."""
-        new = [self._own(member) for added in self._new.values() for _, member in added.values()]
-        return [*self._published(kept), *new]
+        new = [self._staged(member) for added in self._new.values() for _, member in added.values()]
+        return [*self._published(selected), *new]
 
     def members_called(self, names: Collection[str]) -> list[DraftMember]:
         """Return those of the published members that have these object ids."""
@@ -235,10 +235,10 @@ class Draft:
             self._indexes[spec.id] = PartitionIndex(self.root, self.manifest, spec)
         return self._indexes[spec.id]
 
-    def _published(self, kept: npt.NDArray[np.bool_]) -> list[DraftMember]:
-        places = np.flatnonzero(kept)
-        check_distinct(self.manifest, places)
-        members = members_at(self.root, self.manifest, places)
+    def _published(self, selected: npt.NDArray[np.bool_]) -> list[DraftMember]:
+        positions = np.flatnonzero(selected)
+        check_distinct(self.manifest, positions)
+        members = members_at(self.root, self.manifest, positions)
         self._check_pinned(members)
         return [self._member(member) for member in members]
 
@@ -257,14 +257,14 @@ class Draft:
             self._known[member.object_id] = known
         return known
 
-    def _own(self, member: DraftMember) -> DraftMember:
+    def _staged(self, member: DraftMember) -> DraftMember:
         """Return a new member, if the changes of this turn make it.
 
         Raises
         ------
-        NeedsOwnDraftError
+        NeedsSeparateDraftError
             Those of another turn do.
         """
         if member.turn != self._turn:
-            raise NeedsOwnDraftError
+            raise NeedsSeparateDraftError
         return member

@@ -1,7 +1,7 @@
 """Rows that stand for themselves by a key, and where in a namespace rows with their keys are.
 
 A row of an old key may be in any partition, of any spec version. Where partition fields are computed from
-key columns only, the keys tell which partitions can have it.
+key columns only, the keys decide which partitions can have it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class KeyedRows:
         self._names = names
         self._keys = _arrays(rows, names)
         self._index = KeyIndex(self._keys)
-        self._found: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
+        self._matched_rows: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
 
     @classmethod
     def of(
@@ -107,23 +107,24 @@ class KeyedRows:
 
     def find(self, tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
         """Yield places of tables, and addresses of rows there that have one of the keys."""
-        found: list[list[npt.NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in tables]
+        matched: list[list[npt.NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in tables]
         for number, matches in self._search(tables):
-            found[number].append(matches.rows)
+            matched[number].append(matches.rows)
             yield number, matches.addresses
-        for table, rows_found in zip(tables, found, strict=True):
-            self._found[table.location.path, table.version] = np.unique(np.concatenate(rows_found))
+        for table, rows in zip(tables, matched, strict=True):
+            self._matched_rows[table.location.path, table.version] = np.unique(np.concatenate(rows))
 
     def matches(self, tables: Sequence[Table]) -> list[Matches]:
         """Return which rows of each table have one of the keys, in the order of the table."""
-        found: list[list[Matches]] = [[Matches.none()] for _ in tables]
+        matched: list[list[Matches]] = [[Matches.none()] for _ in tables]
         for number, matches in self._search(tables):
-            found[number].append(matches)
+            matched[number].append(matches)
         return [
             Matches(
-                np.concatenate([each.rows for each in own]), np.concatenate([each.addresses for each in own])
+                np.concatenate([each.rows for each in of_table]),
+                np.concatenate([each.addresses for each in of_table]),
             )
-            for own in found
+            for of_table in matched
         ]
 
     def _search(self, tables: Sequence[Table]) -> Iterator[tuple[int, Matches]]:
@@ -147,10 +148,10 @@ class KeyedRows:
                     Matches(batch["row"].to_numpy(), batch["address"].to_numpy()),
                 )
 
-    def num_found(self, states: Iterable[tuple[str, int]]) -> int:
-        """Return how many of the rows were found, by the folders and versions that were looked into."""
-        found = [self._found[state] for state in states if state in self._found]
-        return len(np.unique(np.concatenate(found))) if found else 0
+    def num_matched(self, states: Iterable[tuple[str, int]]) -> int:
+        """Return how many of the rows were matched, by the folders and versions that were looked into."""
+        matched = [self._matched_rows[state] for state in states if state in self._matched_rows]
+        return len(np.unique(np.concatenate(matched))) if matched else 0
 
     def _complete_keys(self) -> list[pa.Array]:
         valid = np.logical_and.reduce([key.is_valid().to_numpy(zero_copy_only=False) for key in self._keys])
@@ -177,7 +178,7 @@ def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplic
         return rows
     if duplicates is Duplicates.ERROR:
         first = int(positions[others[0]])
-        key = ", ".join(f"{name} = {keys[place][first].as_py()!r:.60}" for place, name in enumerate(names))
+        key = ", ".join(f"{name} = {keys[index][first].as_py()!r:.60}" for index, name in enumerate(names))
         raise InvalidInputError(
             f"several rows have the key {key}; it must be clear which of them counts: pass duplicates='last' "
             "or 'first', or leave the others out"
@@ -193,27 +194,27 @@ def _may_have(
 ) -> npt.NDArray[np.bool_]:
     """Return which of ``manifest.members`` may have rows of some keys."""
     by_id = {manifest.schema.columns.field(name).id: key for name, key in zip(names, keys, strict=True)}
-    kept = np.ones(len(manifest.members), dtype=np.bool_)
+    needed = np.ones(len(manifest.members), dtype=np.bool_)
     for members in members_by_spec(manifest):
         wanted: list[pa.Array] = []
-        own: list[pa.Array] = []
+        known: list[pa.Array] = []
         for field in members.spec.fields:
             values = _values(field, by_id)
             if values is not None:
                 wanted.append(values)
-                own.append(members.values[field.column])
+                known.append(members.values[field.column])
         if wanted:
-            found = pc.is_in(value_keys(own), pc.unique(value_keys(wanted)))
-            own_kept = found.to_numpy(zero_copy_only=False)
-            kept[members.places] = own_kept if members.unproven is None else own_kept | members.unproven
-    return kept
+            is_wanted = pc.is_in(value_keys(known), pc.unique(value_keys(wanted)))
+            selected = is_wanted.to_numpy(zero_copy_only=False)
+            needed[members.positions] = selected if members.unproven is None else selected | members.unproven
+    return needed
 
 
 def _values(field: PartitionField, keys: dict[int, pa.Array]) -> pa.Array | None:
     """Return the partition values of keys; None where keys do not say them."""
     columns = [keys.get(field_id) for field_id in field.source_ids]
     known = [column for column in columns if column is not None]
-    # an expression may tell -0.0 from 0.0, and one NaN from another, which are equal as keys
+    # an expression may distinguish -0.0 from 0.0, and one NaN from another, which are equal as keys
     is_exact = field.transform is not None or not any(pa.types.is_floating(each.type) for each in known)
     if len(known) == len(columns) and is_exact:
         with suppress(InvalidInputError):

@@ -1,4 +1,4 @@
-"""Some member tables as one, with a column that tells where a row is from: to find rows to be changed."""
+"""Some member tables as one, with a column for where a row is from: to find rows to be changed."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class NumberedMembers(NamespaceSnapshot):
         plans = [plan_scan(table, stored) for table in tables]
         tasks: list[ScanTask] = [task for plan in plans for task in plan.tasks]
         if MEMBER.name in names:
-            place = names.index(MEMBER.name)
-            schema = schema.insert(place, MEMBER)
+            index = names.index(MEMBER.name)
+            schema = schema.insert(index, MEMBER)
             tasks = [
-                _NumberedTask(task, number, place, schema)
+                _NumberedTask(task, number, index, schema)
                 for number, plan in enumerate(plans)
                 for task in plan.tasks
             ]
@@ -72,7 +72,7 @@ class _NumberedTask:
 
     task: ScanTask
     number: int
-    place: int
+    index: int
     schema: pa.Schema
 
     @property
@@ -86,5 +86,5 @@ class _NumberedTask:
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in self.task.read():
             columns = batch.columns
-            columns.insert(self.place, pa.repeat(pa.scalar(self.number, MEMBER.type), batch.num_rows))
+            columns.insert(self.index, pa.repeat(pa.scalar(self.number, MEMBER.type), batch.num_rows))
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)

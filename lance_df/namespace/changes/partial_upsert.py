@@ -49,18 +49,18 @@ class PartialUpsert(RowsRewritten):
     def _rewritten(
         self, schema: Schema, tables: Sequence[Table]
     ) -> tuple[Iterator[pa.RecordBatch], Sequence[RowSet]]:
-        found = self._keyed.matches(tables)
+        matched = self._keyed.matches(tables)
         is_new = np.ones(self._source.rows.num_rows, np.bool_)
-        for matches in found:
+        for matches in matched:
             is_new[matches.rows] = False
         self.num_inserted = int(is_new.sum())
-        left = [RowSet.of([matches.addresses]) for matches in found]
-        return self._batches(schema, tables, found, np.flatnonzero(is_new)), left
+        left = [RowSet.of([matches.addresses]) for matches in matched]
+        return self._batches(schema, tables, matched, np.flatnonzero(is_new)), left
 
     def _batches(
-        self, schema: Schema, tables: Sequence[Table], found: Sequence[Matches], new: np.ndarray
+        self, schema: Schema, tables: Sequence[Table], matched: Sequence[Matches], new: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
-        for table, matches in zip(tables, found, strict=True):
+        for table, matches in zip(tables, matched, strict=True):
             yield from updated_rows(table, self._source, matches)
         for start in range(0, len(new), _BATCH_ROWS):
             batch = self._source.take(new[start : start + _BATCH_ROWS])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lance_df.format.fragments import Fragment
     from lance_df.format.schema import Schema
-    from lance_df.namespace.changes.partition_index import Place
+    from lance_df.namespace.changes.partition_index import PartitionLocation
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
@@ -42,7 +42,7 @@ class WrittenPartition:
     of_all, row
         Partition values of several partitions, by name of the column in ``__manifest``, and which of these
         rows has those of this one.
-    place
+    location
         Where its table is, or will be.
     num_rows
         How many rows were handed over to be written.
@@ -55,7 +55,7 @@ class WrittenPartition:
     key: bytes
     of_all: pa.RecordBatch
     row: int
-    place: Place
+    location: PartitionLocation
     fragments: list[Fragment] = field(default_factory=list)
     waiting: WaitingRows = field(default_factory=WaitingRows)
     num_rows: int = 0
@@ -93,7 +93,7 @@ class PartitionFiles:
         self._limits = limits
         self._small = SmallFragments(columns, version=FILE_VERSION)
         self._has_blobs = any(field.is_blob for field in columns.walk())
-        # a zone map of one zone tells no more than it takes to read the rows
+        # a zone map of one zone costs as much as it takes to read the rows
         self._least_rows = {None: ROWS_PER_ZONE + 1, True: 1, False: None}[statistics]
         self._constant = frozenset(
             field_id
@@ -129,11 +129,13 @@ class PartitionFiles:
         if zone_maps is None:
             first = next(batches)
             if first.num_rows == num_rows and self._is_small(first):
-                partition.fragments.append(self._small.write(partition.place.folder, first, self._unsynced))
+                partition.fragments.append(
+                    self._small.write(partition.location.folder, first, self._unsynced)
+                )
                 return
             batches = itertools.chain([first], batches)
         with fragments_written(
-            partition.place.folder,
+            partition.location.folder,
             self._columns,
             batches,
             version=FILE_VERSION,
@@ -158,7 +160,7 @@ def note_files(files: UncommittedFiles, partition: WrittenPartition) -> None:
     """Let what was written be removed when what is done with it fails."""
     for fragment in partition.fragments:
         for file in fragment.files:
-            files.add(file.path, partial(remove_file, partition.place.folder, file.path))
+            files.add(file.path, partial(remove_file, partition.location.folder, file.path))
 
 
 def remove_file(folder: Location, path: str) -> None:

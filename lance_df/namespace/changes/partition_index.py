@@ -34,7 +34,7 @@ _AT_ONCE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionLocation:
     """The folder of a partition's table, and the last parts of the names of the namespaces above it."""
 
     folder: Location
@@ -65,11 +65,11 @@ class PartitionIndex:
         self._known = known_partitions(manifest, spec)
         self._columns = [field.column for field in spec.fields]
         self._levels = range(1, len(self._columns) + 1)
-        self._new_places: dict[bytes, Place] = {}
+        self._new_locations: dict[bytes, PartitionLocation] = {}
         self._new_segments: list[dict[bytes, str]] = [{} for _ in self._levels]
 
-    def place(self, values: pa.RecordBatch) -> list[Place]:
-        """Return where the tables of partitions are; a new place, the same from then on, where there is none.
+    def locate(self, values: pa.RecordBatch) -> list[PartitionLocation]:
+        """Return where the tables of partitions are: a new location, the same from then on, without a table.
 
         Parameters
         ----------
@@ -79,8 +79,8 @@ class PartitionIndex:
         keys = value_keys(values.columns)
         members = self._members(self._known.members(keys))
         new = np.flatnonzero([member is None for member in members])
-        places = iter(self._new(keys.take(pa.array(new)), values.take(pa.array(new))))
-        return [next(places) if member is None else _place_of(member) for member in members]
+        locations = iter(self._new(keys.take(pa.array(new)), values.take(pa.array(new))))
+        return [next(locations) if member is None else _location_of(member) for member in members]
 
     def find(self, partitions: Sequence[WrittenPartition]) -> list[Member | None]:
         """Return the member of each partition, None where there is none."""
@@ -102,7 +102,7 @@ class PartitionIndex:
         parents = pa.array([self._spec.name] * len(fresh), pa.string())
         rows = []
         for level in self._levels:
-            segments = pa.array([partition.place.path[level - 1] for partition, _ in fresh], pa.string())
+            segments = pa.array([partition.location.path[level - 1] for partition, _ in fresh], pa.string())
             keys = value_keys(columns[:level])
             known = self._known.namespaces(level, keys)
             first, of_first = _distinct(keys)
@@ -113,7 +113,7 @@ class PartitionIndex:
                 self._rows(NAMESPACE, parents.take(new), [each.take(new) for each in columns[:level]])
             )
         names = pc.binary_join_element_wise(parents, MEMBER_NAME, SEPARATOR)
-        locations = pa.array([partition.place.folder.name for partition, _ in fresh], pa.string())
+        locations = pa.array([partition.location.folder.name for partition, _ in fresh], pa.string())
         versions = pa.array([version for _, version in fresh], pa.uint64())
         rows.append(self._rows(TABLE, names, columns, location=locations, read_version=versions))
         return pa.concat_tables(rows)
@@ -132,21 +132,21 @@ class PartitionIndex:
         schema = self._manifest.table.arrow_schema
         return pa.table([given.get(field.name, pa.nulls(len(names), field.type)) for field in schema], schema)
 
-    def _members(self, places: npt.NDArray[np.intp]) -> list[Member | None]:
-        """Return members by their places, None for -1."""
-        members = iter(members_at(self._root, self._manifest, places[places >= 0]))
-        return [None if place < 0 else next(members) for place in places.tolist()]
+    def _members(self, positions: npt.NDArray[np.intp]) -> list[Member | None]:
+        """Return members by their positions, None for -1."""
+        members = iter(members_at(self._root, self._manifest, positions[positions >= 0]))
+        return [None if position < 0 else next(members) for position in positions.tolist()]
 
-    def _new(self, keys: pa.Array, values: pa.RecordBatch) -> list[Place]:
-        """Return the places of partitions that have no table."""
+    def _new(self, keys: pa.Array, values: pa.RecordBatch) -> list[PartitionLocation]:
+        """Return the locations of partitions that have no table."""
         paths = zip(*(self._segments(level, values) for level in self._levels), strict=True)
-        places = []
+        locations = []
         for key, path in zip(keys.to_pylist(), paths, strict=True):
-            if key not in self._new_places:
+            if key not in self._new_locations:
                 folder = self._names.folder(SEPARATOR.join([self._spec.name, *path, MEMBER_NAME]))
-                self._new_places[key] = Place(self._root / folder, path)
-            places.append(self._new_places[key])
-        return places
+                self._new_locations[key] = PartitionLocation(self._root / folder, path)
+            locations.append(self._new_locations[key])
+        return locations
 
     def _segments(self, level: int, values: pa.RecordBatch) -> list[str]:
         """Return the last parts of the names of namespaces, which are kept from then on."""
@@ -163,23 +163,27 @@ class KnownPartitions:
     """The partitions of one spec version in one version of a namespace, by the keys of their values."""
 
     def __init__(self, manifest: NamespaceManifest, spec: PartitionSpec) -> None:
-        own = next((each for each in members_by_spec(manifest) if each.spec.id == spec.id), None)
+        members = next((each for each in members_by_spec(manifest) if each.spec.id == spec.id), None)
         self._prefix = spec.name + SEPARATOR
         self._columns = [field.column for field in spec.fields]
-        self._places = np.empty(0, np.intp) if own is None else own.places
-        self._values = () if own is None else tuple(own.values[name] for name in self._columns)
+        self._member_positions = np.empty(0, np.intp) if members is None else members.positions
+        self._values = () if members is None else tuple(members.values[name] for name in self._columns)
         self._rows = manifest.rows.select(["object_id", "object_type", *self._columns])
 
     def members(self, keys: pa.Array) -> npt.NDArray[np.intp]:
-        """Return the places of the members of partitions in ``manifest.members``, -1 where there is none."""
-        found = _positions(keys, self._keys)
-        return np.where(found < 0, -1, self._places[found]) if len(self._places) else found
+        """Return the positions of the members of partitions in ``manifest.members``, -1 without one."""
+        indices = _positions(keys, self._keys)
+        return (
+            np.where(indices < 0, -1, self._member_positions[indices])
+            if len(self._member_positions)
+            else indices
+        )
 
     def namespaces(self, level: int, keys: pa.Array) -> pa.Array:
         """Return the ids of the namespaces of the first so many values, NULL where there is none."""
         names, known = self._levels[level - 1]
-        found = _positions(keys, known)
-        return names.take(pa.array(found, mask=found < 0))
+        indices = _positions(keys, known)
+        return names.take(pa.array(indices, mask=indices < 0))
 
     @cached_property
     def _keys(self) -> pa.Array:
@@ -189,17 +193,17 @@ class KnownPartitions:
     def _levels(self) -> list[tuple[pa.Array, pa.Array]]:
         """For each level the ids of its namespaces, and the keys of their values."""
         names = self._rows["object_id"]
-        own = pc.and_(pc.equal(self._rows["object_type"], NAMESPACE), pc.starts_with(names, self._prefix))
+        of_spec = pc.and_(pc.equal(self._rows["object_type"], NAMESPACE), pc.starts_with(names, self._prefix))
         depth = pc.count_substring(names, SEPARATOR)
-        found = []
+        levels = []
         for level in range(1, len(self._columns) + 1):
-            rows = self._rows.filter(pc.and_(own, pc.equal(depth, level))).combine_chunks()
+            rows = self._rows.filter(pc.and_(of_spec, pc.equal(depth, level))).combine_chunks()
             if not len(rows):
-                found.append((pa.array([], pa.string()), pa.array([], _KEY)))
+                levels.append((pa.array([], pa.string()), pa.array([], _KEY)))
                 continue
             keys = value_keys([rows[name].chunk(0) for name in self._columns[:level]])
-            found.append((rows["object_id"].chunk(0), keys))
-        return found
+            levels.append((rows["object_id"].chunk(0), keys))
+        return levels
 
 
 _known: WeakKeyDictionary[NamespaceManifest, dict[int, KnownPartitions]] = WeakKeyDictionary()
@@ -213,15 +217,15 @@ def known_partitions(manifest: NamespaceManifest, spec: PartitionSpec) -> KnownP
     return of_specs[spec.id]
 
 
-def _place_of(member: Member) -> Place:
-    return Place(member.folder, tuple(member.object_id.split(SEPARATOR)[1:-1]))
+def _location_of(member: Member) -> PartitionLocation:
+    return PartitionLocation(member.folder, tuple(member.object_id.split(SEPARATOR)[1:-1]))
 
 
 def _positions(wanted: pa.Array, known: pa.Array) -> npt.NDArray[np.intp]:
     """Return where keys are among others, -1 where they are not; of many others no hash table is made."""
     candidates = np.flatnonzero(pc.is_in(known, value_set=wanted).to_numpy(zero_copy_only=False))
-    found = pc.index_in(wanted, value_set=known.take(pa.array(candidates, pa.int64())))
-    positions = pc.fill_null(found, -1).to_numpy()
+    indices = pc.index_in(wanted, value_set=known.take(pa.array(candidates, pa.int64())))
+    positions = pc.fill_null(indices, -1).to_numpy()
     return np.where(positions < 0, -1, np.append(candidates, -1)[positions])
 
 

@@ -68,7 +68,7 @@ class Upsert:
     @property
     def num_updated(self) -> int:
         """How many rows came in the place of others."""
-        return self.rows.num_found(self.deletion.states)
+        return self.rows.num_matched(self.deletion.states)
 
     @property
     def num_inserted(self) -> int:
@@ -124,7 +124,7 @@ class PendingChanges:
 
     def add(self, written: Sequence[WrittenPartition]) -> None:
         """Add rows that are in data files already, which stay there whatever happens."""
-        self._add(written, replaces=False, is_own=False)
+        self._add(written, replaces=False, can_release=False)
 
     def overwrite_partitions(
         self, data_schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, statistics: bool | None = None
@@ -138,9 +138,9 @@ class PendingChanges:
         InvalidInputError
             As for `append`.
         """
-        self.replace_partitions(self._written(data_schema, batches, statistics), is_own=True)
+        self.replace_partitions(self._written(data_schema, batches, statistics), can_release=True)
 
-    def replace_partitions(self, written: Sequence[WrittenPartition], *, is_own: bool = False) -> None:
+    def replace_partitions(self, written: Sequence[WrittenPartition], *, can_release: bool = False) -> None:
         """Replace partitions by rows that are in data files already; see `overwrite_partitions`.
 
         These stay whatever happens, unless they are said to belong to this transaction.
@@ -155,7 +155,7 @@ class PendingChanges:
                 text="overwrite_partitions",
             )
         )
-        self._add(written, replaces=True, is_own=is_own)
+        self._add(written, replaces=True, can_release=can_release)
 
     def delete(self, predicate: Predicate | None, matching: Matching, *, text: str) -> Deletion:
         """Delete rows, and return the change, which knows how many there were when it is published.
@@ -174,7 +174,7 @@ class PendingChanges:
     def replace_all(self, written: Sequence[WrittenPartition]) -> None:
         """Replace all rows by others, which are in data files already."""
         self.delete(None, _all_rows, text="overwrite")
-        self._add(written, replaces=True, is_own=False)
+        self._add(written, replaces=True, can_release=False)
 
     def mark(self, mark: Mark) -> None:
         """Publish the changes once: `AlreadyCommittedError` if those with this mark were published before."""
@@ -270,14 +270,14 @@ class PendingChanges:
             self._spec,
             self._manifest.schema,
             data_schema,
-            self._index.place,
+            self._index.locate,
             self._unsynced,
             statistics=statistics,
         )
         self._writers.append(self._files.enter_context(writer))
         return writer.write(batches)
 
-    def _add(self, written: Sequence[WrittenPartition], *, replaces: bool, is_own: bool = True) -> None:
+    def _add(self, written: Sequence[WrittenPartition], *, replaces: bool, can_release: bool = True) -> None:
         if written:
             rows = NewRows(
                 self._spec,
@@ -285,7 +285,7 @@ class PendingChanges:
                 written,
                 unsynced=self._unsynced,
                 replaces=replaces,
-                is_own=is_own,
+                can_release=can_release,
             )
             self._changes.append(rows)
 

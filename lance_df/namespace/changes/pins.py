@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 # What others commit later than that is not published.
-_MAX_LOOKS: Final = 10
+_MAX_ATTEMPTS: Final = 10
 
 
 class NeedsPinsError(Exception):
@@ -74,7 +74,7 @@ def with_pins(root: Location, manifest: NamespaceManifest, members: Sequence[Mem
     _check_newest(tables, root)
     pins = list(zip(members, tables, strict=True))
     manifest = _published(manifest, pins)
-    for _ in range(_MAX_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         newer = [pair for pair in map_reads(_followed, pins, where=root) if pair is not None]
         if not newer:
             break
@@ -114,7 +114,7 @@ def _followed(pin: _Pin) -> _Pin | None:
 
 
 def _check_newest(tables: Sequence[Table], root: Location) -> None:
-    """Look again, as late as can be, so that a version that was replaced is seldom published."""
+    """Read the newest versions as late as can be, so that a version that was replaced is seldom published."""
     newest = map_reads(lambda table: table.latest_version(), tables, where=root)
     for table, version in zip(tables, newest, strict=True):
         if version != table.version:
@@ -130,8 +130,8 @@ def _check_values(manifest: NamespaceManifest, members: Sequence[Member], tables
     unproven: dict[str, PartitionSpec] = {}
     for each in members_by_spec(manifest):
         if each.unproven is not None:
-            own = names.take(pa.array(each.places[each.unproven]))
-            unproven |= dict.fromkeys(own.to_pylist(), each.spec)
+            unproven_names = names.take(pa.array(each.positions[each.unproven]))
+            unproven |= dict.fromkeys(unproven_names.to_pylist(), each.spec)
     for member, table in zip(members, tables, strict=True):
         spec = unproven.get(member.object_id)
         if spec is None:

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from lance_df.errors import CommitStateUnknownError, LanceError, RetryableConflictError
 from lance_df.forks import after_fork_in_child, new_lock
 from lance_df.interrupts import interrupted_once, undisturbed, workers
-from lance_df.namespace.changes.draft import Draft, NeedsOwnDraftError
+from lance_df.namespace.changes.draft import Draft, NeedsSeparateDraftError
 from lance_df.namespace.changes.pins import NeedsPinsError, with_pins
 from lance_df.namespace.manifest_table import STRICT
 
@@ -208,40 +208,40 @@ class PublishingLine:
         self._publishes = new_lock()
         self._claims = new_lock()
 
-    def publish(self, own: Waiting, *, in_advance: bool) -> NamespaceManifest:
+    def publish(self, waiting: Waiting, *, in_advance: bool) -> NamespaceManifest:
         """Publish a transaction, perhaps with others; see the function of this name."""
         if in_advance and self._publishes.locked():
-            make_in_advance(own.root, own.manifest.latest(), own)
+            make_in_advance(waiting.root, waiting.manifest.latest(), waiting)
         # before others can get hold of it; an interrupt may come at any moment
-        for files in own.files:
+        for files in waiting.files:
             files.keep()
         try:
-            self._waiting.append(own)
-            while not own.is_done:
+            self._waiting.append(waiting)
+            while not waiting.is_done:
                 with self._publishes:
-                    if not own.is_done:
+                    if not waiting.is_done:
                         self._publish_waiting()
         except BaseException as err:
-            self._withdraw(own, err)
+            self._withdraw(waiting, err)
             raise
-        if own.error is not None:
-            own.release()
-        published = own.outcome()
-        for change in own.changes:
+        if waiting.error is not None:
+            waiting.release()
+        published = waiting.outcome()
+        for change in waiting.changes:
             change.tidy()
         return published
 
-    def _withdraw(self, own: Waiting, err: BaseException) -> None:
+    def _withdraw(self, waiting: Waiting, err: BaseException) -> None:
         """Take back a transaction, unless another thread has begun to publish it."""
         with self._claims:
-            if own.publisher in (None, get_ident()):
+            if waiting.publisher in (None, get_ident()):
                 with suppress(ValueError):
-                    self._waiting.remove(own)
-                own.release()
+                    self._waiting.remove(waiting)
+                waiting.release()
                 return
         err.add_note(
-            f"{own.root.uri}: interrupted while another thread published the changes; check the namespace "
-            "before trying again"
+            f"{waiting.root.uri}: interrupted while another thread published the changes; check the "
+            "namespace before trying again"
         )
 
     def _publish_waiting(self) -> None:
@@ -302,7 +302,7 @@ class PublishingLine:
         draft.begin_turn()
         try:
             transaction.apply(draft)
-        except NeedsOwnDraftError:
+        except NeedsSeparateDraftError:
             draft.undo_turn()
             group.remove(transaction)  # it still waits
         except NeedsPinsError as err:

@@ -71,7 +71,7 @@ class RepartitionMetrics:
 
 
 class Workers(Protocol):
-    """Who looks into members, and writes rows anew."""
+    """Who reads members, and writes rows anew."""
 
     def old_rows(self, members: Sequence[MemberRef]) -> list[OldRows]:
         """Return the fragments of members that have rows, one item for each; see `old_rows_of`."""
@@ -125,15 +125,15 @@ class InProcess:
 
 def old_rows_of(members: Sequence[MemberRef]) -> list[OldRows]:
     """Return the fragments of members that have rows, one item for each."""
-    found = []
+    old_rows = []
     for member in members:
         fragments = (table := open_member(member.folder, member.version)).fragments
         rows = live_rows(table, np.arange(len(fragments)))
         sizes = fragments.file_bytes.tolist()
         for fragment_id, num_rows, size in zip(fragments.ids.tolist(), rows.tolist(), sizes, strict=True):
             if num_rows:
-                found.append(OldRows(member, (fragment_id,), num_rows, size))
-    return found
+                old_rows.append(OldRows(member, (fragment_id,), num_rows, size))
+    return old_rows
 
 
 def repartition(
@@ -159,8 +159,8 @@ def repartition(
     done, conflicts = RepartitionMetrics(), 0
     while True:
         manifest = manifest.latest()
-        places = np.flatnonzero(spec_numbers(manifest) != manifest.specs.current.id)
-        members = members_at(root, manifest, places)
+        positions = np.flatnonzero(spec_numbers(manifest) != manifest.specs.current.id)
+        members = members_at(root, manifest, positions)
         steps = list(_steps(workers.old_rows(refs_of_main(members)), step_bytes))
         if not steps:
             _check_branches(members)

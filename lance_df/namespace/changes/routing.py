@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from lance_df.format.schema import Schema
-    from lance_df.namespace.changes.partition_index import Place
+    from lance_df.namespace.changes.partition_index import PartitionLocation
     from lance_df.namespace.spec.namespace_schema import NamespaceSchema
     from lance_df.namespace.spec.partition_spec import PartitionSpec
     from lance_df.storage.unsynced import Unsynced
@@ -77,7 +77,7 @@ class PartitionWriter:
     ----------
     spec, schema
         Of the namespace. The rows may lack columns that may be null.
-    place
+    locate
         Called once for each partition, with the values of several: returns where their tables are.
     unsynced
         Takes note of the files, which are not durable before it is synced.
@@ -94,7 +94,7 @@ class PartitionWriter:
         spec: PartitionSpec,
         schema: NamespaceSchema,
         data_schema: pa.Schema,
-        place: Callable[[pa.RecordBatch], list[Place]],
+        locate: Callable[[pa.RecordBatch], list[PartitionLocation]],
         unsynced: Unsynced,
         *,
         buffer_bytes: int = BUFFER_BYTES,
@@ -105,7 +105,7 @@ class PartitionWriter:
         self._schema = schema
         self._columns: Schema = schema_to_write(data_schema, schema.columns)
         self._files = PartitionFiles(spec, self._columns, unsynced, limits=limits, statistics=statistics)
-        self._place = place
+        self._locate = locate
         self._buffer_bytes = buffer_bytes
         paths = (schema.path(field_id) for each in spec.fields for field_id in each.source_ids)
         self._sources = frozenset(path[0] for path in paths if path)
@@ -128,7 +128,7 @@ class PartitionWriter:
             note_files(self.files, partition)
         self.files.remove()
         for partition in self._partitions.values():
-            remove_empty_folders(partition.place.folder)
+            remove_empty_folders(partition.location.folder)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenPartition]:
         """Write all rows and return their partitions, in the order in which they first appeared.
@@ -228,18 +228,18 @@ class PartitionWriter:
         return _Routed(RoutedBatch(rows, order), values.take(pa.array(firsts)), starts.tolist())
 
     def _add(self, routed: _Routed) -> None:
-        partitions = self._found(routed.values)
+        partitions = self._written_partitions(routed.values)
         stops = [*routed.starts[1:], routed.batch.num_rows]
         for partition, start, stop in zip(partitions, routed.starts, stops, strict=True):
             partition.waiting.add(routed.batch, start, stop)
 
-    def _found(self, values: pa.RecordBatch) -> list[WrittenPartition]:
+    def _written_partitions(self, values: pa.RecordBatch) -> list[WrittenPartition]:
         """Return the partitions of distinct values, in their order."""
         known = value_keys(values.columns).to_pylist()
         new = [number for number, key in enumerate(known) if key not in self._partitions]
-        places = self._place(values.take(pa.array(new, pa.int64()))) if new else []
-        for number, place in zip(new, places, strict=True):
-            self._partitions[known[number]] = WrittenPartition(known[number], values, number, place)
+        locations = self._locate(values.take(pa.array(new, pa.int64()))) if new else []
+        for number, location in zip(new, locations, strict=True):
+            self._partitions[known[number]] = WrittenPartition(known[number], values, number, location)
         return [self._partitions[key] for key in known]
 
     def _make_room(self, threads: WriterThreads) -> None:

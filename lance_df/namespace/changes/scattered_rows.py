@@ -61,9 +61,9 @@ class ScatteredRows:
     ) -> None:
         self._schema = schema
         self._batches = batches
-        self._kept = [np.ascontiguousarray(order, np.int64) for order in orders]
+        self._arrays = [np.ascontiguousarray(order, np.int64) for order in orders]
         self._counts = np.array(list(map(len, orders)), np.int64)
-        self._orders = np.array([order.ctypes.data for order in self._kept], np.int64)
+        self._orders = np.array([order.ctypes.data for order in self._arrays], np.int64)
         self._sources = np.array([each.values for each in batches], np.int64).T.copy()
         self.num_rows = int(self._counts.sum())
 

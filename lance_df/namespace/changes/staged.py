@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_df.namespace.changes.partition_files import WrittenPartition, remove_file
-from lance_df.namespace.changes.partition_index import PartitionIndex, Place
+from lance_df.namespace.changes.partition_index import PartitionIndex, PartitionLocation
 from lance_df.namespace.changes.pending import PendingChanges
 from lance_df.namespace.changes.routing import BUFFER_BYTES, PartitionWriter
 from lance_df.namespace.keys import value_keys
@@ -100,7 +100,7 @@ def stage_partitions(
         spec,
         manifest.schema,
         data_schema,
-        index.place,
+        index.locate,
         unsynced,
         buffer_bytes=buffer_bytes,
         limits=limits or FileLimits(),
@@ -116,8 +116,8 @@ def stage_partitions(
         values=pa.RecordBatch.from_arrays(
             [column.combine_chunks() for column in values.columns], schema=values.schema
         ),
-        folders=tuple(each.place.folder.name for each in written),
-        paths=tuple(each.place.path for each in written),
+        folders=tuple(each.location.folder.name for each in written),
+        paths=tuple(each.location.path for each in written),
         fragments=tuple(tuple(each.fragments) for each in written),
         row_counts=tuple(each.num_rows for each in written),
         zone_maps=tuple(each.zone_maps for each in written),
@@ -185,21 +185,21 @@ def note_staged_partitions(
 
 def merged_partitions(root: Location, staged: Iterable[StagedPartitions]) -> list[WrittenPartition]:
     """Put together what several processes wrote for the same partition."""
-    found: dict[bytes, WrittenPartition] = {}
+    partitions: dict[bytes, WrittenPartition] = {}
     for each in staged:
         keys = value_keys(each.values.columns).to_pylist()
         rows = zip(
             keys, each.folders, each.paths, each.fragments, each.row_counts, each.zone_maps, strict=True
         )
         for number, (key, folder, path, fragments, num_rows, zone_maps) in enumerate(rows):
-            if key not in found:
-                place = Place(root / folder, path)
-                found[key] = WrittenPartition(key, each.values, number, place)
-            partition = found[key]
+            if key not in partitions:
+                location = PartitionLocation(root / folder, path)
+                partitions[key] = WrittenPartition(key, each.values, number, location)
+            partition = partitions[key]
             partition.fragments += fragments
             partition.num_rows += num_rows
             if partition.zone_maps is None:
                 partition.zone_maps = zone_maps
             elif zone_maps is not None:
                 partition.zone_maps.extend(zone_maps)
-    return list(found.values())
+    return list(partitions.values())

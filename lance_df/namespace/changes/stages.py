@@ -156,10 +156,10 @@ class Stages:
         draft = Draft(self._first.root, manifest)
         for change in rows.changes():
             change.apply(draft)
-        found = draft.publish(options=DETACHED)
-        if found is not manifest:
-            staged.append(found.table)
-        return found
+        published = draft.publish(options=DETACHED)
+        if published is not manifest:
+            staged.append(published.table)
+        return published
 
     def _with_columns(
         self, manifest: NamespaceManifest, step: _ColumnStep, staged: list[Table]

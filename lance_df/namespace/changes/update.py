@@ -106,7 +106,7 @@ class RowsRewritten(ABC):
         """Write rows, and check that they are as many as leave their members, and new ones."""
         schema = draft.manifest.schema
         index, unsynced = PartitionIndex(draft.root, draft.manifest, self._spec), Unsynced()
-        with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.place, unsynced) as writer:
+        with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.locate, unsynced) as writer:
             written = writer.write(batches)
             num_left, num_written = sum(map(len, left)), sum(each.num_rows for each in written)
             if num_written != num_left + self.num_inserted:

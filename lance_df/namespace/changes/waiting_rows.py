@@ -67,17 +67,19 @@ class RoutedBatch:
     def num_rows(self) -> int:
         return self._rows.num_rows
 
-    def places(self, start: int, stop: int) -> npt.NDArray[np.integer]:
+    def positions(self, start: int, stop: int) -> npt.NDArray[np.integer]:
         """Return where some of the rows are."""
         return np.arange(start, stop) if self._order is None else self._order[start:stop]
 
-    def take(self, places: npt.NDArray[np.integer], columns: tuple[int, ...] | None = None) -> pa.RecordBatch:
-        """Return the rows at some places, of all columns or of some of them, in memory of their own."""
+    def take(
+        self, positions: npt.NDArray[np.integer], columns: tuple[int, ...] | None = None
+    ) -> pa.RecordBatch:
+        """Return the rows at some positions, of all columns or of some of them, in memory of their own."""
         key = tuple(range(self._rows.num_columns)) if columns is None else columns
         takeable = self._takeable.get(key)
         if takeable is None:
             takeable = self._takeable[key] = TakeableRows(self._rows.select(key))
-        return takeable.take(places)
+        return takeable.take(positions)
 
     def slice(self, start: int, stop: int) -> pa.RecordBatch:
         """Return some of the rows."""
@@ -103,7 +105,7 @@ class WaitingRows:
         self.parts: list[_Part] = []
 
     def add(self, batch: RoutedBatch, start: int, stop: int) -> None:
-        """Add rows of a batch: those at these places of its order."""
+        """Add rows of a batch: those at these positions of its order."""
         if batch.number < 0:
             batch.number = next(_numbers)
         self.parts.append((batch, start, stop))
@@ -148,7 +150,7 @@ def _scattered(parts: Sequence[_Part]) -> pa.RecordBatch | None:
         return None
     if not kernels.are_worth(len(schema) * sum(stop - start for _, start, stop in parts)):
         return None
-    orders = [batch.places(start, stop) for batch, start, stop in parts]
+    orders = [batch.positions(start, stop) for batch, start, stop in parts]
     columns = ScatteredRows(schema, [batch.addresses for batch, _, _ in parts], orders).columns()
     others = tuple(number for number in range(len(schema)) if number not in columns)
     if others:
@@ -168,23 +170,23 @@ def gathered(waiting: Sequence[WaitingRows]) -> list[WaitingRows]:
     for _, group in itertools.groupby(parts, lambda part: part[0].number):
         of_batch = list(group)
         batch = of_batch[0][0]
-        places = [batch.places(start, stop) for _, start, stop, _ in of_batch]
-        taken.append(batch.take(np.concatenate(places)))
+        positions = [batch.positions(start, stop) for _, start, stop, _ in of_batch]
+        taken.append(batch.take(np.concatenate(positions)))
         numbers += [(number, stop - start) for _, start, stop, number in of_batch]
     owners, lengths = np.array(numbers, np.int64).reshape(-1, 2).T
     owner_of_row = np.repeat(owners, lengths)
-    found = [WaitingRows() for _ in waiting]
+    selected = [WaitingRows() for _ in waiting]
     first = 0
     for batch in joined(taken):
         owners = owner_of_row[first : first + batch.num_rows]
         order = np.argsort(owners, kind="stable")
         stops = np.cumsum(np.bincount(owners, minlength=len(waiting)))
         routed = RoutedBatch(batch, order)
-        for rows, start, stop in zip(found, [0, *stops.tolist()], stops.tolist(), strict=False):
+        for rows, start, stop in zip(selected, [0, *stops.tolist()], stops.tolist(), strict=False):
             if start < stop:
                 rows.add(routed, start, stop)
         first += batch.num_rows
-    return found
+    return selected
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -211,9 +213,9 @@ class TakeableRows:
             columns[number] = _as_words(columns[number])
         self._words = pa.RecordBatch.from_arrays(columns, batch.schema.names) if self._views else batch
 
-    def take(self, places: npt.NDArray[np.integer]) -> pa.RecordBatch:
-        """Return the rows at some places; views refer to the same texts."""
-        taken = self._words.take(pa.array(places))
+    def take(self, positions: npt.NDArray[np.integer]) -> pa.RecordBatch:
+        """Return the rows at some positions; views refer to the same texts."""
+        taken = self._words.take(pa.array(positions))
         if not self._views:
             return taken
         columns = taken.columns

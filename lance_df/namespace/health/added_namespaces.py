@@ -48,8 +48,8 @@ def _add_level(rebuild: Rebuild, spec: PartitionSpec, level: int) -> None:
     rows = with_column(rows, "object_id", distinct)
     rows = with_column(rows, "object_type", pa.repeat(NAMESPACE, len(rows)))
     # an open row of the namespace has its properties
-    places = pc.index_in(distinct, value_set=one_array(rebuild.open["object_id"]))
-    metadata = pc.fill_null(one_array(rebuild.open["metadata"]).take(places), "{}")
+    indices = pc.index_in(distinct, value_set=one_array(rebuild.open["object_id"]))
+    metadata = pc.fill_null(one_array(rebuild.open["metadata"]).take(indices), "{}")
     rows = with_column(rows, "metadata", metadata)
     hidden = [each.column for each in spec.fields[level:]]
     for name in ("location", *hidden, *(each.name for each in READ_FIELDS)):

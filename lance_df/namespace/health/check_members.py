@@ -46,9 +46,9 @@ _NO_VERSION: Final = CleanupPolicy(versions=frozenset({2**62}))
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A row of ``__manifest``, and the key of its partition values that rows still tell; none if unknown.
+    """A row of ``__manifest``, with the key of its partition values, None if they cannot be derived.
 
-    ``is_unproven`` says that the row tells neither values nor what to read; see `unproven_ids`.
+    ``is_unproven`` says that the row has neither partition values nor a version to read; see `unproven_ids`.
     """
 
     object_id: str
@@ -85,8 +85,8 @@ def check_members(
         Whether to read all rows and files, and to compute the partition values of the rows.
     """
     members = member_rows(survey, rows)
-    found = spread(_MemberCheck(survey.root, survey.schema, deep), members)
-    return len(members), [problem for problems in found for problem in problems]
+    results = spread(_MemberCheck(survey.root, survey.schema, deep), members)
+    return len(members), [problem for problems in results for problem in problems]
 
 
 def member_rows(survey: Survey, rows: pa.Table) -> list[MemberRow]:
@@ -96,24 +96,24 @@ def member_rows(survey: Survey, rows: pa.Table) -> list[MemberRow]:
     keys: list[bytes | None] = [None] * len(tables)
     owners = [str(name).split(SEPARATOR, 1)[0] for name in tables["object_id"].to_pylist()]
     for name, spec in specs.items() if survey.is_whole else ():
-        columns = [] if survey.schema is None else told_columns(spec, survey.schema)
+        columns = [] if survey.schema is None else derived_columns(spec, survey.schema)
         if not columns:
             continue
-        places = np.flatnonzero([owner == name for owner in owners])
-        of_spec = row_keys(tables.take(places), columns).to_pylist()
-        for place, key in zip(places.tolist(), of_spec, strict=True):
-            keys[place] = key
+        indices = np.flatnonzero([owner == name for owner in owners])
+        of_spec = row_keys(tables.take(indices), columns).to_pylist()
+        for index, key in zip(indices.tolist(), of_spec, strict=True):
+            keys[index] = key
     names = ["object_id", "location", "read_version", "read_branch", "read_tag"]
-    found = tables.select(names).to_pylist()
+    fields = tables.select(names).to_pylist()
     unproven = frozenset(unproven_ids(survey, tables))
     return [
         MemberRow(**row, key=key, spec=specs.get(owner), is_unproven=row["object_id"] in unproven)
-        for row, key, owner in zip(found, keys, owners, strict=True)
+        for row, key, owner in zip(fields, keys, owners, strict=True)
     ]
 
 
-def told_columns(spec: PartitionSpec, schema: NamespaceSchema) -> list[str]:
-    """Return the partition columns that follow from what rows have: of a dropped column they have NULL."""
+def derived_columns(spec: PartitionSpec, schema: NamespaceSchema) -> list[str]:
+    """Return the partition columns whose source columns exist: the others are NULL in every row."""
     return [
         field.column
         for field in spec.fields
@@ -136,10 +136,10 @@ def differing_values(
     Parameters
     ----------
     key
-        Of the values in `told_columns`.
+        Of the values in `derived_columns`.
     """
     count, example = 0, None
-    columns = told_columns(spec, schema)
+    columns = derived_columns(spec, schema)
     expected = pa.scalar(key, pa.large_binary())
     for values in values_of_table(table, spec, schema):
         wrong = pc.not_equal(value_keys(values.select(columns).columns), expected)
@@ -152,14 +152,14 @@ def differing_values(
 
 def differing_fields(schema: NamespaceSchema, table: Table) -> Iterator[str]:
     """Yield how the fields of a table differ from those of the namespace."""
-    wanted, found = ({field.id: field for field in each.walk()} for each in (schema.columns, table.schema))
+    wanted, actual = ({field.id: field for field in each.walk()} for each in (schema.columns, table.schema))
     for number, field in wanted.items():
-        if number not in found:
+        if number not in actual:
             yield f"there is no field {number} ({field.name!r})"
-        elif _described(found[number]) != _described(field):
-            yield f"field {number} is {_described(found[number])}, not {_described(field)}"
-    for number in found.keys() - wanted.keys():
-        yield f"there is a field {number} ({found[number].name!r}) that the namespace has not"
+        elif _described(actual[number]) != _described(field):
+            yield f"field {number} is {_described(actual[number])}, not {_described(field)}"
+    for number in actual.keys() - wanted.keys():
+        yield f"there is a field {number} ({actual[number].name!r}) that the namespace has not"
 
 
 def _described(field: Field) -> tuple[str, str, bool]:
@@ -180,7 +180,7 @@ class _MemberCheck:
 
 def _checked(check: _MemberCheck, member: MemberRow) -> Iterator[Problem]:
     if member.location is None:
-        return  # that is told of the row
+        return  # `check_rows` reports it
     name = member.object_id
     try:
         folder = folder_at(check.root, member.location)

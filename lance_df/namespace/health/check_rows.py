@@ -32,7 +32,9 @@ MOVE_ROWS = (
     "read the rows, delete them from the table itself, repair(root, publish_newer=True), and append them to "
     "the namespace"
 )
-_SHARED = f"{REPAIR}: an older version may tell what is whose. To drop one would remove the folder of all"
+_SHARED = (
+    f"{REPAIR}: an older version may show which table each is of. To drop one would remove the folder of all"
+)
 
 
 def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
@@ -40,11 +42,11 @@ def check_rows(survey: Survey, rows: pa.Table) -> list[Problem]:
     problems = [*_duplicates(rows, "object_id", "rows have the id", REPAIR), *_types(rows)]
     if survey.specs is None:
         return problems
-    own = rows.filter(is_spec_row(rows))
-    problems += _unknown_specs(own, survey.specs)
+    spec_rows = rows.filter(is_spec_row(rows))
+    problems += _unknown_specs(spec_rows, survey.specs)
     for spec in survey.specs:
-        problems += _spec_row(own, spec)
-        below = own.filter(pc.starts_with(own["object_id"], spec.name + SEPARATOR))
+        problems += _spec_row(spec_rows, spec)
+        below = spec_rows.filter(pc.starts_with(spec_rows["object_id"], spec.name + SEPARATOR))
         problems += _names(below, spec)
         tables = below.filter(pc.equal(below["object_type"], TABLE))
         problems += _pins(tables)
@@ -74,29 +76,31 @@ def _duplicates(rows: pa.Table, column: str, text: str, advice: str) -> Iterator
 
 def _types(rows: pa.Table) -> Iterator[Problem]:
     known = pc.is_in(rows["object_type"], pa.array([NAMESPACE, TABLE]))
-    for row in _picked(rows, pc.invert(known), ["object_id", "object_type"]):
-        found = f"the object type {row['object_type']!r}"
-        yield error(ProblemKind.ROW, row["object_id"], found, "namespace or table", REPAIR)
+    for row in _rows_where(rows, pc.invert(known), ["object_id", "object_type"]):
+        actual = f"the object type {row['object_type']!r}"
+        yield error(ProblemKind.ROW, row["object_id"], actual, "namespace or table", REPAIR)
 
 
 def missing_specs(survey: Survey, rows: pa.Table) -> set[str]:
     """Return the metadata keys of spec versions that rows are below, and that there are not."""
-    own = rows.filter(
+    spec_rows = rows.filter(
         pc.and_(is_spec_row(rows), pc.greater(pc.count_substring(rows["object_id"], SEPARATOR), 0))
     )
     names = (
-        pc.list_element(pc.split_pattern(own["object_id"], SEPARATOR, max_splits=1), 0).unique().to_pylist()
+        pc.list_element(pc.split_pattern(spec_rows["object_id"], SEPARATOR, max_splits=1), 0)
+        .unique()
+        .to_pylist()
     )
     known = {spec.name for spec in survey.specs or ()}
     return {f"{KEY_PREFIX}{name[1:]}" for name in names if name not in known}
 
 
-def _unknown_specs(own: pa.Table, specs: PartitionSpecs) -> Iterator[Problem]:
-    names = pc.list_element(pc.split_pattern(own["object_id"], SEPARATOR, max_splits=1), 0)
+def _unknown_specs(spec_rows: pa.Table, specs: PartitionSpecs) -> Iterator[Problem]:
+    names = pc.list_element(pc.split_pattern(spec_rows["object_id"], SEPARATOR, max_splits=1), 0)
     unknown = pc.invert(pc.is_in(names, pa.array([spec.name for spec in specs])))
     # a row v2 of which the spec is not there (yet) means nothing to anybody
-    below = pc.and_(unknown, pc.greater(pc.count_substring(own["object_id"], SEPARATOR), 0))
-    for row in _picked(own, below, ["object_id"]):
+    below = pc.and_(unknown, pc.greater(pc.count_substring(spec_rows["object_id"], SEPARATOR), 0))
+    for row in _rows_where(spec_rows, below, ["object_id"]):
         yield error(
             ProblemKind.NAME,
             row["object_id"],
@@ -106,8 +110,8 @@ def _unknown_specs(own: pa.Table, specs: PartitionSpecs) -> Iterator[Problem]:
         )
 
 
-def _spec_row(own: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
-    if not pc.any(pc.equal(own["object_id"], spec.name)).as_py():
+def _spec_row(spec_rows: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
+    if not pc.any(pc.equal(spec_rows["object_id"], spec.name)).as_py():
         expected = f"a row for the namespace of {spec.key}"
         yield warning(ProblemKind.MISSING, spec.name, "there is no row", expected, REPAIR)
 
@@ -123,15 +127,15 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
     levels_of = pc.count_substring(below["object_id"], SEPARATOR)
     is_table = pc.equal(below["object_type"], TABLE)
     fits = pc.if_else(is_table, pc.equal(levels_of, depth + 1), pc.less_equal(levels_of, depth))
-    for row in _picked(below, pc.and_(pc.invert(good), pc.invert(fits)), ["object_id", "object_type"]):
+    for row in _rows_where(below, pc.and_(pc.invert(good), pc.invert(fits)), ["object_id", "object_type"]):
         yield error(
             ProblemKind.NAME,
             row["object_id"],
             f"a {row['object_type']} of as many levels",
             f"{spec.name}, {depth} levels, and {MEMBER_NAME!r} for tables",
-            f"{REPAIR}: it has the name that its folder tells, or is set aside",
+            f"{REPAIR}: it gets the name that its folder gives, or is set aside",
         )
-    for row in _picked(below, pc.and_(pc.invert(good), fits), ["object_id", "object_type"]):
+    for row in _rows_where(below, pc.and_(pc.invert(good), fits), ["object_id", "object_type"]):
         yield warning(
             ProblemKind.NAME,
             row["object_id"],
@@ -142,13 +146,13 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
     parents = _parents(below["object_id"])
     known = pa.concat_arrays([_one(below["object_id"]), pa.array([spec.name])])
     lost = pc.invert(pc.is_in(parents, value_set=known))
-    for row in _picked(below, lost, ["object_id"]):
+    for row in _rows_where(below, lost, ["object_id"]):
         expected = "a row for the namespace that it is in"
         yield error(ProblemKind.ROW, row["object_id"], NO_PARENT, expected, REPAIR)
     is_leaf = pc.and_(
         pc.equal(below["object_type"], NAMESPACE), pc.invert(pc.is_in(below["object_id"], _one(parents)))
     )
-    for row in _picked(below, is_leaf, ["object_id"]):
+    for row in _rows_where(below, is_leaf, ["object_id"]):
         yield info(
             ProblemKind.ROW,
             row["object_id"],
@@ -160,13 +164,13 @@ def _names(below: pa.Table, spec: PartitionSpec) -> Iterator[Problem]:
 
 def _pins(tables: pa.Table) -> Iterator[Problem]:
     """Folders and versions; rows that name no version are well, as are tables without columns for that."""
-    for row in _picked(tables, pc.is_null(tables["location"]), ["object_id"]):
+    for row in _rows_where(tables, pc.is_null(tables["location"]), ["object_id"]):
         expected = "what every table has: another program added or changed the row"
         yield error(ProblemKind.ROW, row["object_id"], "no location", expected, REPAIR)
     version, branch, tag = (tables[name].is_valid() for name in ("read_version", "read_branch", "read_tag"))
     is_bare_branch = pc.and_(branch, pc.invert(version))
     contradicts = pc.or_(is_bare_branch, pc.and_(tag, pc.or_(version, branch)))
-    for row in _picked(tables, contradicts, ["object_id"]):
+    for row in _rows_where(tables, contradicts, ["object_id"]):
         yield error(
             ProblemKind.ROW,
             row["object_id"],
@@ -174,7 +178,7 @@ def _pins(tables: pa.Table) -> Iterator[Problem]:
             "a version, a version of a branch, or a tag",
             REPAIR,
         )
-    for row in _picked(tables, _names_nothing(tables), ["object_id"]):
+    for row in _rows_where(tables, _names_nothing(tables), ["object_id"]):
         yield info(
             ProblemKind.UNPUBLISHED,
             row["object_id"],
@@ -185,20 +189,20 @@ def _pins(tables: pa.Table) -> Iterator[Problem]:
 
 
 def unproven_ids(survey: Survey, rows: pa.Table) -> list[str]:
-    """Return the ids of tables of which rows tell neither what to read nor any partition value.
+    """Return the ids of tables whose rows have no partition value, and no version, branch or tag to read.
 
-    They are the partition of NULL, or a program that does not know partitions has made them: what they hold
-    tells which.
+    Such a table is the partition of NULL, or was made by a program that does not know partitions. Only its
+    rows show which.
     """
-    found: list[str] = []
+    ids: list[str] = []
     for spec in survey.specs if survey.specs is not None and survey.has_values else ():
-        is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
-        tables = rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE)))
+        is_in_spec = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+        tables = rows.filter(pc.and_(is_in_spec, pc.equal(rows["object_type"], TABLE)))
         unproven = _names_nothing(tables)
         for field in spec.fields:
             unproven = pc.and_(unproven, pc.is_null(tables[field.column]))
-        found += tables.filter(unproven)["object_id"].to_pylist()
-    return found
+        ids += tables.filter(unproven)["object_id"].to_pylist()
+    return ids
 
 
 def _names_nothing(tables: pa.Table) -> pa.ChunkedArray:
@@ -208,21 +212,21 @@ def _names_nothing(tables: pa.Table) -> pa.ChunkedArray:
 
 def _values(below: pa.Table, spec: PartitionSpec, specs: PartitionSpecs) -> Iterator[Problem]:
     """Values come from the namespaces above; fields of other versions are null."""
-    own = [field.column for field in spec.fields]
-    others = [field.column for field in specs.fields.values() if field.column not in own]
+    columns = [field.column for field in spec.fields]
+    others = [field.column for field in specs.fields.values() if field.column not in columns]
     depth = pc.subtract(pc.count_substring(below["object_id"], SEPARATOR), 1)
-    places = pc.index_in(_parents(below["object_id"]), value_set=_one(below["object_id"]))
+    parents = pc.index_in(_parents(below["object_id"]), value_set=_one(below["object_id"]))
     wrong = np.zeros(len(below), dtype=np.bool_)
-    for level, name in enumerate(own):
+    for level, name in enumerate(columns):
         # equal values have equal keys, and so has NULL
         keys = row_keys(below, [name])
         inherited = pc.fill_null(pc.greater(depth, level), False)
-        differs = pc.fill_null(pc.not_equal(keys, keys.take(_one(places))), False)
+        differs = pc.fill_null(pc.not_equal(keys, keys.take(_one(parents))), False)
         above = pc.and_(pc.less(depth, level), below[name].is_valid())
         wrong |= _numpy(pc.or_(pc.and_(inherited, differs), above))
     for name in others:
         wrong |= _numpy(below[name].is_valid())
-    for row in _picked(below, pa.array(wrong), ["object_id"]):
+    for row in _rows_where(below, pa.array(wrong), ["object_id"]):
         yield error(
             ProblemKind.VALUES,
             row["object_id"],
@@ -249,22 +253,22 @@ def twin_ids(tables: pa.Table, spec: PartitionSpec) -> list[list[str]]:
     keys = row_keys(tables, [field.column for field in spec.fields])
     counts = pc.value_counts(keys)
     twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    found: dict[bytes, list[str]] = {}
+    ids_by_key: dict[bytes, list[str]] = {}
     is_twin = pc.is_in(keys, twice)
     for key, name in zip(
         keys.filter(is_twin).to_pylist(), tables.filter(is_twin)["object_id"].to_pylist(), strict=True
     ):
-        found.setdefault(key, []).append(name)
-    return list(found.values())
+        ids_by_key.setdefault(key, []).append(name)
+    return list(ids_by_key.values())
 
 
 def _parents(ids: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(ids, pattern=r"\$[^$]*$", replacement="")
 
 
-def _picked(rows: pa.Table, mask: pa.Array | pa.ChunkedArray, columns: list[str]) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = rows.select(columns).filter(pc.fill_null(mask, False)).to_pylist()
-    return found
+def _rows_where(rows: pa.Table, mask: pa.Array | pa.ChunkedArray, columns: list[str]) -> list[dict[str, str]]:
+    matches: list[dict[str, str]] = rows.select(columns).filter(pc.fill_null(mask, False)).to_pylist()
+    return matches
 
 
 def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:

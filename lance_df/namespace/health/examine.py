@@ -91,12 +91,12 @@ def values_of_member(table: Table, spec: PartitionSpec, schema: NamespaceSchema)
     if (difference := next(differing_fields(schema, table), None)) is not None:
         raise NoMemberError(difference)
     try:
-        found = [_distinct(values) for values in values_of_table(table, spec, schema)]
+        distinct = [_distinct(values) for values in values_of_table(table, spec, schema)]
     except LanceError as err:
         raise NoMemberError(str(err)) from err
-    if not found:
+    if not distinct:
         return None
-    values = _distinct(pa.Table.from_batches(found).combine_chunks().to_batches()[0])
+    values = _distinct(pa.Table.from_batches(distinct).combine_chunks().to_batches()[0])
     if values.num_rows > 1:
         raise NoMemberError("its rows are of several partitions")
     return values

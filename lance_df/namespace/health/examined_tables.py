@@ -30,13 +30,13 @@ def examine(rebuild: Rebuild, spread: Spread) -> None:
     paths, taken = _known_values(rebuild)
     aside = []
     names = tables["object_id"].to_pylist()
-    told = tables.select(["object_id", "location", *(each.name for each in READ_FIELDS)]).to_pylist()
-    members = [MemberRow(**row, key=None, spec=None) for row in told]
+    rows = tables.select(["object_id", "location", *(each.name for each in READ_FIELDS)]).to_pylist()
+    members = [MemberRow(**row, key=None, spec=None) for row in rows]
     read = spread(partial(read_member, rebuild.root, rebuild.specs, rebuild.schema), members)
-    for number, (name, found) in enumerate(zip(names, read, strict=True)):
+    for number, (name, result) in enumerate(zip(names, read, strict=True)):
         row = tables.slice(number, 1)
         try:
-            rebuild.good = joined(rebuild.good, _examined(rebuild, row, name, found, paths, taken))
+            rebuild.good = joined(rebuild.good, _examined(rebuild, row, name, result, paths, taken))
         except NoMemberError as err:
             aside.append(row)
             rebuild.add_action(RepairKind.SET_ASIDE, name, str(err))
@@ -47,14 +47,14 @@ def _examined(
     rebuild: Rebuild,
     row: pa.Table,
     name: str,
-    found: VersionAndValues | str,
+    result: VersionAndValues | str,
     paths: dict[str, bytes],
     taken: dict[tuple[int, bytes], str],
 ) -> pa.Table:
     """Return the row of an open table, complete."""
-    if isinstance(found, str):
-        raise NoMemberError(found)
-    spec, (version, values) = spec_of_path(name, rebuild.specs), found
+    if isinstance(result, str):
+        raise NoMemberError(result)
+    spec, (version, values) = spec_of_path(name, rebuild.specs), result
     if values is None and name in rebuild.valued:
         values = row.select([each.column for each in spec.fields]).combine_chunks().to_batches()[0]
     if values is None:
@@ -95,7 +95,7 @@ def _known_values(rebuild: Rebuild) -> tuple[dict[str, bytes], dict[tuple[int, b
         names = tables["object_id"].to_pylist()
         taken.update(((spec.id, key), name) for key, name in zip(keys, names, strict=True))
         for level in range(1, len(columns) + 1):
-            own = below.filter(pc.and_(pc.invert(is_table), pc.equal(depth, level)))
-            keys = row_keys(own, columns[:level]).to_pylist()
-            paths.update(zip(own["object_id"].to_pylist(), keys, strict=True))
+            level_rows = below.filter(pc.and_(pc.invert(is_table), pc.equal(depth, level)))
+            keys = row_keys(level_rows, columns[:level]).to_pylist()
+            paths.update(zip(level_rows["object_id"].to_pylist(), keys, strict=True))
     return paths, taken

@@ -34,14 +34,14 @@ def bad_ids(survey: Survey, rows: pa.Table, *, proven: Container[str] = ()) -> d
     proven
         Ids of members whose rows are known to be those of the partition of NULL.
     """
-    found = {name: {ProblemKind.ROW} for name in unproven_ids(survey, rows) if name not in proven}
+    kinds = {name: {ProblemKind.ROW} for name in unproven_ids(survey, rows) if name not in proven}
     for problem in check_rows(survey, rows):
         # what lacks only its namespace is complete: an older version may have an older version to read
         if problem.found == NO_PARENT:
             continue
         if problem.severity is Severity.ERROR and problem.kind in _ROW_PROBLEMS:
-            found.setdefault(problem.subject, set()).add(problem.kind)
-    return found
+            kinds.setdefault(problem.subject, set()).add(problem.kind)
+    return kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ def judged_rows(survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema, 
     tables = rows.filter(pc.is_in(rows["object_id"], wanted))
     proven, wrong = set(), set()
     for member in member_rows(survey, tables):
-        found = read_member(survey.root, specs, schema, member)
-        if isinstance(found, str) or member.spec is None:
+        result = read_member(survey.root, specs, schema, member)
+        if isinstance(result, str) or member.spec is None:
             continue
         columns = [field.column for field in member.spec.fields]
         row = tables.filter(pc.equal(tables["object_id"], member.object_id))
-        values = found[1]
+        values = result[1]
         if values is None or row_keys(row, columns)[0].as_py() == value_keys(values.columns)[0].as_py():
             proven.add(member.object_id)
             continue
@@ -89,6 +89,6 @@ def judged_rows(survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema, 
 
 
 def _twins(rows: pa.Table, spec: PartitionSpec) -> Iterator[str]:
-    is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
-    for names in twin_ids(rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE))), spec):
+    is_in_spec = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+    for names in twin_ids(rows.filter(pc.and_(is_in_spec, pc.equal(rows["object_type"], TABLE))), spec):
         yield from names

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.errors import InvalidInputError, LanceError
+from lance_df.errors import CorruptDataError, InvalidInputError, LanceError
 from lance_df.namespace.directory.names import TABLE_SUFFIX
 from lance_df.namespace.health.findings import Problem, ProblemKind, info, warning
 from lance_df.namespace.health.survey import lineage
@@ -27,6 +27,7 @@ from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
 from lance_df.storage.listing import scan_folder
 from lance_df.table.maintenance.cleanup_policy import UNVERIFIED_AGE
+from lance_df.table.maintenance.needed_files import is_half_removed
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.scan.plan import plan_scan
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 ORPHAN_AGE: Final = UNVERIFIED_AGE
 
-# a member that has lost its id so often is not told by its folder
+# most ids that a member may have lost for its folder to still give the first one
 _NUM_IDS: Final = 8
 
 _MEMBER_FOLDER: Final = re.compile(rf"[0-9a-f]{{8}}_(v[0-9]+\$.*\${MEMBER_NAME})", re.ASCII | re.DOTALL)
@@ -120,12 +121,12 @@ def check_folders(survey: Survey, rows: pa.Table) -> list[Problem]:
 def lost_folders(survey: Survey, rows: pa.Table) -> set[str]:
     """Return the tables of members that no row names, but a version that this one follows from does."""
     named = _first_parts(rows)
-    found = {
+    unnamed = {
         entry.name
         for entry in scan_folder(survey.root)
         if entry.is_directory and entry.name not in named and _MEMBER_FOLDER.fullmatch(entry.name)
     }
-    lost = found and found.intersection(_named_by(lineage(survey.table), skip_damaged=True))
+    lost = unnamed and unnamed.intersection(_named_by(lineage(survey.table), skip_damaged=True))
     return {name for name in lost if _is_table(survey.root / name)}
 
 
@@ -156,10 +157,10 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     old = [each for each in folders if each.modified is not None and each.modified < latest]
     # The newest version is read after the folders: what was published in between is not removed.
     needed = _named_by(_all_versions(open_manifest_table(root))) if old else frozenset()
-    found = [each for each in old if each.folder.name not in needed]
-    for each in () if dry_run else found:
+    orphans = [each for each in old if each.folder.name not in needed]
+    for each in () if dry_run else orphans:
         each.folder.remove_tree()
-    return found
+    return orphans
 
 
 def _is_table(folder: Location) -> bool:
@@ -171,10 +172,10 @@ def _measured(folder: Location) -> OrphanFolder:
     total, modified, is_known = 0, 0.0, True
     pending = [folder]
     while pending:
-        place = pending.pop()
-        for entry in scan_folder(place):
+        directory = pending.pop()
+        for entry in scan_folder(directory):
             if entry.is_directory:
-                pending.append(place / entry.name)
+                pending.append(directory / entry.name)
             total += entry.size if not entry.is_directory else 0
             # folders of object stores have no time
             if entry.modified is not None:
@@ -191,20 +192,19 @@ def _all_versions(table: Table, *, skip_damaged: bool = False) -> Iterator[Table
 
 
 def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> frozenset[str]:
-    """Return the folders that versions name.
+    """Return the folders that versions name, but for versions that a clean-up has removed half.
 
     Parameters
     ----------
     skip_damaged
-        Leave out fragments that cannot be read: a clean-up that was killed has removed files of versions that
-        are still there.
+        Leave out all fragments that cannot be read.
 
     Raises
     ------
     CorruptDataError
         A version cannot be read.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     seen: set[tuple[str, ...]] = set()
     for version in versions:
         # data files never change: each is read once, with the rows that later versions deleted
@@ -212,17 +212,23 @@ def _named_by(versions: Iterable[Table], *, skip_damaged: bool = False) -> froze
             files = tuple(file.path for file in fragment.files)
             if files in seen:
                 continue
-            seen.add(files)
             request = ScanRequest(
                 columns=("object_type", "location"),
                 fragment_ids=(fragment.id,),
                 include_deleted_rows=True,
                 requires=Promise.COMPLETE,
             )
-            with suppress(LanceError) if skip_damaged else nullcontext():
+            try:
                 plan = plan_scan(version, request)
-                found |= _first_parts(pa.Table.from_batches(run_tasks(plan.tasks), plan.schema))
-    return frozenset(found)
+                rows = pa.Table.from_batches(run_tasks(plan.tasks), plan.schema)
+            except LanceError as err:
+                is_gone = isinstance(err, CorruptDataError) and is_half_removed(version)
+                if not (skip_damaged or is_gone):
+                    raise
+                continue
+            seen.add(files)
+            names |= _first_parts(rows)
+    return frozenset(names)
 
 
 def _first_parts(rows: pa.Table) -> frozenset[str]:
@@ -233,25 +239,25 @@ def _first_parts(rows: pa.Table) -> frozenset[str]:
 
 def _lost(name: str, *, is_table: bool) -> Problem:
     if not is_table:
-        found = "is no table, though an older version of __manifest names this folder"
+        actual = "is no table, though an older version of __manifest names this folder"
         advice = (
             "A write that failed left files where the table was gone. When older versions are cleaned up: "
             "repair(root, remove_orphans=True)"
         )
-        return info(ProblemKind.ORPHAN, name, found, "a row, or nothing", advice)
-    found = "an older version of __manifest names this folder, the newest does not"
+        return info(ProblemKind.ORPHAN, name, actual, "a row, or nothing", advice)
+    actual = "an older version of __manifest names this folder, the newest does not"
     advice = "If the table was not dropped on purpose: run repair, which brings it back"
-    return warning(ProblemKind.ORPHAN, name, found, "a row", advice)
+    return warning(ProblemKind.ORPHAN, name, actual, "a row", advice)
 
 
 def _unnamed(name: str, *, is_named: bool) -> Problem:
     if is_named:
-        found = "only versions of __manifest name this folder that a restored version came before"
+        actual = "only versions of __manifest name this folder that a restored version came before"
         advice = "Nothing to be done; repair leaves it, and clean-ups of these versions let it go"
-        return info(ProblemKind.ORPHAN, name, found, "a row, or nothing", advice)
-    found = "no version of __manifest names this folder"
+        return info(ProblemKind.ORPHAN, name, actual, "a row, or nothing", advice)
+    actual = "no version of __manifest names this folder"
     advice = "A writer is at work or died; repair(root, remove_orphans=True) removes it after a week"
-    return info(ProblemKind.ORPHAN, name, found, "a row", advice)
+    return info(ProblemKind.ORPHAN, name, actual, "a row", advice)
 
 
 def _unknown(name: str) -> Problem:

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from lance_df.namespace.health.contradictions import sorted_out
 from lance_df.namespace.health.findings import ProblemKind
-from lance_df.namespace.health.folder_ids import as_folders_say
 from lance_df.namespace.health.judged_rows import bad_ids, judged_rows
+from lance_df.namespace.health.orphans import is_id_of_folder, member_of_folder
 from lance_df.namespace.health.repair_report import RepairAction, RepairKind
-from lance_df.namespace.health.row_tables import joined
+from lance_df.namespace.health.row_tables import joined, with_column
 from lance_df.namespace.health.survey import is_spec_row
+from lance_df.namespace.manifest_table import TABLE
 from lance_df.namespace.names import SEPARATOR
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Rebuild:
     valued
         The ids of open rows with values that fit those of other rows.
     renamed
-        The ids of open rows that were told by their folders.
+        The former ids of open rows that got the id of their folder, by the new ids.
     other
         Rows that are not of the partitioned namespace.
     spare
@@ -68,21 +69,21 @@ class Rebuild:
     def of(cls, survey: Survey, specs: PartitionSpecs, schema: NamespaceSchema) -> Rebuild:
         """Sort the rows of a version."""
         rows = survey.rows()
-        is_own = is_spec_row(rows)
-        found, other = sorted_out(rows.filter(is_own)), rows.filter(pc.invert(is_own))
-        own = found.kept
-        judged = judged_rows(survey, specs, schema, own)
-        bad = bad_ids(survey, own, proven=judged.proven)
+        is_member_row = is_spec_row(rows)
+        deduplicated, other = sorted_out(rows.filter(is_member_row)), rows.filter(pc.invert(is_member_row))
+        unique_rows = deduplicated.rows
+        judged = judged_rows(survey, specs, schema, unique_rows)
+        bad = bad_ids(survey, unique_rows, proven=judged.proven)
         for name in judged.wrong:
             bad.setdefault(name, set()).add(ProblemKind.VALUES)
-        good = pc.invert(pc.is_in(own["object_id"], pa.array([*bad], pa.string())))
+        good = pc.invert(pc.is_in(unique_rows["object_id"], pa.array([*bad], pa.string())))
         if not survey.has_values:
-            good = pc.equal(pc.count_substring(own["object_id"], SEPARATOR), 0)
+            good = pc.equal(pc.count_substring(unique_rows["object_id"], SEPARATOR), 0)
         fitting = [name for name, kinds in bad.items() if kinds == {ProblemKind.ROW}]
         valued = frozenset(fitting if survey.has_values else ())
-        complete = own.filter(good)
-        incomplete, renamed = as_folders_say(own.filter(pc.invert(good)), complete)
-        columns, spare, misplaced = rows.schema, found.others, found.misplaced
+        complete = unique_rows.filter(good)
+        incomplete, renamed = as_folders_say(unique_rows.filter(pc.invert(good)), complete)
+        columns, spare, misplaced = rows.schema, deduplicated.others, deduplicated.misplaced
         rebuild = cls(
             survey.root,
             specs,
@@ -98,7 +99,7 @@ class Rebuild:
         )
         for name, former in renamed.items():
             rebuild.add_action(RepairKind.RENAMED, former, name)
-        for name in found.repeated:
+        for name in deduplicated.repeated:
             rebuild.add_action(RepairKind.REPEATED, name, "another row has its id and folder")
         return rebuild
 
@@ -113,3 +114,25 @@ class Rebuild:
     def add_action(self, kind: RepairKind, subject: str, text: str) -> None:
         """Take note of what was done, for the report."""
         self.actions.append(RepairAction(kind, subject, text))
+
+
+def as_folders_say(incomplete: pa.Table, complete: pa.Table) -> tuple[pa.Table, dict[str, str]]:
+    """Return rows with the ids that the names of their folders give, and the former ids by the new ones.
+
+    Where a row that is as it should be has the id, it stays what it is, as does one with another id that the
+    folder may have.
+    """
+    taken = set(complete["object_id"].to_pylist())
+    ids, types = incomplete["object_id"].to_pylist(), incomplete["object_type"].to_pylist()
+    renamed: dict[str, str] = {}
+    for index, location in enumerate(incomplete["location"].to_pylist()):
+        name = None if location is None else member_of_folder(location)
+        if location is not None and name is not None and name not in taken:
+            if is_id_of_folder(ids[index], location):
+                name = ids[index]
+            if ids[index] != name:
+                renamed[name] = ids[index]
+            ids[index], types[index] = name, TABLE
+            taken.add(name)
+    rows = with_column(incomplete, "object_id", pa.array(ids, pa.string()))
+    return with_column(rows, "object_type", pa.array(types, pa.string())), renamed

@@ -27,8 +27,8 @@ def recall(rebuild: Rebuild, known: pa.Table, version: int) -> None:
     known
         Rows that are as they should be.
     """
-    places = pc.index_in(rebuild.open["object_id"], value_set=one_array(known["object_id"]))
-    past = known.take(one_array(places))
+    indices = pc.index_in(rebuild.open["object_id"], value_set=one_array(known["object_id"]))
+    past = known.take(one_array(indices))
     is_same = pc.fill_null(pc.equal(rebuild.open["object_type"], past["object_type"]), False)
     mine, theirs = (pc.fill_null(rows["location"], "") for rows in (rebuild.open, past))
     is_same = pc.and_(is_same, pc.equal(mine, theirs))
@@ -65,10 +65,10 @@ def bring_back(rebuild: Rebuild, rows: pa.Table, version: int) -> set[str]:
     rows
         Of which each names a folder that no row names now.
     """
-    is_own = is_spec_row(rows)
-    aside = rows.filter(pc.invert(is_own))
-    found = sorted_out(rows.filter(is_own))
-    rows = joined(found.kept, found.others)
+    is_member_row = is_spec_row(rows)
+    aside = rows.filter(pc.invert(is_member_row))
+    deduplicated = sorted_out(rows.filter(is_member_row))
+    rows = joined(deduplicated.rows, deduplicated.others)
     is_back = pc.is_in(rebuild.open["object_id"], one_array(rows["object_id"]))
     rebuild.open = rebuild.open.filter(pc.invert(pc.and_(is_back, rebuild.open["location"].is_null())))
     taken = {*rebuild.good["object_id"].to_pylist(), *rebuild.open["object_id"].to_pylist()}

@@ -64,12 +64,12 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairOptions:
-    """What a repair does besides.
+    """What a repair does besides completing ``__manifest``.
 
     Attributes
     ----------
     dry_run
-        Only tell.
+        Report what would be done, and change nothing.
     publish_newer
         Show the newest version of every member, if its rows fit, also where another program made it.
     forget_missing
@@ -91,7 +91,7 @@ def repair_namespace(root: Location, options: RepairOptions, *, spread: Spread =
     Parameters
     ----------
     spread
-        Where to look into members.
+        What runs the examination of the members.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _repaired(root: Location, options: RepairOptions, spread: Spread) -> tuple[i
 
 def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
     """Return a version as it is with good metadata, and what was taken from older versions for that."""
-    own = survey.table.manifest.table_metadata
+    metadata = survey.table.manifest.table_metadata
     is_good = survey.specs is not None and survey.schema is not None
     lacking = missing_specs(survey, survey.rows()) if is_good else set()
     if is_good and not lacking:
@@ -165,13 +165,13 @@ def _with_metadata(survey: Survey) -> tuple[Survey, dict[str, str]]:
         missing = {
             key: text
             for key, text in past.items()
-            if (key == SCHEMA_KEY or key.startswith(KEY_PREFIX)) and own.get(key) != text
+            if (key == SCHEMA_KEY or key.startswith(KEY_PREFIX)) and metadata.get(key) != text
         }
         if lacking:  # what is there is good
             missing = {key: text for key, text in missing.items() if key in lacking}
         if missing:
-            return Survey.of(survey.root, survey.table, {**own, **missing}), missing
-    if not any(key.startswith(KEY_PREFIX) for key in own):
+            return Survey.of(survey.root, survey.table, {**metadata, **missing}), missing
+    if not any(key.startswith(KEY_PREFIX) for key in metadata):
         raise NotFoundError(f"{survey.table.uri}: a directory namespace without partition specs")
     return survey, {}
 
@@ -223,16 +223,16 @@ def _without_missing(survey: Survey, rows: pa.Table, actions: list[RepairAction]
 def _is_empty(root: Location, rows: pa.Table, name: str) -> bool:
     """Whether the table of an id has no rows, in the version that is read."""
     row = rows.filter(pc.equal(rows["object_id"], name)).slice(0, 1)
-    (told,) = row.select(["object_id", "location", *(each.name for each in READ_FIELDS)]).to_pylist()
+    (fields,) = row.select(["object_id", "location", *(each.name for each in READ_FIELDS)]).to_pylist()
     try:
-        member = MemberRow(**told, key=None, spec=None)
+        member = MemberRow(**fields, key=None, spec=None)
         return pinned_table(folder_at(root, member.location or ""), member).count_rows() == 0
     except LanceError:
         return False
 
 
 def _loss(root: Location, member: MemberRow) -> str | None:
-    """Return what tells that the table of a member is gone, None if it is not: other versions may be left."""
+    """Return the error that shows that the table of a member is gone; None if other versions may be left."""
     if member.location is None:
         return None
     try:
@@ -250,12 +250,12 @@ def _with_newer(survey: Survey, rows: pa.Table, actions: list[RepairAction], spr
     moved: dict[str, int] = {}
     members = [member for member in member_rows(survey, rows) if member.location is not None]
     newer = spread(partial(_newer, survey.root, survey.specs, survey.schema), members)
-    for member, found in zip(members, newer, strict=True):
-        if isinstance(found, str):
-            actions.append(RepairAction(RepairKind.NOT_PUBLISHED, member.object_id, found))
-        elif found is not None:
-            moved[member.object_id] = found
-            text = f"version {found} in place of {member.named}"
+    for member, newest in zip(members, newer, strict=True):
+        if isinstance(newest, str):
+            actions.append(RepairAction(RepairKind.NOT_PUBLISHED, member.object_id, newest))
+        elif newest is not None:
+            moved[member.object_id] = newest
+            text = f"version {newest} in place of {member.named}"
             actions.append(RepairAction(RepairKind.PUBLISHED, member.object_id, text))
     return _with_versions(rows, moved)
 
@@ -315,13 +315,13 @@ def _with_versions(rows: pa.Table, versions: Mapping[str, int]) -> pa.Table:
         return rows
     names = rows["object_id"].to_pylist()
     for column in READ_FIELDS:
-        place = rows.schema.get_field_index(column.name)
+        index = rows.schema.get_field_index(column.name)
         is_version = column.name == "read_version"
         new = [
             (versions[name] if is_version else None) if name in versions else old
             for name, old in zip(names, rows[column.name].to_pylist(), strict=True)
         ]
-        rows = rows.set_column(place, rows.schema.field(place), pa.array(new, column.type))
+        rows = rows.set_column(index, rows.schema.field(index), pa.array(new, column.type))
     return rows
 
 
@@ -393,5 +393,7 @@ def _schema(survey: Survey, columns: pa.Schema) -> Schema:
 
 
 def _removed(root: Location, options: RepairOptions) -> list[RepairAction]:
-    found = remove_orphans(root, older_than=options.older_than, dry_run=options.dry_run)
-    return [RepairAction(RepairKind.REMOVED, each.folder.name, f"{each.num_bytes:,} bytes") for each in found]
+    orphans = remove_orphans(root, older_than=options.older_than, dry_run=options.dry_run)
+    return [
+        RepairAction(RepairKind.REMOVED, each.folder.name, f"{each.num_bytes:,} bytes") for each in orphans
+    ]

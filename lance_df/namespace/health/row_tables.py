@@ -26,8 +26,8 @@ def without_values(rows: pa.Table, specs: PartitionSpecs) -> pa.Table:
 
 def with_column(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
     """Return rows with other values in a column."""
-    place = rows.schema.get_field_index(name)
-    return rows.set_column(place, rows.schema.field(place), column)
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, rows.schema.field(index), column)
 
 
 def joined(*parts: pa.Table) -> pa.Table:

@@ -50,15 +50,15 @@ def set_aside_twins(rebuild: Rebuild, rows: pa.Table, is_empty: Callable[[str], 
     """
     twins: list[str] = []
     for spec in rebuild.specs:
-        is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
-        tables = rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE)))
+        is_in_spec = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+        tables = rows.filter(pc.and_(is_in_spec, pc.equal(rows["object_type"], TABLE)))
         for names in twin_ids(tables, spec):
             empty = [name for name in names if is_empty(name)]
             twins += empty if len(empty) < len(names) else empty[1:]
     is_twin = pc.is_in(rows["object_id"], pa.array(twins, pa.string()))
-    is_own = pc.and_(is_spec_row(rows), pc.invert(is_twin))
-    rebuild.good, rebuild.open = rows.filter(is_own), rows.filter(is_twin)
-    rebuild.other = rows.filter(pc.invert(pc.or_(is_own, is_twin)))
+    is_member_row = pc.and_(is_spec_row(rows), pc.invert(is_twin))
+    rebuild.good, rebuild.open = rows.filter(is_member_row), rows.filter(is_twin)
+    rebuild.other = rows.filter(pc.invert(pc.or_(is_member_row, is_twin)))
     for name in twins:
         rebuild.add_action(
             RepairKind.SET_ASIDE, name, "another table has the same partition values, and rows"

@@ -1,4 +1,4 @@
-"""Look into many tables at once: in threads here, or wherever somebody else can."""
+"""Call a function for many tables concurrently: in threads here, or in the tasks of another engine."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Survey:
     Attributes
     ----------
     specs, schema
-        None where the metadata do not tell.
+        None where the metadata do not describe them.
     missing
         Columns that a namespace with such specs may have, and the table lacks.
     problems
@@ -54,12 +54,12 @@ class Survey:
 
     @classmethod
     def of(cls, root: Location, table: Table, metadata: Mapping[str, str] | None = None) -> Survey:
-        """Look at a version.
+        """Return the survey of a version.
 
         Parameters
         ----------
         metadata
-            To read instead of the version's own.
+            Read instead of the metadata of the version.
         """
         known = table.manifest.table_metadata if metadata is None else metadata
         problems: list[Problem] = []
@@ -99,7 +99,7 @@ class Survey:
 
 
 def open_survey(root: Location, version: int | None = None) -> Survey:
-    """Look at the newest version of a namespace, or another one.
+    """Read ``__manifest`` of a namespace, in its newest version or another one.
 
     Raises
     ------
@@ -117,9 +117,9 @@ def open_survey(root: Location, version: int | None = None) -> Survey:
 
 def check_base_columns(table: Table) -> None:
     """Raise `CorruptDataError` if a table lacks what every ``__manifest`` has."""
-    found = {field.name: field.type for field in table.arrow_schema}
+    types = {field.name: field.type for field in table.arrow_schema}
     for each in BASE_FIELDS[:4]:
-        if found.get(each.name) != each.type:
+        if types.get(each.name) != each.type:
             raise CorruptDataError(
                 f"{table.uri}: no column {each.name} of type {each.type}, as each namespace has"
             )
@@ -206,8 +206,8 @@ def _schema(metadata: Mapping[str, str], uri: str, problems: list[Problem]) -> N
 def _missing(table: Table, specs: PartitionSpecs | None) -> tuple[pa.Field, ...]:
     partition = [] if specs is None else specs.fields.values()
     wanted = [*READ_FIELDS, *(pa.field(each.column, each.result_type) for each in partition)]
-    found = {each.name: each.type for each in table.arrow_schema}
-    return tuple(each for each in wanted if found.get(each.name) != each.type)
+    types = {each.name: each.type for each in table.arrow_schema}
+    return tuple(each for each in wanted if types.get(each.name) != each.type)
 
 
 def _is_lost(column: pa.Field, table: Table) -> bool:
@@ -223,6 +223,6 @@ def _bad_metadata(key: str, err: LanceError) -> Problem:
 
 def _lost_columns(table: Table, missing: Sequence[pa.Field]) -> Problem:
     names = ", ".join(each.name for each in missing)
-    found = f"version {table.version} lacks the columns {names}"
+    actual = f"version {table.version} lacks the columns {names}"
     expected = "a column for each partition field: a program that does not know them rewrote the table"
-    return error(ProblemKind.COLUMNS, table.uri, found, expected, REPAIR)
+    return error(ProblemKind.COLUMNS, table.uri, actual, expected, REPAIR)

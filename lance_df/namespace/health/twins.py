@@ -80,8 +80,8 @@ def twins_with_rows(
     """
     twins = []
     for spec in specs:
-        is_own = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
-        tables = rows.filter(pc.and_(is_own, pc.equal(rows["object_type"], TABLE)))
+        is_in_spec = pc.starts_with(rows["object_id"], spec.name + SEPARATOR)
+        tables = rows.filter(pc.and_(is_in_spec, pc.equal(rows["object_type"], TABLE)))
         by_name = {member.object_id: member for member in _members(tables, spec)}
         for names in twin_ids(tables, spec):
             if not any(name in restored for name in names):
@@ -135,7 +135,7 @@ def _movable(
         tables = [_opened(root, member) for member in members]
         counts = [in_columns_of(schema, table).count_rows() for table in tables]
         # ids that a repair made up are not needed longer than that
-        best = max(range(len(counts)), key=lambda place: (_has_first_id(members[place]), counts[place]))
+        best = max(range(len(counts)), key=lambda index: (_has_first_id(members[index]), counts[index]))
         if members[best].object_id not in fitted:
             check_columns(schema, tables[best])
     except (CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError):

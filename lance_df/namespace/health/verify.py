@@ -35,7 +35,7 @@ def verify_namespace(
     deep
         Whether to read all rows of all members, and to compare their partition values.
     spread
-        Where to look into members.
+        What runs the checks of the members.
 
     Raises
     ------
@@ -47,12 +47,12 @@ def verify_namespace(
     survey = open_survey(root, version)
     rows = survey.rows()
     problems = [*survey.problems, *_counters(survey)]
-    # where columns are lost every row lacks what they had, which is told already
+    # where columns are lost, every row lacks their values; the survey reports that once
     problems += [
         problem for problem in check_rows(survey, rows) if not (survey.lost and problem.found == UNPUBLISHED)
     ]
-    number, found = check_members(survey, rows, deep=deep, spread=spread)
-    problems += found
+    number, member_problems = check_members(survey, rows, deep=deep, spread=spread)
+    problems += member_problems
     problems += check_folders(survey, rows)
     if deep:
         problems += _damage(survey.table)
@@ -80,6 +80,6 @@ def _counters(survey: Survey) -> Iterator[Problem]:
     highest = survey.schema.max_field_id
     for field in survey.specs.fields.values():
         if max(field.source_ids) > highest:
-            found, expected = f"source ids {list(field.source_ids)}", f"the highest field id is {highest}"
+            actual, expected = f"source ids {list(field.source_ids)}", f"the highest field id is {highest}"
             advice = "Mend the spec in the metadata of __manifest"
-            yield error(ProblemKind.METADATA, field.column, found, expected, advice)
+            yield error(ProblemKind.METADATA, field.column, actual, expected, advice)

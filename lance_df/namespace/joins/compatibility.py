@@ -1,7 +1,7 @@
 """Which partitions of several namespaces can be joined with one another, and with no others.
 
 Where the keys of two rows are equal, so are the values of every function of them. A function that follows
-from the partition values of all namespaces tells partitions apart that share no key. It follows
+from the partition values of all namespaces separates partitions that share no key. It follows
 
 - from a field with the same transform or expression;
 - from ``identity`` fields of all its columns, by computing it;
@@ -68,19 +68,19 @@ class JoinSide:
     @cached_property
     def versions(self) -> tuple[SpecMembers, ...]:
         """The needed members by spec version."""
-        found = []
+        needed = []
         for members in members_by_spec(self.manifest):
-            own = pa.array(np.flatnonzero(self.needed[members.places]))
-            values = {name: column.take(own) for name, column in members.values.items()}
-            if len(own):
-                found.append(SpecMembers(members.spec, members.places[own], values))
-        return tuple(found)
+            indices = pa.array(np.flatnonzero(self.needed[members.positions]))
+            values = {name: column.take(indices) for name, column in members.values.items()}
+            if len(indices):
+                needed.append(SpecMembers(members.spec, members.positions[indices], values))
+        return tuple(needed)
 
     @property
     def has_unproven(self) -> bool:
         """Whether there is a needed member from whose values nothing follows."""
         return any(
-            members.unproven is not None and bool(self.needed[members.places[members.unproven]].any())
+            members.unproven is not None and bool(self.needed[members.positions[members.unproven]].any())
             for members in members_by_spec(self.manifest)
         )
 
@@ -93,7 +93,7 @@ class JoinSide:
         """Yield the fields that are functions of keys, with the positions of these."""
         for field in filter(follows_from_sources, spec.fields):
             choices = [
-                [place for place, key in enumerate(self.keys) if key == source] for source in field.source_ids
+                [index for index, key in enumerate(self.keys) if key == source] for source in field.source_ids
             ]
             for positions in itertools.product(*choices):
                 yield field, positions
@@ -126,7 +126,7 @@ class Grouping:
     Attributes
     ----------
     functions
-        What tells the groups apart, such as ``bucket(8)``.
+        What separates the groups, such as ``bucket(8)``.
     codes
         For each side and each of its members the number of its group, -1 for those that are not needed.
     """
@@ -166,19 +166,19 @@ def common_grouping(sides: Sequence[JoinSide]) -> Grouping | str:
 def _spread(codes: Codes, sides: Sequence[JoinSide]) -> Iterator[Codes]:
     start = 0
     for side in sides:
-        found = np.full(len(side.needed), -1, np.int64)
+        groups = np.full(len(side.needed), -1, np.int64)
         for members in side.versions:
-            found[members.places] = codes[start : start + len(members)]
+            groups[members.positions] = codes[start : start + len(members)]
             start += len(members)
-        yield found
+        yield groups
 
 
 def _described(sides: Sequence[JoinSide]) -> str:
     texts = []
     for side in sides:
         for spec in side.specs:
-            own = ", ".join(dict.fromkeys(_name(field) for field, _ in side.fields(spec)))
-            texts.append(f"{spec.name} of {side.manifest.table.uri.rsplit('/', 2)[-2]} has {own or 'none'}")
+            names = ", ".join(dict.fromkeys(_name(field) for field, _ in side.fields(spec)))
+            texts.append(f"{spec.name} of {side.manifest.table.uri.rsplit('/', 2)[-2]} has {names or 'none'}")
     return "; ".join(dict.fromkeys(texts)) or "no partition is left"
 
 
@@ -204,7 +204,7 @@ class _Function:
 
     def values(self, side: JoinSide) -> pa.Array:
         """Return the canonical bytes of its value for the needed members of a side."""
-        number = next(place for place, other in enumerate(self.sides) if other is side)
+        number = next(number for number, other in enumerate(self.sides) if other is side)
         parts = [
             canonical_bytes(self._values(members, self.fields[number, members.spec.id]))
             for members in side.versions
@@ -250,23 +250,23 @@ def _family(field: PartitionField) -> object:
 def _sources(
     sides: Sequence[JoinSide], family: object, positions: tuple[int, ...]
 ) -> dict[tuple[int, int], PartitionField | tuple[PartitionField, ...]] | None:
-    found: dict[tuple[int, int], PartitionField | tuple[PartitionField, ...]] = {}
+    matching: dict[tuple[int, int], PartitionField | tuple[PartitionField, ...]] = {}
     for number, side in enumerate(sides):
         for spec in side.specs:
-            own = list(side.fields(spec))
-            direct = [field for field, at in own if at == positions and _family(field) == family]
+            fields = list(side.fields(spec))
+            direct = [field for field, at in fields if at == positions and _family(field) == family]
             plain = {
                 at[0]: field
-                for field, at in own
+                for field, at in fields
                 if field.transform is not None and field.transform.kind is TransformKind.IDENTITY
             }
             if direct:
-                found[number, spec.id] = direct[0]
-            elif all(place in plain for place in positions):
-                found[number, spec.id] = tuple(plain[place] for place in positions)
+                matching[number, spec.id] = direct[0]
+            elif all(position in plain for position in positions):
+                matching[number, spec.id] = tuple(plain[position] for position in positions)
             else:
                 return None
-    return found
+    return matching
 
 
 def _target(
@@ -275,14 +275,14 @@ def _target(
     sides: Sequence[JoinSide],
     positions: tuple[int, ...],
 ) -> PartitionField | None:
-    """Return the field that follows from all of ``sources``; None if it tells nothing apart."""
+    """Return the field that follows from all of ``sources``; None if it separates nothing."""
     direct = [field for field in sources.values() if isinstance(field, PartitionField)]
     if len({key_class(field.result_type) for field in direct}) != 1:
         return None
     if len(direct) < len(sources) or example.transform is None:
         # computed, or an expression of anybody's: only the very same types are known to agree
-        for place in positions:
-            types = {side.key_type(place) for side in sides}
+        for position in positions:
+            types = {side.key_type(position) for side in sides}
             if len(types) > 1 and not all(key_class(each) == "integer" for each in types):
                 return None
     if example.transform is None:

@@ -1,4 +1,4 @@
-"""Which types of two join keys make equal keys hash and partition alike, also below the casts of a query.
+"""For which types of two join keys equal keys have equal hashes and partitions, also below casts.
 
 Partition values agree between types of one class (see `lance_df.hashing`), and a cast may stand between a
 column and a comparison only if it keeps different values different.

@@ -1,1 +1,1 @@
-"""What a namespace tells of itself: properties, and tables of its partitions, specs, files and history."""
+"""Metadata of a namespace:properties, and tables of its partitions, specs, files and history."""

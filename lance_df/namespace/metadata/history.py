@@ -91,9 +91,9 @@ def _changes(former: Table | None, table: Table | None, number: int) -> tuple[in
     if table is None or (former is None and number > 1):
         return (None, None, None)
     new, old = _different(table, former), _different(former, table)
-    places = pc.index_in(new["object_id"], value_set=_one(old["object_id"]))
-    both = pc.is_valid(places)
-    versions = [rows["read_version"] for rows in (new.filter(both), old.take(places.drop_null()))]
+    indices = pc.index_in(new["object_id"], value_set=_one(old["object_id"]))
+    both = pc.is_valid(indices)
+    versions = [rows["read_version"] for rows in (new.filter(both), old.take(indices.drop_null()))]
     # a NULL on one side only is a change, too
     same = pc.sum(pc.equal(*(pc.fill_null(values, 0) for values in versions))).as_py() or 0
     num_both = pc.sum(both).as_py() or 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 _SPEC: Final = pa.field("spec_version", pa.int32(), nullable=False)
-_PLACE: Final = (
+_LOCATION: Final = (
     pa.field("object_id", pa.string(), nullable=False),
     pa.field("location", pa.string()),
     *READ_FIELDS,
@@ -46,12 +46,12 @@ class PartitionsTable(MetadataTable):
 
     def columns(self) -> pa.Schema:
         """Return the columns: the values by field id, where the table is, and what is in it."""
-        values = value_fields(self.snapshot, (*_PLACE, *_SIZES))
-        return pa.schema([_SPEC, *values, *_PLACE, *_SIZES])
+        values = value_fields(self.snapshot, (*_LOCATION, *_SIZES))
+        return pa.schema([_SPEC, *values, *_LOCATION, *_SIZES])
 
     def known(self) -> pa.Table:
         """Return what ``__manifest`` says."""
-        return members_table(self.snapshot, (*_PLACE, *_SIZES))
+        return members_table(self.snapshot, (*_LOCATION, *_SIZES))
 
     def completed(self, rows: pa.Table, names: frozenset[str]) -> pa.Table:
         """Add the sizes."""
@@ -75,8 +75,8 @@ class FilesTable(MetadataTable):
 
     def columns(self) -> pa.Schema:
         """Return the columns: those that say which partition it is, and the file."""
-        values = value_fields(self.snapshot, (*_PLACE, *_FILE))
-        return pa.schema([_SPEC, *values, *_PLACE[:3], *_FILE])
+        values = value_fields(self.snapshot, (*_LOCATION, *_FILE))
+        return pa.schema([_SPEC, *values, *_LOCATION[:3], *_FILE])
 
     @property
     def is_complete(self) -> bool:
@@ -85,7 +85,7 @@ class FilesTable(MetadataTable):
 
     def known(self) -> pa.Table:
         """Return the partitions."""
-        return members_table(self.snapshot, (*_PLACE, *_FILE))
+        return members_table(self.snapshot, (*_LOCATION, *_FILE))
 
     def completed(self, rows: pa.Table, names: frozenset[str]) -> pa.Table:
         """Return the files of partitions."""
@@ -95,9 +95,10 @@ class FilesTable(MetadataTable):
         schema = pa.schema(_FILE)
         files = pa.concat_tables([schema.empty_table(), *parts])
         repeated = rows.take(pa.array(np.repeat(np.arange(len(rows)), numbers)))
-        kept = [name for name in repeated.column_names if name in names]
+        selected = [name for name in repeated.column_names if name in names]
         return pa.table(
-            [*repeated.select(kept).columns, *files.columns], schema=_schema(repeated.select(kept), schema)
+            [*repeated.select(selected).columns, *files.columns],
+            schema=_schema(repeated.select(selected), schema),
         )
 
 
@@ -156,13 +157,13 @@ def value_fields(snapshot: NamespaceSnapshot, others: tuple[pa.Field, ...]) -> l
 
 
 def members_table(snapshot: NamespaceSnapshot, others: tuple[pa.Field, ...]) -> pa.Table:
-    """Return what ``__manifest`` says of the partitions, and their places in it."""
+    """Return what ``__manifest`` says of the partitions, and their locations."""
     members = snapshot.manifest.members
     fields = snapshot.manifest.specs.fields.values()
     specs = pa.array(spec_numbers(snapshot.manifest), pa.int32())
-    places = [field.name for field in _PLACE]
-    columns = [specs, *(members[field.column] for field in fields), *(members[name] for name in places)]
-    called = [_SPEC.name, *(field.name for field in value_fields(snapshot, others)), *places]
+    locations = [field.name for field in _LOCATION]
+    columns = [specs, *(members[field.column] for field in fields), *(members[name] for name in locations)]
+    called = [_SPEC.name, *(field.name for field in value_fields(snapshot, others)), *locations]
     positions = pa.array(np.arange(len(members)))
     return pa.table([*columns, positions], [*called, _POSITION])
 
@@ -198,7 +199,7 @@ def _schema(left: pa.Table, right: pa.Schema) -> pa.Schema:
 def _type_at(schema: pa.Schema, path: tuple[str, ...] | None) -> pa.DataType:
     if path is None:
         return pa.null()
-    found = schema.field(path[0])
+    field = schema.field(path[0])
     for name in path[1:]:
-        found = found.type.field(name)
-    return found.type
+        field = field.type.field(name)
+    return field.type

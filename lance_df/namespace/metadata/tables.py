@@ -158,8 +158,8 @@ def _roots(predicate: Predicate) -> set[str]:
 
 def _filtered(rows: pa.Table, parts: list[Predicate]) -> pa.Table:
     for part in parts:
-        kept = evaluate(part, gather_columns(rows, columns_of(part)), len(rows))
-        rows = rows.filter(pc.fill_null(kept, False))
+        mask = evaluate(part, gather_columns(rows, columns_of(part)), len(rows))
+        rows = rows.filter(pc.fill_null(mask, False))
     return rows
 
 

@@ -47,12 +47,12 @@ class CalendarFields:
     @property
     def chain(self) -> tuple[TransformKind, ...]:
         """The parts that follow one another from the year on."""
-        found: list[TransformKind] = []
+        kinds: list[TransformKind] = []
         for kind in CALENDAR_PARTS:
             if kind not in self.fields:
                 break
-            found.append(kind)
-        return tuple(found)
+            kinds.append(kind)
+        return tuple(kinds)
 
     def of_end(self, operator: Operator, value: pa.Scalar) -> Predicate:
         """Return what ``column >= value`` or ``column <= value`` implies."""

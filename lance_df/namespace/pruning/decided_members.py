@@ -31,17 +31,17 @@ def decided_members(manifest: NamespaceManifest, condition: Term, needed: Flags)
     needed
         For each row of ``manifest.members`` whether it matters.
     """
-    found = np.zeros(len(needed), dtype=np.bool_)
+    decided = np.zeros(len(needed), dtype=np.bool_)
     for members in members_by_spec(manifest):
-        own = np.flatnonzero(needed[members.places])
-        if not len(own):
+        selected = np.flatnonzero(needed[members.positions])
+        if not len(selected):
             continue
-        if members.unproven is not None and members.unproven[own].any():
+        if members.unproven is not None and members.unproven[selected].any():
             return None
         fields = list(sourced_fields(members.spec, manifest.schema))
         projected = PartitionTerms(fields).projected(condition)
-        checked, truth = truth_of(projected, PartitionValues(members, own), len(own))
+        checked, truth = truth_of(projected, PartitionValues(members, selected), len(selected))
         if projected == NOTHING or checked is not projected:
             return None
-        found[members.places[own]] = truth
-    return found
+        decided[members.positions[selected]] = truth
+    return decided

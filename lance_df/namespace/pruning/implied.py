@@ -89,8 +89,8 @@ class SourcedField:
 
     def among(self, sources: Sequence[pa.Array]) -> Predicate:
         """Return that the partition value is one of those that some rows of source values have."""
-        found = self.values(sources)
-        return NOTHING if found is None else equals_any(self.column, found)
+        values = self.values(sources)
+        return NOTHING if values is None else equals_any(self.column, values)
 
     def values(self, sources: Sequence[pa.Array]) -> pa.Array | None:
         """Return the partition values of rows of source values; None where the expression fails."""
@@ -144,16 +144,16 @@ class SourcedField:
         bound = inclusive(leaf, self.types[0])
         if bound is None:
             return Literal(False)
-        found = self.values([pa.repeat(bound.value, 1)])
-        if found is None or found.null_count:
+        computed = self.values([pa.repeat(bound.value, 1)])
+        if computed is None or computed.null_count:
             return NOTHING
         operator = Operator.GE if bound.operator in (Operator.GE, Operator.GT) else Operator.LE
-        is_prefix = _is_text(found.type) and found[0].as_py() == bound.value.as_py()
+        is_prefix = _is_text(computed.type) and computed[0].as_py() == bound.value.as_py()
         if bound.operator is Operator.LT and is_prefix:
             operator = Operator.LT  # all that begins with the text is not below it
         elif bound.operator is Operator.GT and len(self._alone(pa.repeat(bound.value, 1))):
             operator = Operator.GT
-        return Comparison(self.column, operator, found[0])
+        return Comparison(self.column, operator, computed[0])
 
     def _of_others(self, values: pa.Array) -> Predicate:
         """Return what it implies that a truncated column has none of some values."""
@@ -259,10 +259,10 @@ def bound_leaf(leaf: Predicate, data_type: pa.DataType) -> Predicate:
 
 def both(parts: Sequence[Predicate]) -> Predicate:
     """Return that all predicates are true, without those that say nothing."""
-    kept = tuple(part for part in parts if part != NOTHING)
-    if not kept:
+    needed = tuple(part for part in parts if part != NOTHING)
+    if not needed:
         return NOTHING
-    return kept[0] if len(kept) == 1 else And(kept)
+    return needed[0] if len(needed) == 1 else And(needed)
 
 
 def calendar_fields(fields: Sequence[SourcedField]) -> dict[TransformKind, PartitionField]:

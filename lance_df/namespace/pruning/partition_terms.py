@@ -36,7 +36,7 @@ from lance_df.sql.literals import type_name
 from lance_df.sql.predicate_text import column_sql
 from lance_df.sql.term_text import term_sql
 
-# Tells partition columns from columns of the namespace while both are in one term.
+# Separates partition columns from columns of the namespace while both are in one term.
 _MARK: Final = "\0"
 _OPERATORS: Final = {operator.value: operator for operator in Operator}
 _FLIPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -71,12 +71,12 @@ class PartitionTerms:
 
     def _field(self, term: Term) -> SourcedField | None:
         """Return the field that has the values of a term."""
-        found = next((each for own, each in self._computed if own == term), None)
-        if found is None and isinstance(term, Call) and term.name == CAST:
+        column = next((each for computed, each in self._computed if computed == term), None)
+        if column is None and isinstance(term, Call) and term.name == CAST:
             inner = self._field(term.operands[0])
             is_wider = inner is not None and _widens(inner.field.result_type, term.detail)
             return inner if is_wider else None
-        return found
+        return column
 
     def _comparison(self, term: Term) -> Predicate | None:
         """Return a comparison of a field's term with literals as one of its column."""
@@ -91,17 +91,17 @@ class PartitionTerms:
         literals = [other.scalar for other in others if isinstance(other, Value)]
         if len(literals) < len(others):
             return None
-        found = _compared(field, term.name, literals)
-        return None if isinstance(found, Unknown) else found
+        compared = _compared(field, term.name, literals)
+        return None if isinstance(compared, Unknown) else compared
 
     def _replacement(self, term: Term) -> Term | None:
-        found = next(((own, each) for own, each in self._computed if own == term), None)
-        if found is not None:
-            return _typed_column(found[1])
+        match = next(((computed, each) for computed, each in self._computed if computed == term), None)
+        if match is not None:
+            return _typed_column(match[1])
         return self._of_prefix(term)
 
     def _of_prefix(self, term: Term) -> Term | None:
-        """Return what looks at no more of a text than the prefix that its partition has."""
+        """Return what reads no more of a text than the prefix that its partition has."""
         if not isinstance(term, Call) or not term.operands or not isinstance(term.operands[0], Column):
             return None
         field = self._prefixes.get(term.operands[0].path)
@@ -138,8 +138,8 @@ def _compared(field: SourcedField, name: str, literals: Sequence[pa.Scalar]) -> 
         return compare(column, data_type, _OPERATORS[name], literals[0])
     if name in (IN, NOT_IN) and len({literal.type for literal in literals}) == 1:
         values = pa.concat_arrays([pa.repeat(literal, 1) for literal in literals])
-        found = is_in(column, data_type, values)
-        return found if name == IN or isinstance(found, Unknown) else Not(found)
+        membership = is_in(column, data_type, values)
+        return membership if name == IN or isinstance(membership, Unknown) else Not(membership)
     if name == "IS NULL":
         return IsNull(column)
     if name == "IS NOT NULL":

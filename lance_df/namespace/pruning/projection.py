@@ -193,8 +193,8 @@ class Projector:
 
     def _of_values(self, path: _Path, values: pa.Array) -> Predicate:
         """Return what it implies that a column has one of some values."""
-        found = [(field, field.values([values])) for field in self._single.get(path, ())]
-        known = [(field, column) for field, column in found if column is not None]
+        computed = [(field, field.values([values])) for field in self._single.get(path, ())]
+        known = [(field, column) for field, column in computed if column is not None]
         apart = [equals_any(field.column, column) for field, column in known]
         for (field, _), implied in zip(known, apart, strict=True):
             self._note(field, [values], implied)
@@ -239,8 +239,8 @@ class Projector:
             values = [part[1] for part in parts if part is not None]
             return None if len(values) < len(parts) else (path, pa.concat_arrays(values))
         bound = bound_leaf(predicate, self.types[path])
-        found = possible_values(bound, self.types[path])
-        return None if found is None else (path, found)
+        possible = possible_values(bound, self.types[path])
+        return None if possible is None else (path, possible)
 
     def _choices(self, operands: Sequence[Predicate]) -> dict[_Path, pa.Array]:
         """Return the fewest values that columns may have where all of some predicates are true."""
@@ -361,8 +361,8 @@ def _extreme(values: Sequence[pa.Scalar], which: str) -> pa.Scalar:
 
 def _combined(columns: Sequence[pa.Array]) -> list[pa.Array]:
     """Return all combinations of values, one a row."""
-    places = np.meshgrid(*(np.arange(len(column)) for column in columns), indexing="ij")
-    return [column.take(pa.array(place.ravel())) for column, place in zip(columns, places, strict=True)]
+    indices = np.meshgrid(*(np.arange(len(column)) for column in columns), indexing="ij")
+    return [column.take(pa.array(index.ravel())) for column, index in zip(columns, indices, strict=True)]
 
 
 def _among_tuples(known: Sequence[tuple[SourcedField, pa.Array]]) -> Predicate:

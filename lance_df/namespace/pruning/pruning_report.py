@@ -1,4 +1,4 @@
-"""Why partitions were kept: for each spec version the query put to ``__manifest``, and what did not help."""
+"""Why partitions are selected: for each spec version the query over ``__manifest``, and what did not help."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def spec_reports(
     return tuple(
         SpecReport(
             spec=f"{members.spec.name} by {_described(members.spec, manifest)}",
-            partitions=Count(int(np.isin(members.places, selected.places).sum()), len(members)),
+            partitions=Count(int(np.isin(members.positions, selected.positions).sum()), len(members)),
             predicate=of_spec.to_sql(manifest.members),
             reasons=tuple(_Reasons(Projector.of(members.spec, manifest.schema), manifest).of(condition)),
         )
@@ -117,8 +117,8 @@ class _Reasons:
         match self._projector.project(part):
             case Not(IsNull()):
                 return not (isinstance(part, Not) and isinstance(part.operand, IsNull))
-            case found:
-                return found == NOTHING
+            case projected:
+                return projected == NOTHING
 
     def _why_not(self, part: Predicate) -> str:
         version = self._projector.spec.name

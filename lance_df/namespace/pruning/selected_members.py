@@ -39,17 +39,17 @@ class SelectedMembers:
 
     Attributes
     ----------
-    places
+    positions
         Their rows in ``manifest.members``, ascending.
     choices
-        For each the place in ``residuals`` of what its partition values do not prove.
+        For each the index in ``residuals`` of what its partition values do not prove.
     residuals
         None where nothing is left.
     predicates
         What has selected them, for each spec version that has members.
     """
 
-    places: npt.NDArray[np.intp]
+    positions: npt.NDArray[np.intp]
     choices: npt.NDArray[np.intp]
     residuals: Sequence[Predicate | None]
     predicates: tuple[ManifestPredicate, ...] = ()
@@ -79,24 +79,24 @@ def selected_members(
         A member belongs to no spec version, or is there twice.
     """
     asked = conjuncts(simplify(predicate)) if predicate is not None else ()
-    told = conjuncts(simplify(pruning_predicate)) if pruning_predicate is not None else ()
-    condition = And((*asked, *(part for part in told if part not in asked)))
+    pruning = conjuncts(simplify(pruning_predicate)) if pruning_predicate is not None else ()
+    condition = And((*asked, *(part for part in pruning if part not in asked)))
     residuals: dict[int, int] = {}
-    places, choices, predicates = [], [], []
+    positions, choices, predicates = [], [], []
     for members in members_by_spec(manifest):
         projector = Projector.of(members.spec, manifest.schema)
         predicate_of_spec, selected = select(projector.project(condition), members, projector.derivations)
         predicates.append(predicate_of_spec)
-        places.append(members.places[selected])
+        positions.append(members.positions[selected])
         codes = _proven(asked, members, projector, selected)
         distinct, inverse = np.unique(codes, return_inverse=True)
         numbers = [residuals.setdefault(code, len(residuals)) for code in distinct.tolist()]
         choices.append(np.array(numbers, dtype=np.intp)[inverse])
     left = [_left_of(asked, code) for code in residuals]
-    if len(places) == 1:
-        check_distinct(manifest, places[0])
-        return SelectedMembers(places[0], choices[0], left, tuple(predicates))
-    together = np.concatenate([np.empty(0, np.intp), *places])
+    if len(positions) == 1:
+        check_distinct(manifest, positions[0])
+        return SelectedMembers(positions[0], choices[0], left, tuple(predicates))
+    together = np.concatenate([np.empty(0, np.intp), *positions])
     order = np.argsort(together, kind="stable")
     check_distinct(manifest, together[order])
     together_choices = np.concatenate([np.empty(0, np.intp), *choices])
@@ -116,13 +116,13 @@ def judged_members(manifest: NamespaceManifest, predicate: Predicate) -> npt.NDA
     CorruptDataError
         A member belongs to no spec version, or is there twice.
     """
-    found = np.full(len(manifest.members), Match.CANNOT, dtype=np.int8)
-    kept = selected_members(manifest, predicate)
-    found[kept.places] = kept.matches
-    return found
+    matches = np.full(len(manifest.members), Match.CANNOT, dtype=np.int8)
+    selected = selected_members(manifest, predicate)
+    matches[selected.positions] = selected.matches
+    return matches
 
 
-_MAX_TOLD_APART = 62
+_MAX_CONJUNCTS = 62
 
 
 def _proven(
@@ -135,7 +135,7 @@ def _proven(
     codes = np.zeros(len(selected), dtype=np.int64)
     opposites = projector.of_transforms()
     values = PartitionValues(members, selected)
-    for number, part in enumerate(asked[:_MAX_TOLD_APART]) if len(selected) else ():
+    for number, part in enumerate(asked[:_MAX_CONJUNCTS]) if len(selected) else ():
         if projector.is_exact(part):
             codes |= 1 << number
             continue

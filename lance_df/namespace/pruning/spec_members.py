@@ -29,7 +29,7 @@ class SpecMembers:
 
     Attributes
     ----------
-    places
+    positions
         Their rows in ``manifest.members``, ascending.
     values
         The partition values of each, by name of the column in ``__manifest``.
@@ -40,12 +40,12 @@ class SpecMembers:
     """
 
     spec: PartitionSpec
-    places: npt.NDArray[np.intp]
+    positions: npt.NDArray[np.intp]
     values: Mapping[str, pa.Array]
     unproven: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.positions)
 
 
 _known: WeakKeyDictionary[NamespaceManifest, tuple[SpecMembers, ...]] = WeakKeyDictionary()
@@ -59,10 +59,10 @@ def members_by_spec(manifest: NamespaceManifest) -> tuple[SpecMembers, ...]:
     CorruptDataError
         A member belongs to no spec version.
     """
-    found = _known.get(manifest)
-    if found is None:
-        found = _known[manifest] = tuple(_members_by_spec(manifest))
-    return found
+    members = _known.get(manifest)
+    if members is None:
+        members = _known[manifest] = tuple(_members_by_spec(manifest))
+    return members
 
 
 def spec_numbers(manifest: NamespaceManifest) -> npt.NDArray[np.int64]:
@@ -75,7 +75,7 @@ def spec_numbers(manifest: NamespaceManifest) -> npt.NDArray[np.int64]:
     """
     numbers = np.zeros(len(manifest.members), dtype=np.int64)
     for members in members_by_spec(manifest):
-        numbers[members.places] = members.spec.id
+        numbers[members.positions] = members.spec.id
     return numbers
 
 
@@ -84,14 +84,14 @@ def _members_by_spec(manifest: NamespaceManifest) -> Iterator[SpecMembers]:
     rest = np.ones(len(ids), dtype=np.bool_)
     for spec in manifest.specs:
         # v1$ is no prefix of v10$
-        own = pc.starts_with(ids, spec.name + SEPARATOR).to_numpy(zero_copy_only=False)
-        places = np.flatnonzero(own)
-        if not len(places):
+        of_spec = pc.starts_with(ids, spec.name + SEPARATOR).to_numpy(zero_copy_only=False)
+        positions = np.flatnonzero(of_spec)
+        if not len(positions):
             continue
-        rest &= ~own
-        rows = manifest.members if len(places) == len(ids) else manifest.members.take(pa.array(places))
+        rest &= ~of_spec
+        rows = manifest.members if len(positions) == len(ids) else manifest.members.take(pa.array(positions))
         values = {field.column: _one_array(rows[field.column]) for field in spec.fields}
-        yield SpecMembers(spec, places, values, _unproven(rows, spec))
+        yield SpecMembers(spec, positions, values, _unproven(rows, spec))
     if rest.any():
         name = ids[int(np.argmax(rest))].as_py().partition(SEPARATOR)[0]
         raise CorruptDataError(

@@ -43,21 +43,21 @@ class ValueTuples(Unknown):
             keys, listed = np.unique(listed * len(distinct) + known, return_inverse=True)
             before = np.zeros(len(asked), np.int64) if rows is None else rows
             wanted = before * len(distinct) + asked
-            places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            rows = np.where((before >= 0) & (asked >= 0) & (keys[places] == wanted), places, -1)
+            indices = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            rows = np.where((before >= 0) & (asked >= 0) & (keys[indices] == wanted), indices, -1)
         return pa.array(np.zeros(0, np.bool_) if rows is None else rows >= 0)
 
     def spelled_out(self) -> Predicate:
-        """Return the same of comparisons, one group for all tuples that begin alike."""
+        """Return the same of comparisons, one group for all tuples with the same first values."""
         return _grouped(list(zip(self.names, self.values, strict=True)))
 
 
 def _codes(values: pa.Array, distinct: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_float16(values.type):  # which Arrow does not look up
         values, distinct = (each.cast(pa.float32()) for each in (values, distinct))
-    places = pc.index_in(values, value_set=distinct)
+    indices = pc.index_in(values, value_set=distinct)
     return cast(
-        "npt.NDArray[np.int64]", pc.fill_null(places, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        "npt.NDArray[np.int64]", pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     )
 
 

@@ -13,6 +13,7 @@ from lance_df.errors import (
     DatasetNotFoundError,
     InvalidInputError,
 )
+from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.records import dataclass
@@ -22,7 +23,6 @@ from lance_df.spark.writing import run_mark
 from lance_df.storage import open_location
 from lance_df.table.maintenance.zone_map_coverage import lacks_zone_maps
 from lance_df.table.open import open_table
-from lance_df.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ class Target:
     @property
     def snapshot(self) -> NamespaceSnapshot | None:
         """The namespace, if it is one."""
-        return self.source if isinstance(self.source, NamespaceSnapshot) else None
+        return namespace_of(self.source)
 
     @property
     def version(self) -> int | None:
@@ -72,7 +72,9 @@ class Target:
 
         Those of a namespace become visible together with the rows.
         """
-        return self.job.statistics and isinstance(self.source, Table) and lacks_zone_maps(self.source)
+        if not self.job.statistics or self.source is None or self.source.is_partitioned:
+            return False
+        return lacks_zone_maps(self.source.committed_table)
 
     def columns(self, rows: StructType, wanted: StructType | None) -> list[TargetColumn]:
         """Return the columns that rows are to have.
@@ -150,8 +152,7 @@ def has_run(source: Source | None, run: str) -> bool:
     """Whether a table or a namespace has what a run has written."""
     if source is None:
         return False
-    table = source.manifest.table if isinstance(source, NamespaceSnapshot) else source
-    return run_mark(run).is_in(table.manifest.config)
+    return run_mark(run).is_in(source.committed_table.manifest.config)
 
 
 def struct_of(columns: Sequence[TargetColumn]) -> StructType:

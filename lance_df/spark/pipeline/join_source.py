@@ -40,12 +40,8 @@ class SomeMembers:
     def open(self) -> MemberSubset:
         """Return a namespace of which only these exist."""
         from lance_df.namespace.member_subset import ChosenMembers
-        from lance_df.namespace.snapshot import NamespaceSnapshot
 
-        snapshot = self.source.open()
-        if not isinstance(snapshot, NamespaceSnapshot):
-            raise TypeError("members are those of a namespace")
-        return ChosenMembers(snapshot, self.positions, self.refs)
+        return ChosenMembers(self.source.open_namespace(), self.positions, self.refs)
 
 
 class JoinSource(DataSource):

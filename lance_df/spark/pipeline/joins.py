@@ -13,6 +13,7 @@ import numpy as np
 
 from lance_df.engine.divided_statement import DividedStatement
 from lance_df.errors import ColumnNotFoundError, InvalidInputError
+from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.spark.decimals import can_cross_as_integers, with_decimals, with_integers
 from lance_df.spark.opened import SourceRef, open_source
@@ -149,16 +150,17 @@ def partitioned_join(
 
 def _opened(options: SourceOptions) -> tuple[SourceRef, NamespaceSnapshot]:
     source = open_source(options)
-    if not isinstance(source, NamespaceSnapshot):
+    namespace = namespace_of(source)
+    if namespace is None:
         raise InvalidInputError(f"{source.uri}: a table; a partitioned namespace is needed")
-    return SourceRef.of(source, options), source
+    return SourceRef.of(source, options), namespace
 
 
 def _members(
     source: SourceRef, snapshot: NamespaceSnapshot, name: str, groups: Sequence[MemberGroup]
 ) -> SomeMembers:
     none = np.empty(0, np.intp)
-    positions = np.sort(np.concatenate([none, *(group.places.get(name, none) for group in groups)]))
+    positions = np.sort(np.concatenate([none, *(group.positions.get(name, none) for group in groups)]))
     moves = snapshot.manifest.members["read_version"].is_null().to_numpy()[positions]
     moving = positions[moves]
     tables = snapshot.open_members(moving) if len(moving) else []

@@ -60,7 +60,4 @@ def open_ref(ref: Ref) -> Table:
     """Open a table, wherever this is."""
     if isinstance(ref, MemberRef):
         return open_member(ref.folder, ref.version)
-    source = ref.open()
-    if not isinstance(source, Table):
-        raise TypeError("a namespace is worked on by its members")
-    return source
+    return ref.open_table()

@@ -10,6 +10,7 @@ import numpy as np
 
 from lance_df.namespace.changes.advanced import MemberRef, MembersAdvanced
 from lance_df.namespace.changes.publish import publish
+from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member
 from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.namespace.spec.transforms import TransformKind
@@ -120,9 +121,10 @@ def build_statistics(
     options = SourceOptions(path=str(root), storage=dict(storage_options or {}))
     source = open_source(options)
     names = None if columns is None else tuple(columns)
-    if not isinstance(source, NamespaceSnapshot):
+    namespace = namespace_of(source)
+    if namespace is None:
         ref = SourceRef.of(source, options)
-        return _of_table(spark, source, ref, _Wanted(names, {}), task_bytes)
+        return _of_table(spark, source.committed_table, ref, _Wanted(names, {}), task_bytes)
     constant = {
         spec.name: frozenset(
             field_id
@@ -130,9 +132,9 @@ def build_statistics(
             if field.transform is not None and field.transform.kind is TransformKind.IDENTITY
             for field_id in field.source_ids
         )
-        for spec in source.manifest.specs
+        for spec in namespace.manifest.specs
     }
-    return _of_namespace(spark, pinned(source), _Wanted(names, constant), task_bytes)
+    return _of_namespace(spark, pinned(namespace), _Wanted(names, constant), task_bytes)
 
 
 def _of_table(

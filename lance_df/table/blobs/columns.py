@@ -1,7 +1,7 @@
 """The bytes of blobs, wherever these lie: in the data file, in files beside it, or at a URL.
 
 Pages hold a description of each value. Before 2.2 that is a position and a size in the data file; from 2.2 on
-it says of what kind the place is, too. Spec: file format 2.x, 3.3, 4.6 and 5.6.
+it says of what kind the location is, too. Spec: file format 2.x, 3.3, 4.6 and 5.6.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NULLS = ({"position": 1, "size": 0},)
 
 
 @dataclass(frozen=True, slots=True)
-class BlobPlace:
+class BlobLocation:
     """Where the bytes of a blob lie. ``size`` is None for all of an external file."""
 
     location: Location
@@ -65,8 +65,8 @@ class BlobPlace:
 
 def find_blobs(
     table: Table, column: str, take: Callable[[Sequence[str]], pa.Table]
-) -> tuple[list[int], list[BlobPlace | None]]:
-    """Return the row addresses and the places of blobs, None for NULL.
+) -> tuple[list[int], list[BlobLocation | None]]:
+    """Return the row addresses and the locations of blobs, None for NULL.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def find_blobs(
     rows = take([column, ROW_ADDRESS])
     addresses = rows.column(1).to_numpy()
     described = rows.column(0).combine_chunks()
-    return addresses.tolist(), _places(table, field, addresses.astype(np.uint64), described)
+    return addresses.tolist(), _locations(table, field, addresses.astype(np.uint64), described)
 
 
 def values_of(table: Table, fragment: Fragment, column: StoredColumn, stored: pa.Array) -> pa.Array:
@@ -96,10 +96,11 @@ def values_of(table: Table, fragment: Fragment, column: StoredColumn, stored: pa
     if not column.is_located:
         return values
     file = fragment.file_of(_leaf(column.field, len(column.path)).id)
-    places = [
-        None if value is None or file is None else _place(table, file, value) for value in values.to_pylist()
+    locations = [
+        None if value is None or file is None else _location(table, file, value)
+        for value in values.to_pylist()
     ]
-    return pa.array(read_places(table, [(place, None) for place in places]), pa.large_binary())
+    return pa.array(read_blobs(table, [(blob, None) for blob in locations]), pa.large_binary())
 
 
 def _leaf(field: Field, depth: int) -> Field:
@@ -108,9 +109,9 @@ def _leaf(field: Field, depth: int) -> Field:
     return field
 
 
-def _places(
+def _locations(
     table: Table, field: Field, addresses: np.ndarray[tuple[int], np.dtype[np.uint64]], described: pa.Array
-) -> list[BlobPlace | None]:
+) -> list[BlobLocation | None]:
     fragment_ids, _ = split_addresses(addresses)
     files: dict[int, DataFile] = {}
     for fragment_id in np.unique(fragment_ids).tolist():
@@ -120,30 +121,30 @@ def _places(
     return [
         None
         if value is None or value in _NULLS or fragment_id not in files
-        else _place(table, files[fragment_id], value)
+        else _location(table, files[fragment_id], value)
         for fragment_id, value in zip(fragment_ids.tolist(), described.to_pylist(), strict=True)
     ]
 
 
-def _place(table: Table, file: DataFile, described: dict[str, int | str]) -> BlobPlace:
+def _location(table: Table, file: DataFile, described: dict[str, int | str]) -> BlobLocation:
     start, size = int(described["position"]), int(described["size"])
     kind, blob_id = int(described.get("kind", INLINE)), int(described.get("blob_id", 0))
     if kind == EXTERNAL:
         uri = str(described["blob_uri"])
         where = table.base_location(blob_id).child(uri) if blob_id else table.location.elsewhere(uri)
-        return BlobPlace(where, start, size or None)
+        return BlobLocation(where, start, size or None)
     if kind not in (INLINE, PACKED, DEDICATED):
         raise UnsupportedFeatureError(f"{table.uri}: a blob of the unknown kind {kind}")
     if not size:
-        return BlobPlace(table.data_file_location(file), 0, 0)
+        return BlobLocation(table.data_file_location(file), 0, 0)
     if kind == INLINE:
-        return BlobPlace(table.data_file_location(file), start, size)
+        return BlobLocation(table.data_file_location(file), start, size)
     beside = dataclasses.replace(file, path=sidecar_path(file.path, blob_id))
-    return BlobPlace(table.data_file_location(beside), start, size)
+    return BlobLocation(table.data_file_location(beside), start, size)
 
 
-def read_places(
-    table: Table, wanted: Sequence[tuple[BlobPlace | None, tuple[int, int] | None]]
+def read_blobs(
+    table: Table, wanted: Sequence[tuple[BlobLocation | None, tuple[int, int] | None]]
 ) -> list[bytes | None]:
     """Return the bytes of blobs, or of (offset, length) within them; None for NULL.
 
@@ -155,31 +156,31 @@ def read_places(
         A range ends after its blob.
     """
     by_file: dict[Location, list[int]] = {}
-    for number, (place, _) in enumerate(wanted):
-        if place is not None:
-            by_file.setdefault(place.location, []).append(number)
-    found: list[bytes | None] = [None] * len(wanted)
+    for number, (blob, _) in enumerate(wanted):
+        if blob is not None:
+            by_file.setdefault(blob.location, []).append(number)
+    contents: list[bytes | None] = [None] * len(wanted)
 
     def read(numbers: list[int]) -> list[bytes]:
         source: ByteSource | None = None
         ranges = []
         for number in numbers:
-            place, part = wanted[number]
-            if place is None:
-                raise InvalidInputError("a blob without a place")
-            source, start, stop = place.open() if source is None else _bounds(source, place)
+            blob, part = wanted[number]
+            if blob is None:
+                raise InvalidInputError("a blob without a location")
+            source, start, stop = blob.open() if source is None else _bounds(source, blob)
             ranges.append(ByteRange(start, stop) if part is None else _within(start, stop, part))
         return [] if source is None else [buffer.to_pybytes() for buffer in source.read_ranges(ranges)]
 
     groups = list(by_file.values())
     for numbers, values in zip(groups, map_reads(read, groups, where=table.location), strict=True):
         for number, value in zip(numbers, values, strict=True):
-            found[number] = value
-    return found
+            contents[number] = value
+    return contents
 
 
-def _bounds(source: ByteSource, place: BlobPlace) -> tuple[ByteSource, int, int]:
-    return source, place.start, source.size if place.size is None else place.start + place.size
+def _bounds(source: ByteSource, blob: BlobLocation) -> tuple[ByteSource, int, int]:
+    return source, blob.start, source.size if blob.size is None else blob.start + blob.size
 
 
 def _within(start: int, stop: int, part: tuple[int, int]) -> ByteRange:

@@ -38,13 +38,13 @@ def take_whole(table: Table, addresses: npt.NDArray[np.uint64], *, columns: Sequ
         return rows
     fragment_ids, _ = split_addresses(addresses[:1])
     fragment = table.fragment(int(fragment_ids[0]))
-    for place, name in enumerate(rows.schema.names):
+    for index, name in enumerate(rows.schema.names):
         field = table.schema.field(name)
         if has_blobs(field):
-            column = rows.column(place).combine_chunks()
+            column = rows.column(index).combine_chunks()
             array = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
             moved = moved_blobs(table, fragment, field, array)
-            rows = rows.set_column(place, pa.field(name, moved.type), moved)
+            rows = rows.set_column(index, pa.field(name, moved.type), moved)
     return rows
 
 
@@ -100,17 +100,17 @@ def _moved_2_2(table: Table, file: DataFile, blobs: pa.Array) -> pa.StructArray:
     if (~null & external & ~uris.is_valid().to_numpy(zero_copy_only=False)).any():
         raise CorruptDataError(f"{table.data_file_location(file).uri}: an external blob without a URI")
     # the file of each blob of the table: the data file itself is number 0
-    numbers, places = np.unique(
+    numbers, inverse = np.unique(
         np.where(external | (kinds == INLINE), 0, blob_ids.astype(np.int64) + 1), return_inverse=True
     )
     files = pa.array([_uri(table, file, number - 1) for number in numbers.tolist()], pa.string())
-    own = pa.array(_same(len(blobs), file.base_id))
+    bases = pa.array(_same(len(blobs), file.base_id))
     return _assembled(
         null,
-        pa.compute.if_else(pa.array(external), uris, files.take(pa.array(places))),
+        pa.compute.if_else(pa.array(external), uris, files.take(pa.array(inverse))),
         positions,
         sizes,
-        base_ids=pa.compute.if_else(pa.array(external), pa.array(blob_ids.astype(np.uint32)), own),
+        base_ids=pa.compute.if_else(pa.array(external), pa.array(blob_ids.astype(np.uint32)), bases),
         copied=~external,
     )
 

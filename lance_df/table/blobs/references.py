@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lance_df.file.blob_columns import as_moved, has_blobs, map_blobs
-from lance_df.file.blob_writer import BlobPlaces
+from lance_df.file.blob_writer import BlobPlacement
 from lance_df.file.sidecars import Sidecars, sidecar_folder
 from lance_df.format.blobs import MOVED_BLOB
 from lance_df.records import dataclass
@@ -72,12 +72,12 @@ class BlobReferences:
                 f"blob_pack_file_size_threshold is {self.pack_bytes!r:.60}, expected a number from 1 on"
             )
 
-    def places(self, data_file: Location, unsynced: Unsynced | None) -> BlobPlaces | None:
+    def placement(self, data_file: Location, unsynced: Unsynced | None) -> BlobPlacement | None:
         """Return where a new data file gets blobs from, and puts them; None for one that can have none."""
         folder = sidecar_folder(data_file)
         if folder is None:
             return None
-        return BlobPlaces(Sidecars(folder, unsynced=unsynced), self._open, self.pack_bytes)
+        return BlobPlacement(Sidecars(folder, unsynced=unsynced), self._open, self.pack_bytes)
 
     def resolve(self, arrays: Sequence[pa.Array], schema: Schema) -> list[pa.Array]:
         """Return the columns of new rows with references as they are stored.
@@ -123,12 +123,12 @@ class BlobReferences:
 
     def _stored(self, uri: str, name: str) -> tuple[int, str]:
         """Return the base path that a reference is relative to (0: to none), and its text."""
-        place = self._absolute(uri)
+        path = self._absolute(uri)
         folders = [(self._absolute(base.path) or "", base) for base in self.bases if not base.is_dataset_root]
         for folder, base in sorted(folders, key=lambda each: len(each[0]), reverse=True):
-            if place is None or not folder or not place.startswith(f"{folder}/"):
+            if path is None or not folder or not path.startswith(f"{folder}/"):
                 continue
-            relative = place.removeprefix(f"{folder}/")
+            relative = path.removeprefix(f"{folder}/")
             if ".." not in relative.split("/") and "" not in relative.split("/"):
                 return base.id, relative
         if not self.allow_outside:
@@ -152,13 +152,13 @@ class BlobReferences:
         """Open a file to copy from; the last ones stay open."""
         key = (uri, base_id)
         if key not in self._sources:
-            place = self.table.elsewhere_as_given(uri, *([] if base_id is None else [f"base_{base_id}"]))
+            location = self.table.elsewhere_as_given(uri, *([] if base_id is None else [f"base_{base_id}"]))
             try:
-                self._sources[key] = place.open()
+                self._sources[key] = location.open()
             except NotFoundError as err:
                 if self.mode == "ingest":
                     raise
-                raise CorruptDataError(f"{place.uri}: this file of blobs is missing") from err
+                raise CorruptDataError(f"{location.uri}: this file of blobs is missing") from err
             if len(self._sources) > _OPEN_SOURCES:
                 self._sources.popitem(last=False)
         self._sources.move_to_end(key)

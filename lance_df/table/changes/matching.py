@@ -61,9 +61,9 @@ class Matches:
         """Return the pairs from ``start`` to ``stop`` (exclusive)."""
         return Matches(self.rows[start:stop], self.addresses[start:stop])
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> Matches:
+    def where(self, mask: npt.NDArray[np.bool_]) -> Matches:
         """Return some of the pairs."""
-        return Matches(self.rows[kept], self.addresses[kept])
+        return Matches(self.rows[mask], self.addresses[mask])
 
 
 def find_matches(
@@ -79,7 +79,7 @@ def find_matches(
         The key columns of the table, and the keys to find, of the same types.
     """
     index = KeyIndex(keys)
-    found = [Matches.none()]
+    matches = [Matches.none()]
     if len(index):
         request = ScanRequest(
             columns=names,
@@ -92,9 +92,9 @@ def find_matches(
         tasks = [PairsTask(task, index) for task in plan_scan(table, request).tasks]
         threads = None if table.location.is_local else _REMOTE_THREADS
         with closing(run_tasks(tasks, num_threads=threads)) as batches:
-            found += [Matches(batch["row"].to_numpy(), batch["address"].to_numpy()) for batch in batches]
+            matches += [Matches(batch["row"].to_numpy(), batch["address"].to_numpy()) for batch in batches]
     return Matches(
-        np.concatenate([each.rows for each in found]), np.concatenate([each.addresses for each in found])
+        np.concatenate([each.rows for each in matches]), np.concatenate([each.addresses for each in matches])
     )
 
 
@@ -102,8 +102,8 @@ def find_matches(
 class PairsTask:
     """A task that looks keys up where they are read. A `ScanTask`.
 
-    It yields pairs of the row that has a key and the address where the key was found, and beside them
-    ``number``, by which the tables of several scans are told apart.
+    It yields pairs of the row that has a key and the address where the key is, and beside them
+    ``number``, by which the tables of several scans are distinguished.
     """
 
     task: ScanTask
@@ -123,12 +123,12 @@ class PairsTask:
             *keys, addresses = batch.columns
             rows, positions = self.index.pairs(keys)
             if len(rows):
-                found = {
+                columns = {
                     "row": pa.array(rows),
                     "address": addresses.take(pa.array(positions)),
                     "number": pa.repeat(pa.scalar(self.number), len(rows)),
                 }
-                yield pa.RecordBatch.from_pydict(found)
+                yield pa.RecordBatch.from_pydict(columns)
 
 
 def key_pruning_predicate(names: tuple[str, ...], index: KeyIndex) -> Predicate | None:

@@ -9,7 +9,7 @@ import dataclasses
 import struct
 from typing import TYPE_CHECKING
 
-from lance_df.file.legacy_dictionary_writer import check_dictionaries, place_dictionaries
+from lance_df.file.legacy_dictionary_writer import check_dictionaries, write_dictionaries
 from lance_df.format.manifest import serialize_indices
 from lance_df.storage.source import BytesSource
 from lance_df.table.metadata.manifest_io import ManifestFile
@@ -38,7 +38,7 @@ def make_manifest_file(path: str, state: TableState, transaction: bytes) -> tupl
     manifest = state.manifest
     if manifest.data_format == "0.1":
         check_dictionaries(manifest.schema)
-    content, fields = place_dictionaries(manifest.schema.fields, 0)
+    content, fields = write_dictionaries(manifest.schema.fields, 0)
     if content:
         manifest = dataclasses.replace(manifest, schema=dataclasses.replace(manifest.schema, fields=fields))
     index_section = None

@@ -16,7 +16,7 @@ from lance_df.table.commit.lock import held
 from lance_df.table.metadata.external_store import (
     finish_commit,
     open_stored,
-    place_manifest,
+    put_manifest,
     staged_manifest,
     store_key,
     stored,
@@ -152,7 +152,7 @@ def _publish_recorded(
         return False
     # What fails from here on is made up for by the next writer; the version is decided.
     with suppress(LanceError):
-        place_manifest(store, table, manifest, data)
+        put_manifest(store, table, manifest, data)
     return True
 
 

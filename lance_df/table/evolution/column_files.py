@@ -101,7 +101,7 @@ def write_columns(
         schema,
         version=version,
         rows_per_group=rows_per_group,
-        blob_places=references.places(location, None),
+        blob_placement=references.placement(location, None),
     )
     resolved = (references.resolve(arrays, schema) for arrays in batches)
     try:

@@ -38,7 +38,7 @@ class ScalarIndex(Protocol):
         ...
 
     def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
-        """Return the rows that may match, or ``None`` when the index cannot tell or asking is not worth it.
+        """Return the rows that may match, or ``None`` when the index does not know or asking is not worth it.
 
         ``predicate`` is simplified, reads the indexed column only, and holds no `Unknown`. Rows outside of
         ``fragment_ids``, which ascend, do not matter.

@@ -1,7 +1,7 @@
 """Bloom filters: for runs of rows of one fragment, which values may be among them.
 
 ``bloomfilter.lance`` has one row a zone: ``fragment_id``, ``zone_start``, ``zone_length``, ``has_null`` and
-``bloom_filter_data``, a split block filter: blocks of eight little-endian u32. A value's hash picks one block
+``bloom_filter_data``, a split block filter: blocks of eight little-endian u32. A value's hash selects a block
 by its high half, and with its low half one bit of each word. Spec: table format, 14.4.
 """
 
@@ -41,10 +41,10 @@ class BloomFilter:
     def search(self, predicate: Predicate, fragment_ids: FragmentIds) -> Answer | None:
         if (nulls := exact_nulls(predicate, self._file, self._zones)) is not None:
             return nulls
-        kept = self._zones.within(fragment_ids)
-        rows = np.flatnonzero(kept)
-        kept[rows] = self._may_match(predicate, rows)
-        return Answer(self._zones.ranges(kept), is_exact=not kept.any())
+        candidates = self._zones.within(fragment_ids)
+        rows = np.flatnonzero(candidates)
+        candidates[rows] = self._may_match(predicate, rows)
+        return Answer(self._zones.ranges(candidates), is_exact=not candidates.any())
 
     def _may_match(self, predicate: Predicate, rows: npt.NDArray[np.intp]) -> _Flags:
         """Return for some zones whether a row may make the predicate TRUE."""
@@ -79,10 +79,10 @@ class BloomFilter:
                 f"{self._file.name}: a filter is not made of blocks of {_BLOCK_BYTES} bytes"
             )
         data = np.frombuffer(wide.buffers()[2], np.uint8)
-        found = np.zeros(len(rows), dtype=np.bool_)
+        matches = np.zeros(len(rows), dtype=np.bool_)
         for hashed in hashes:
-            found |= _probe(data, offsets[:-1], sizes // _BLOCK_BYTES, hashed)
-        return found
+            matches |= _probe(data, offsets[:-1], sizes // _BLOCK_BYTES, hashed)
+        return matches
 
 
 def _probe(
@@ -112,7 +112,7 @@ def _hashes(values: pa.Array) -> list[int] | None:
         return [xxhash64(value) for value in values.to_pylist()]
     if kinds.is_float32(kind) or kinds.is_float64(kind):
         numbers = np.asarray(values)
-        # equality does not tell the zeros apart, hashes do
+        # equality does not distinguish the zeros, hashes do
         zeros = np.array([0.0, -0.0], numbers.dtype) if (numbers == 0).any() else numbers[:0]
         return [xxhash64(number.tobytes()) for number in np.concatenate([numbers, zeros])]
     if kinds.is_timestamp(kind) or kinds.is_date(kind) or kinds.is_time(kind):

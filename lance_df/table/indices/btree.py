@@ -81,10 +81,10 @@ class BTree:
                 f"{self._data.name}: values are {values.type}, their bounds {self._bounds.min.type}"
             )
         truth = evaluate(predicate, {path: values}, len(values)).fill_null(False)
-        found = np.asarray(ids)[np.asarray(truth)]
-        if found.size and found.max() >= 1 << 63:
-            raise CorruptDataError(f"{self._data.name}: row {found.max()} is beyond all possible rows")
-        return Answer(RowRanges.from_positions(found), is_exact=True)
+        matching = np.asarray(ids)[np.asarray(truth)]
+        if matching.size and matching.max() >= 1 << 63:
+            raise CorruptDataError(f"{self._data.name}: row {matching.max()} is beyond all possible rows")
+        return Answer(RowRanges.from_positions(matching), is_exact=True)
 
     def _page_rows(self, page_numbers: npt.NDArray[np.int64]) -> RowRanges:
         starts = page_numbers * self._batch_rows

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # What an index keeps of columns that it reads whole: the arrays, or what it makes of them.
-_KEPT_COPIES = 2
+_NUM_COPIES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class IndexFile:
         fields = [self._field(name) for name in names]
         arrays = self._reader.read(fields, RowRange(0, self.num_rows) if rows is None else rows)
         if rows is None:
-            self._reader.footprint.add(sum(_KEPT_COPIES * array.nbytes for array in arrays))
+            self._reader.footprint.add(sum(_NUM_COPIES * array.nbytes for array in arrays))
         for name, array, expected in zip(names, arrays, types or [None] * len(names), strict=True):
             if expected is None:
                 continue
@@ -137,13 +137,13 @@ class IndexFile:
         if "null_bitmap" not in self.metadata:
             return None
         data = Container(self._source).global_buffer(self.number("null_bitmap"))
-        self._reader.footprint.add(_KEPT_COPIES * data.size)
+        self._reader.footprint.add(_NUM_COPIES * data.size)
         return parse_row_address_map(data, source=self.name)
 
     def _field(self, name: str):  # type: ignore[no-untyped-def]
         if name not in self._fields:
-            found = ", ".join(self._fields) or "none"
-            raise CorruptDataError(f"{self.name}: no column {name!r} in this index file; there are: {found}")
+            names = ", ".join(self._fields) or "none"
+            raise CorruptDataError(f"{self.name}: no column {name!r} in this index file; there are: {names}")
         return self._fields[name]
 
 

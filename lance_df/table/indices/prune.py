@@ -1,4 +1,4 @@
-"""Which rows of a table a predicate can match, as far as its scalar indices tell.
+"""Which rows of a table a predicate can match, as far as its scalar indices show.
 
 Every part of the predicate that reads a single column is put to the indices of that column; the answers are
 joined by set algebra on row addresses. What no index answers keeps all rows.
@@ -43,7 +43,7 @@ class PruneResult:
     ----------
     fragment_ids
         The fragments that were asked about, ascending.
-    kept
+    selected
         For each of them, whether any row may match.
     is_exact
         Whether every live row of the result matches, so that the predicate need not be applied again.
@@ -52,7 +52,7 @@ class PruneResult:
     """
 
     fragment_ids: npt.NDArray[np.int64]
-    kept: npt.NDArray[np.bool_]
+    selected: npt.NDArray[np.bool_]
     is_exact: bool
     reasons: tuple[Reason, ...]
     _addresses: RowRanges = field(repr=False)
@@ -66,14 +66,14 @@ class PruneResult:
         if fragment_id > _MAX_FRAGMENT_ID:
             return None
         start, stop = fragment_id << FRAGMENT_BITS, int(self._stops[position])
-        found = self._addresses.clip(start, stop)
-        return None if found.num_rows == stop - start else found.shift(-start)
+        within = self._addresses.clip(start, stop)
+        return None if within.num_rows == stop - start else within.shift(-start)
 
 
 def prune(table: Table, predicate: Predicate, fragment_ids: Sequence[int]) -> PruneResult:
     """Ask the table's indices which rows of ``fragment_ids`` may match ``predicate``.
 
-    ``predicate`` may hold `Unknown`. Fragments that no usable index covers are kept whole.
+    ``predicate`` may hold `Unknown`. Fragments that no usable index covers are selected whole.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def prune(table: Table, predicate: Predicate, fragment_ids: Sequence[int]) -> Pr
     selection, reasons = pruner.explain(simple)
     return PruneResult(
         fragment_ids=asked,
-        kept=pruner.touched(selection.rows),
+        selected=pruner.touched(selection.rows),
         is_exact=selection.is_exact,
         reasons=reasons,
         _addresses=selection.rows,
@@ -132,8 +132,8 @@ class _Pruner:
 
     def _effect(self, answer: Answer) -> str:
         total = len(self._fragment_ids)
-        kept = int(self.touched(answer.rows).sum())
-        return f"indices kept {kept} of {total} fragments, {answer.rows.num_rows} rows"
+        num_selected = int(self.touched(answer.rows).sum())
+        return f"indices kept {num_selected} of {total} fragments, {answer.rows.num_rows} rows"
 
     def _select(self, predicate: Predicate) -> Answer:
         paths = columns(predicate)
@@ -173,12 +173,12 @@ class _Pruner:
         rows, is_exact = RowRanges.none(), True
         for segment in segments:
             answer = segment.search(predicate, column.arrow_type())
-            found = None if answer is None else self._addresses(segment, answer.rows)
-            if answer is None or found is None:
+            addresses = None if answer is None else self._addresses(segment, answer.rows)
+            if answer is None or addresses is None:
                 continue
-            own = np.isin(self._fragment_ids, segment.fragment_ids) & self._in_reach
-            covered |= own
-            rows = rows.union(found.intersect(self._whole(own)))
+            covered_by_segment = np.isin(self._fragment_ids, segment.fragment_ids) & self._in_reach
+            covered |= covered_by_segment
+            rows = rows.union(addresses.intersect(self._whole(covered_by_segment)))
             # an updated row keeps its id, so row ids may stand under the row's former values, too
             is_exact &= answer.is_exact and not segment.holds_row_ids
         others = self._whole(self._in_reach & ~covered)
@@ -190,8 +190,8 @@ class _Pruner:
             return rows
         if rows.num_rows > 2 * int(np.sum(self._table.fragments.physical_rows)):
             return None  # deleted rows aside, a row has one id: this cannot be true, or not be selective
-        addresses, found = self._table.row_id_index().lookup(rows.positions().astype(np.uint64))
-        return RowRanges.from_positions(addresses[found].astype(np.int64))
+        addresses, exists = self._table.row_id_index().lookup(rows.positions().astype(np.uint64))
+        return RowRanges.from_positions(addresses[exists].astype(np.int64))
 
     def _indices_of(self, column: Field) -> dict[str, list[Segment]]:
         if column.id not in self._indices:
@@ -210,7 +210,7 @@ def _joined(how: Callable[[RowRanges, RowRanges], RowRanges], left: Answer, righ
 
 def _field_at(fields: Sequence[Field], path: tuple[str, ...]) -> Field | None:
     """Return the field at a path of names, through structs only."""
-    found = next((each for each in fields if each.name == path[0]), None)
-    if found is None or len(path) == 1:
-        return found
-    return _field_at(found.children, path[1:]) if found.is_struct else None
+    field = next((each for each in fields if each.name == path[0]), None)
+    if field is None or len(path) == 1:
+        return field
+    return _field_at(field.children, path[1:]) if field.is_struct else None

@@ -115,7 +115,7 @@ def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> 
     opened: Entries[ScalarIndex] = table.shared.cache.entries(CacheKind.INDICES)
     asked = BitMap(fragment_ids.astype(np.uint32))
     paths = BasePaths(table.location, table.manifest.base_paths, source=table.uri)
-    found: dict[str, list[Segment]] = {}
+    segments: dict[str, list[Segment]] = {}
     for entry in table.indices:
         if entry.fields != (field.id,) or (covered := entry.covered_fragments()) is None:
             continue
@@ -133,8 +133,8 @@ def segments_by_index(table: Table, field: Field, fragment_ids: FragmentIds) -> 
                 and (entry.index_version or 0) < 1,
                 opened=opened,
             )
-            found.setdefault(entry.name, []).append(segment)
-    return dict(sorted(found.items(), key=lambda item: list(_OPENERS).index(item[1][0].kind)))
+            segments.setdefault(entry.name, []).append(segment)
+    return dict(sorted(segments.items(), key=lambda item: list(_OPENERS).index(item[1][0].kind)))
 
 
 def _guess_kind(entry: IndexMetadata, location: Location) -> str | None:

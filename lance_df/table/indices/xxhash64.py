@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-# of split block filters: what picks a bit in each of the eight words of a block
+# of split block filters: what selects a bit in each of the eight words of a block
 SALTS: Final = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31],
     dtype=np.uint32,

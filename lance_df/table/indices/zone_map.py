@@ -46,9 +46,9 @@ class Zones:
         """Return which zones belong to these fragments."""
         return np.isin(self.fragment_ids, fragment_ids)
 
-    def ranges(self, kept: npt.NDArray[np.bool_]) -> RowRanges:
+    def ranges(self, zones: npt.NDArray[np.bool_]) -> RowRanges:
         """Return the rows of some zones."""
-        return RowRanges.from_ranges(self.starts[kept], self.stops[kept])
+        return RowRanges.from_ranges(self.starts[zones], self.stops[zones])
 
 
 class ZoneMap:
@@ -77,14 +77,14 @@ class ZoneMap:
 
     def bounds_of(self, fragment_ids: FragmentIds) -> ZoneBounds:
         """Return the bounds of the zones of some fragments."""
-        kept = self._zones.within(fragment_ids)
-        everything, mask = self._bounds, pa.array(kept)
+        selected = self._zones.within(fragment_ids)
+        everything, mask = self._bounds, pa.array(selected)
         return ZoneBounds(
             min=everything.min.filter(mask),
             max=everything.max.filter(mask),
-            null_count=None if everything.null_count is None else everything.null_count[kept],
-            nan_count=None if everything.nan_count is None else everything.nan_count[kept],
-            num_rows=everything.num_rows[kept],
+            null_count=None if everything.null_count is None else everything.null_count[selected],
+            nan_count=None if everything.nan_count is None else everything.nan_count[selected],
+            num_rows=everything.num_rows[selected],
         )
 
     def without_zones(self, fragment_ids: FragmentIds) -> FragmentIds:
@@ -97,8 +97,8 @@ class ZoneMap:
             return nulls
         (path,) = columns(predicate)
         matches = classify(predicate, {path: self._bounds}, len(wanted))
-        kept = wanted & (matches != Match.CANNOT)
-        return Answer(self._zones.ranges(kept), is_exact=bool((matches[kept] == Match.MUST).all()))
+        selected = wanted & (matches != Match.CANNOT)
+        return Answer(self._zones.ranges(selected), is_exact=bool((matches[selected] == Match.MUST).all()))
 
 
 def exact_nulls(predicate: Predicate, file: IndexFile, zones: Zones) -> Answer | None:

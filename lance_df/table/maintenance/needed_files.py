@@ -130,6 +130,26 @@ def versions_at(folder: Location) -> Iterator[ManifestFile]:
                 yield file
 
 
+def is_half_removed(version: Table) -> bool:
+    """Whether files of a version are gone, which a clean-up removes before the manifest.
+
+    Such a version cannot be read any more. Clean-ups spare the newest version and those that have a tag, so
+    these are damaged where they lack files.
+    """
+    tags = (tag.version for tag in version.tags().values() if tag.branch == version.branch)
+    if version.version == version.latest_version() or version.version in tags:
+        return False
+    files = [
+        *(version.data_file_location(file) for fragment in version.fragments for file in fragment.files),
+        *(
+            version.deletion_file_location(fragment.deletion_file, fragment.id)
+            for fragment in version.fragments
+            if fragment.deletion_file is not None
+        ),
+    ]
+    return not all(map_reads(lambda file: file.exists(), files, where=version.location))
+
+
 def data_files_at(folder: Location) -> Iterator[str]:
     """Yield the names of the data files that versions at one place refer to, wherever these are.
 

@@ -46,7 +46,7 @@ class BasePaths:
 
     Parameters
     ----------
-    own
+    root
         The root of the table or branch.
     bases
         The manifest's base paths. Those in a store of the same kind are opened with the table's options.
@@ -54,8 +54,8 @@ class BasePaths:
         The manifest, for messages.
     """
 
-    def __init__(self, own: Location, bases: tuple[BasePath, ...], *, source: str) -> None:
-        self._own = own
+    def __init__(self, root: Location, bases: tuple[BasePath, ...], *, source: str) -> None:
+        self._root = root
         self._bases = {base.id: base for base in bases}
         self._source = source
         self._opened: dict[int, Location] = {}
@@ -85,7 +85,7 @@ class BasePaths:
 
     def _folder(self, base_id: int | None, name: str) -> Location:
         if base_id is None:
-            return self._own / name
+            return self._root / name
         location = self.base(base_id)
         return location / name if self._bases[base_id].is_dataset_root else location
 
@@ -104,7 +104,7 @@ class BasePaths:
             if base.id not in self._opened:
                 if not base.path or "\0" in base.path:
                     raise CorruptDataError(f"{self._source}: base path {base.id} is {base.path!r}")
-                self._opened[base.id] = self._own.elsewhere(base.path, f"base_{base.id}")
+                self._opened[base.id] = self._root.elsewhere(base.path, f"base_{base.id}")
             return self._opened[base.id]
 
 
@@ -120,8 +120,8 @@ def path_for(path: str, table: Location, reader: Location) -> str:
     """
     if has_scheme(path):
         return path
-    place = table.elsewhere(path)
-    if place.is_local:
-        path = os.path.abspath(place.path)
+    location = table.elsewhere(path)
+    if location.is_local:
+        path = os.path.abspath(location.path)
         return path if reader.is_local else f"file://{path.replace('%', '%25')}"
-    return place.uri
+    return location.uri

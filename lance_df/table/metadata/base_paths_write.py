@@ -1,4 +1,4 @@
-"""Base paths as callers give them: registered, chosen as places for new data files, and moved.
+"""Base paths as callers give them: registered, chosen for new data files, and moved.
 
 Spec: table format, base paths.
 """
@@ -26,7 +26,7 @@ _MAX_ID = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class DatasetBasePath:
-    """A place for files of a table beside its own root.
+    """A folder for files of a table beside its own root.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ def choose_targets(
     names: Sequence[str] | None,
     all_bases: bool | None,
 ) -> tuple[DataTarget, ...]:
-    """Return the places for the data files of a write, which take turns.
+    """Return the folders for the data files of a write, which take turns.
 
     Parameters
     ----------
@@ -126,18 +126,18 @@ def choose_targets(
     InvalidInputError
         There is no such base path, or both arguments are given.
     """
-    own = DataTarget(table / DATA_DIR)
-    places = BasePaths(table, tuple(bases), source=table.uri)
+    default = DataTarget(table / DATA_DIR)
+    folders = BasePaths(table, tuple(bases), source=table.uri)
     if all_bases is None:
         chosen = [_find(bases, name) for name in names or ()]
-        return tuple(DataTarget(places.data_folder(base.id), base.id) for base in chosen) or (own,)
+        return tuple(DataTarget(folders.data_folder(base.id), base.id) for base in chosen) or (default,)
     if names:
         raise InvalidInputError("target_bases and target_all_bases exclude each other")
     ordered = sorted(bases, key=lambda base: base.id)
-    targets = tuple(DataTarget(places.data_folder(base.id), base.id) for base in ordered)
+    targets = tuple(DataTarget(folders.data_folder(base.id), base.id) for base in ordered)
     if not targets and not all_bases:
         raise InvalidInputError(f"{table.uri}: target_all_bases without base paths that are registered")
-    return (own, *targets) if all_bases else targets
+    return (default, *targets) if all_bases else targets
 
 
 def moved_bases(bases: Sequence[BasePath], moves: Mapping[str, str], table: Location) -> tuple[BasePath, ...]:

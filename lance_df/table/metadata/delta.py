@@ -46,9 +46,9 @@ def changed_rows(
             chosen = pc.and_(pc.greater(marked, begin), pc.less_equal(marked, end))
             if not inserted:
                 chosen = pc.and_(chosen, pc.less_equal(created, begin))
-            kept = batch.filter(chosen)
-            if kept.num_rows:
-                yield kept
+            rows = batch.filter(chosen)
+            if rows.num_rows:
+                yield rows
 
     return plan.schema, batches()
 

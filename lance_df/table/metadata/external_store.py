@@ -171,10 +171,10 @@ def finish_commit(store: ExternalManifestStore, table: Location, manifest: Store
         return
     source = open_stored(table, manifest)
     data = source.read_range(0, source.size).to_pybytes()
-    place_manifest(store, table, manifest, data)
+    put_manifest(store, table, manifest, data)
 
 
-def place_manifest(
+def put_manifest(
     store: ExternalManifestStore, table: Location, manifest: StoredManifest, data: bytes
 ) -> None:
     """Write a staged manifest to its final name, record that, and remove the staged file."""

@@ -191,9 +191,9 @@ def parse_dynamodb_url(url: str) -> tuple[str, str]:
         It has not exactly this one parameter.
     """
     path, _, query = url.removeprefix(SCHEME).partition("?")
-    found = parse_qs(query, keep_blank_values=True)
-    names = found.get(_TABLE_PARAMETER, [])
-    if len(found) != 1 or len(names) != 1 or not names[0]:
+    parameters = parse_qs(query, keep_blank_values=True)
+    names = parameters.get(_TABLE_PARAMETER, [])
+    if len(parameters) != 1 or len(names) != 1 or not names[0]:
         raise InvalidInputError(f"{SCHEME}{path}: such a URL ends with ?{_TABLE_PARAMETER}= and a name")
     return f"s3://{path}", names[0]
 

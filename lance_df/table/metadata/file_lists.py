@@ -89,13 +89,13 @@ def tracked_files(
     history = table.history
     numbers = [number for number in history.numbers() if min_version is None or number >= min_version]
     for done, number in enumerate(sorted(numbers, reverse=True), 1):
-        found = list(dict.fromkeys(_files_of(table.checkout((table.branch, number)), history.open(number))))
+        files = list(dict.fromkeys(_files_of(table.checkout((table.branch, number)), history.open(number))))
         yield pa.RecordBatch.from_arrays(
             [
-                pa.array([number] * len(found), pa.int64()),
-                pa.array([file.base_uri for file in found]).dictionary_encode(),
-                pa.array([file.path for file in found]),
-                pa.array([file.type for file in found]).dictionary_encode().cast(TRACKED_FILES.field(3).type),
+                pa.array([number] * len(files), pa.int64()),
+                pa.array([file.base_uri for file in files]).dictionary_encode(),
+                pa.array([file.path for file in files]),
+                pa.array([file.type for file in files]).dictionary_encode().cast(TRACKED_FILES.field(3).type),
             ],
             schema=TRACKED_FILES,
         )

@@ -19,7 +19,7 @@ from lance_df.table.metadata.manifest_io import ManifestFile, read_manifest
 from lance_df.table.metadata.versions import (
     DETACHED,
     VERSIONS_DIR,
-    FoundManifest,
+    LatestManifest,
     NamingScheme,
     VersionListing,
     find_latest,
@@ -53,11 +53,11 @@ def version_sources(tables: Sequence[tuple[Location, int]]) -> Iterator[ByteSour
                 source = History(table).source(version)
             yield source
         return
-    found = list(zip(tables, files, read_files(files), strict=True))
+    contents = list(zip(tables, files, read_files(files), strict=True))
     # there may be files of the other name
-    missing = [table for table, _, content in found if isinstance(content, LanceError)]
+    missing = [table for table, _, content in contents if isinstance(content, LanceError)]
     others = iter(map_reads(lambda each: History(each[0]).source(each[1]), missing, where=files[0]))
-    for _, file, content in found:
+    for _, file, content in contents:
         yield next(others) if isinstance(content, LanceError) else BytesSource(file.uri, content)
 
 
@@ -92,19 +92,19 @@ class History:
 
     def numbers(self) -> list[int]:
         """Return the attached versions, ascending."""
-        found = set(list_versions(self.location).entries)
+        numbers = set(list_versions(self.location).entries)
         if (latest := self._stored_latest()) is not None:
-            found.add(latest.version)
-        if not found:
+            numbers.add(latest.version)
+        if not numbers:
             raise self._nothing_here()
-        return sorted(found)
+        return sorted(numbers)
 
     def latest_version(self) -> int:
         """Return the highest version."""
         latest = self._stored_latest()
         if latest is not None:
             return latest.version
-        return self._found_latest().version
+        return self._listed_latest().version
 
     def open_latest(self) -> ManifestFile:
         """Open the manifest of the highest version.
@@ -119,11 +119,11 @@ class History:
     def latest_source(self, known: ByteSource | None = None) -> ByteSource:
         """Open the file of the highest version without parsing it; see :meth:`open_latest`.
 
-        It is not read again if it is ``known``, and the store's listing tells that it has not changed.
+        It is not read again if it is ``known``, and the store's listing shows that it has not changed.
         """
         gone = None
         while True:
-            latest = self._stored_latest() or self._found_latest()
+            latest = self._stored_latest() or self._listed_latest()
             try:
                 if isinstance(latest, StoredManifest):
                     return open_stored(self.location, latest)
@@ -140,7 +140,7 @@ class History:
         Raises
         ------
         VersionNotFoundError
-            There is no such version; the message tells which there are.
+            There is no such version; the message names those that there are.
         DatasetNotFoundError
             There is no version at all.
         """
@@ -165,8 +165,8 @@ class History:
             except VersionNotFoundError:
                 return None
 
-        found = map_reads(opened, self.numbers(), where=self.location)
-        return [each for each in found if each is not None]
+        infos = map_reads(opened, self.numbers(), where=self.location)
+        return [each for each in infos if each is not None]
 
     def _source(self, version: int) -> ByteSource:
         if self._external_store is not None and not version & DETACHED:
@@ -188,12 +188,12 @@ class History:
             return None
         return latest_stored(self._external_store, self.location)
 
-    def _found_latest(self) -> FoundManifest:
-        found = find_latest(self.location)
-        if found is None:
+    def _listed_latest(self) -> LatestManifest:
+        latest = find_latest(self.location)
+        if latest is None:
             raise self._nothing_here()
-        self._scheme = found.scheme
-        return found
+        self._scheme = latest.scheme
+        return latest
 
     def _nothing_here(self) -> DatasetNotFoundError:
         if not self.location.exists():

@@ -147,14 +147,14 @@ def resolve(root: Location, ref: VersionRef | None, *, branch: str | None) -> Re
 
 
 def _read_all(folder: Location, parse: Callable[..., R]) -> dict[str, R]:
-    found: dict[str, R] = {}
+    refs: dict[str, R] = {}
     for name in _names(folder):
         file = _ref_file(folder, name)
         try:
-            found[name] = parse(file.read(max_bytes=MAX_REF_BYTES), source=file.uri)
+            refs[name] = parse(file.read(max_bytes=MAX_REF_BYTES), source=file.uri)
         except NotFoundError:
             continue  # deleted since it was listed
-    return found
+    return refs
 
 
 def _ref_file(folder: Location, name: str) -> Location:

@@ -27,12 +27,12 @@ def count_rows(table: Table) -> int:
             f"{table.manifest_file.path}: more rows are deleted than there are in fragment "
             f"{fragments.ids[known][live.argmin()]}"
         )
-    unknown = [fragments[place] for place in np.flatnonzero(~known).tolist()]
+    unknown = [fragments[position] for position in np.flatnonzero(~known).tolist()]
     return int(live.sum()) + sum(map_reads(table.live_rows, unknown, where=table.location))
 
 
 def estimated_rows(table: Table) -> int | None:
-    """Return the rows of a table as the manifest tells them without more ado; None if it does not.
+    """Return the rows of a table where the manifest has them; None if it does not.
 
     Where it does not say how many rows are deleted, these count.
     """
@@ -42,33 +42,33 @@ def estimated_rows(table: Table) -> int | None:
     return max(0, int(fragments.physical_rows.sum()) - int(fragments.num_deleted.sum()))
 
 
-def physical_rows(table: Table, places: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
-    """Return the rows of the fragments at ``places`` of the table's list, deleted ones included.
+def physical_rows(table: Table, positions: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    """Return the rows of the fragments at ``positions`` of the table's list, deleted ones included.
 
     Files are opened only where the manifest does not say, or cannot be trusted (old tables).
     """
-    counts: npt.NDArray[np.int64] = table.fragments.physical_rows[places].copy()
+    counts: npt.NDArray[np.int64] = table.fragments.physical_rows[positions].copy()
     untold = counts == 0
     if not table.trusts_row_counts:
         untold[:] = True
     for index in np.flatnonzero(untold).tolist():
-        counts[index] = table.fragment_rows(table.fragments[int(places[index])])
+        counts[index] = table.fragment_rows(table.fragments[int(positions[index])])
     return counts
 
 
 def live_counts(table: Table, fragment_ids: npt.NDArray[np.int64]) -> dict[int, int]:
     """Return the rows of some fragments that are not deleted, by the ids of those that are there."""
-    places = table.fragments.positions(fragment_ids)
-    places = places[places >= 0]
-    counts = live_rows(table, places)
-    return dict(zip(table.fragments.ids[places].tolist(), counts.tolist(), strict=True))
+    positions = table.fragments.positions(fragment_ids)
+    positions = positions[positions >= 0]
+    counts = live_rows(table, positions)
+    return dict(zip(table.fragments.ids[positions].tolist(), counts.tolist(), strict=True))
 
 
-def live_rows(table: Table, places: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
-    """Return the rows of the fragments at ``places`` that are not deleted."""
+def live_rows(table: Table, positions: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    """Return the rows of the fragments at ``positions`` that are not deleted."""
     fragments = table.fragments
-    deleted: npt.NDArray[np.int64] = fragments.num_deleted[places].copy()
-    for index in np.flatnonzero(fragments.has_deletions[places] & (deleted == 0)).tolist():
-        vector = table.deletion_vector(fragments[int(places[index])])
+    deleted: npt.NDArray[np.int64] = fragments.num_deleted[positions].copy()
+    for index in np.flatnonzero(fragments.has_deletions[positions] & (deleted == 0)).tolist():
+        vector = table.deletion_vector(fragments[int(positions[index])])
         deleted[index] = 0 if vector is None else len(vector)
-    return np.maximum(physical_rows(table, places) - deleted, 0)
+    return np.maximum(physical_rows(table, positions) - deleted, 0)

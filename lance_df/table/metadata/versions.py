@@ -32,7 +32,7 @@ _V2_DIGITS = 20
 _PAGE = 100
 _MAX_WHOLE_BYTES = 16 * 1024 * 1024
 # how often a local folder is looked at whose only manifests vanish while newer ones are made
-_LOOKS = 20
+_MAX_ATTEMPTS = 20
 
 
 class NamingScheme(Enum):
@@ -90,7 +90,7 @@ class VersionListing:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundManifest:
+class LatestManifest:
     """A manifest file that a listing showed; ``size`` and ``mark`` hold on remote stores."""
 
     version: int
@@ -109,7 +109,7 @@ class FoundManifest:
         return source
 
 
-def find_latest(table: Location) -> FoundManifest | None:
+def find_latest(table: Location) -> LatestManifest | None:
     """Find the manifest of the highest version; None when there is none.
 
     Takes one request on S3 and GCS, however many versions there are: new versions come first in the order of
@@ -122,24 +122,24 @@ def find_latest(table: Location) -> FoundManifest | None:
     """
     folder = table / VERSIONS_DIR
     if table.is_local:
-        for _ in range(_LOOKS):
-            found, is_certain = _find_latest_locally(table)
+        for _ in range(_MAX_ATTEMPTS):
+            latest, is_certain = _find_latest_locally(table)
             if is_certain:
                 break
-        return found
+        return latest
     try:
         page = first_files(folder, _PAGE)
     except NotFoundError:  # the bucket
         return None
     if page is not None:
         entries, is_complete = page
-        found = _latest(table, entries)
-        if is_complete or (found is not None and found.scheme is NamingScheme.V2):
-            return found
+        latest = _latest(table, entries)
+        if is_complete or (latest is not None and latest.scheme is NamingScheme.V2):
+            return latest
     return _latest(table, (entry for entry in folder.list() if not entry.is_directory))
 
 
-def _find_latest_locally(table: Location) -> tuple[FoundManifest | None, bool]:
+def _find_latest_locally(table: Location) -> tuple[LatestManifest | None, bool]:
     """Find it by names alone, so that no file but the one in question is looked at.
 
     Not certain is that there is none when names of manifests were seen that are no files: newer versions may
@@ -155,10 +155,10 @@ def _find_latest_locally(table: Location) -> tuple[FoundManifest | None, bool]:
         # a temporary file, a folder, or a name of V1
         candidates = sorted(set(names).difference(others))
         newest = next((name for name in candidates if _is_manifest(folder / name)), None)
-    found = [name for name in others if _is_manifest(folder / name)]
+    manifests = [name for name in others if _is_manifest(folder / name)]
     if newest is not None:
-        found.append(newest)
-    latest = _latest(table, (Entry(name, 0, False) for name in found))
+        manifests.append(newest)
+    latest = _latest(table, (Entry(name, 0, False) for name in manifests))
     return latest, latest is not None or not any(map(_is_attached_name, names))
 
 
@@ -171,8 +171,8 @@ def _is_attached_name(name: str) -> bool:
     return parsed is not None and not parsed[0] & DETACHED
 
 
-def _latest(table: Location, entries: Iterable[Entry]) -> FoundManifest | None:
-    latest: FoundManifest | None = None
+def _latest(table: Location, entries: Iterable[Entry]) -> LatestManifest | None:
+    latest: LatestManifest | None = None
     for entry in entries:
         parsed = parse_manifest_name(entry.name)
         if parsed is None or parsed[0] & DETACHED:
@@ -181,7 +181,7 @@ def _latest(table: Location, entries: Iterable[Entry]) -> FoundManifest | None:
         if latest is not None and latest.scheme is not scheme:
             raise _mixed(table)
         if latest is None or version > latest.version:
-            latest = FoundManifest(version, scheme, entry.size, entry.mark)
+            latest = LatestManifest(version, scheme, entry.size, entry.mark)
     return latest
 
 
@@ -195,7 +195,7 @@ def list_versions(table: Location) -> VersionListing:
     """
     folder = table / VERSIONS_DIR
     listing = _list_versions_once(table)
-    for _ in range(_LOOKS if table.is_local else 0):
+    for _ in range(_MAX_ATTEMPTS if table.is_local else 0):
         if listing.entries or not any(map(_is_attached_name, folder.names())):
             break
         # the ones that were seen vanished before they were looked at, after newer ones were made
@@ -204,17 +204,17 @@ def list_versions(table: Location) -> VersionListing:
 
 
 def _list_versions_once(table: Location) -> VersionListing:
-    found: dict[int, Entry] = {}
+    entries: dict[int, Entry] = {}
     schemes: set[NamingScheme] = set()
     for entry in (table / VERSIONS_DIR).list():
         parsed = None if entry.is_directory else parse_manifest_name(entry.name)
         if parsed is None or parsed[0] & DETACHED:
             continue
-        found[parsed[0]] = entry
+        entries[parsed[0]] = entry
         schemes.add(parsed[1])
     if len(schemes) > 1:
         raise _mixed(table)
-    return VersionListing(schemes.pop() if schemes else NamingScheme.V2, dict(sorted(found.items())))
+    return VersionListing(schemes.pop() if schemes else NamingScheme.V2, dict(sorted(entries.items())))
 
 
 def _mixed(table: Location) -> CorruptDataError:

@@ -2,7 +2,7 @@
 
 pyarrow takes the memory that a compressed buffer claims to need before it decompresses. Deletion files come
 from anywhere, so here the claim is compared with the number of rows first. pyarrow verifies the structure of
-the messages; only the few numbers that matter are then picked from the flatbuffer of the record batch.
+the messages; only the few numbers that matter are then read from the flatbuffer of the record batch.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_uint32_column(data: pa.Buffer, *, name: str, max_rows: int, source: str
         with pa.ipc.open_file(data) as file:
             schema, num_batches = file.schema, file.num_record_batches
         values = _values(_first_batch(data), max_rows) if num_batches else None
-        found = ", ".join(
+        shown = ", ".join(
             f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema
         )
     except (pa.ArrowException, OSError, EOFError, struct.error, ValueError, LookupError) as err:
@@ -59,7 +59,7 @@ def read_uint32_column(data: pa.Buffer, *, name: str, max_rows: int, source: str
     expected = pa.schema([pa.field(name, pa.uint32(), nullable=False)])
     if not schema.equals(expected) or num_batches != 1 or values is None:
         raise CorruptDataError(
-            f"{source}: {num_batches} record batches of ({found}); "
+            f"{source}: {num_batches} record batches of ({shown}); "
             f"one of ({name}: uint32 not null) is expected"
         )
     return values

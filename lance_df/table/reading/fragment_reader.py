@@ -129,8 +129,12 @@ class FragmentReader:
         """Return the number of the data file that holds all of the fields, if there is one."""
         if fields not in self._files:
             parts = [self.parts(field) for field in fields]
-            numbers = {own[0][0] if own else None for own in parts}
-            whole = all(own == ((own[0][0], field),) for field, own in zip(fields, parts, strict=True) if own)
+            numbers = {of_field[0][0] if of_field else None for of_field in parts}
+            whole = all(
+                of_field == ((of_field[0][0], field),)
+                for field, of_field in zip(fields, parts, strict=True)
+                if of_field
+            )
             self._files[fields] = numbers.pop() if whole and len(numbers) == 1 else None
             self.footprint.add(_COLUMNS_BYTES + _FIELD_BYTES * len(fields))
         return self._files[fields]
@@ -141,14 +145,14 @@ class FragmentReader:
         for field in fields:
             for number, part in self.parts(field):
                 wanted.setdefault(number, []).append(part)
-        found: dict[tuple[int, Field], pa.Array] = {}
+        read: dict[tuple[int, Field], pa.Array] = {}
         for number, parts in wanted.items():
             arrays = self.open(number).read(parts, rows, keep_dictionaries=keep_dictionaries)
-            found.update(zip(((number, part) for part in parts), arrays, strict=True))
+            read.update(zip(((number, part) for part in parts), arrays, strict=True))
         return [
             _merge(
                 field,
-                [(part, found[number, part]) for number, part in self.parts(field)],
+                [(part, read[number, part]) for number, part in self.parts(field)],
                 len(rows),
                 self.name,
             )
@@ -212,9 +216,9 @@ class FragmentReader:
             parts = [part for field in fields for owner, part in self.parts(field) if owner == number]
             starts.append(self.open(number).page_starts(parts))
         joined = joined_starts(starts)
-        found = self._page_starts[key] = joined[joined < max(self.num_rows, 1)]
-        self.footprint.add(_COLUMNS_BYTES + _FIELD_BYTES * len(key) + found.nbytes)
-        return found
+        within = self._page_starts[key] = joined[joined < max(self.num_rows, 1)]
+        self.footprint.add(_COLUMNS_BYTES + _FIELD_BYTES * len(key) + within.nbytes)
+        return within
 
     def page_bytes(self, field: Field) -> list[tuple[int, int]]:
         """Return (first row, stored bytes) of every page of the field."""
@@ -228,8 +232,8 @@ class FragmentReader:
         if (known := self._bytes_per_row.get(key)) is not None:
             return known
         stored = sum(size for field in fields for _, size in self.page_bytes(field))
-        found = self._bytes_per_row[key] = stored / max(self.num_rows, 1)
-        return found
+        num_bytes = self._bytes_per_row[key] = stored / max(self.num_rows, 1)
+        return num_bytes
 
     @property
     def has_legacy_files(self) -> bool:
@@ -266,16 +270,16 @@ def _cut(field: Field, owned: Callable[[int], bool]) -> Field | None:
     if field.is_leaf or field.is_packed or field.is_blob:
         return field if owned(field.id) else None
     children = tuple(_cut(child, owned) for child in field.children)
-    kept = tuple(child for child in children if child is not None)
-    if not kept:
+    present = tuple(child for child in children if child is not None)
+    if not present:
         return None
-    if field.logical_type == "map" and kept != field.children:
+    if field.logical_type == "map" and present != field.children:
         return None
-    return field if kept == field.children else field.with_children(kept)
+    return field if present == field.children else field.with_children(present)
 
 
 def _merge(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int, name: str) -> pa.Array:
-    """Put an array together from the parts that were found; what no part has is null."""
+    """Put an array together from the parts that exist; what no part has is null."""
     if not parts:
         return null_array(field.arrow_type(), num_rows)
     if len(parts) == 1 and parts[0][0] == field:
@@ -296,11 +300,11 @@ def _merge_structs(
     valid = parts[0][1].is_valid()
     for _, array in parts[1:]:
         valid = pc.or_(valid, array.is_valid())
-    found: dict[int, list[tuple[Field, pa.Array]]] = {}
+    parts_of: dict[int, list[tuple[Field, pa.Array]]] = {}
     for part, array in parts:
         for child, values in zip(part.children, array.flatten(), strict=True):
-            found.setdefault(child.id, []).append((child, values))
-    children = [_merge(child, found.get(child.id, ()), num_rows, name) for child in field.children]
+            parts_of.setdefault(child.id, []).append((child, values))
+    children = [_merge(child, parts_of.get(child.id, ()), num_rows, name) for child in field.children]
     data_type = field.arrow_type()
     mask = pc.invert(valid) if not pc.all(valid).as_py() else None
     return pa.StructArray.from_arrays(children, fields=list(data_type), mask=mask)

@@ -43,13 +43,13 @@ class ObservedStatistics:
 
         A key names a column, and rows of a data file.
         """
-        found = []
+        all_extremes = []
         for key in keys:
             extremes = self._entries.find(("extremes", key))
             if extremes is None:
                 return None
-            found.append(extremes)
-        return found
+            all_extremes.append(extremes)
+        return all_extremes
 
     def add_extremes(self, keys: Sequence[Hashable], extremes: Sequence[pa.Array]) -> None:
         """Keep the smallest and the largest value of columns, one array for each key."""
@@ -62,7 +62,7 @@ class ObservedStatistics:
         Parameters
         ----------
         what
-            Tells samples of the same columns apart.
+            Distinguishes samples of the same columns.
         """
         files = tuple(file.path for file in reader.fragment.files)
         result: V = self._entries.get((what, files, tuple(names)), take, _ENTRY_BYTES)

@@ -66,8 +66,8 @@ class ObservedBounds:
             if windows.has(file, rows):
                 continue
             # the values of a whole page bound those of a part of it
-            kept = isinstance(array, pa.DictionaryArray)
-            bounds = pc.min_max(array.dictionary if kept else array)
+            is_dictionary = isinstance(array, pa.DictionaryArray)
+            bounds = pc.min_max(array.dictionary if is_dictionary else array)
             with self._lock:
                 is_new = windows.add(file, rows, bounds["min"], bounds["max"], array.null_count)
                 self.num_observed += is_new
@@ -78,7 +78,7 @@ class ObservedBounds:
 
     def rule_out(self, predicate: Predicate, wanted: Sequence[Column]) -> RuledOut | None:
         """Return where no row can match, as far as is known; None if that is nowhere."""
-        found_windows = {
+        windows_by_column = {
             column: windows
             for column in wanted
             if _is_bounded(column) and (windows := self._entries.find(_key_of(column))) is not None
@@ -86,27 +86,27 @@ class ObservedBounds:
         with self._lock:
             known = {
                 column: windows.zones(column.output.type)
-                for column, windows in found_windows.items()
+                for column, windows in windows_by_column.items()
                 if not windows.is_empty()
             }
-        found = {}
+        ruled_out = {}
         for part in by_column(And, predicate.operands) if isinstance(predicate, And) else (predicate,):
             paths = columns(part)
             column = next((each for each in known if {each.path} == paths), None)
-            if column is not None and (stretches := known[column].without_match(part, column)):
-                found[column] = stretches
-        return RuledOut(found) if found else None
+            if column is not None and (ranges := known[column].without_match(part, column)):
+                ruled_out[column] = ranges
+        return RuledOut(ruled_out) if ruled_out else None
 
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """Stretches of rows, of the files of each column, in which a predicate is TRUE nowhere."""
+    """Ranges of rows, of the files of each column, in which a predicate is TRUE nowhere."""
 
-    _stretches: Mapping[StoredColumn, Mapping[_FileKey, tuple[_Edges, _Edges]]]
+    _ranges: Mapping[StoredColumn, Mapping[_FileKey, tuple[_Edges, _Edges]]]
 
     def covers(self, reader: FragmentReader, rows: RowRange) -> bool:
         """Return whether none of the rows can match."""
-        for column, by_file in self._stretches.items():
+        for column, by_file in self._ranges.items():
             file = file_of(reader, column)
             if file is None or (edges := by_file.get(file)) is None:
                 continue
@@ -177,7 +177,7 @@ class _Zones:
     def without_match(
         self, predicate: Predicate, column: StoredColumn
     ) -> dict[_FileKey, tuple[_Edges, _Edges]]:
-        """Return the stretches of each file in which nothing matches: starts and stops, ascending."""
+        """Return the ranges of each file in which nothing matches: starts and stops, ascending."""
         outcome = classify(predicate, {column.path: self.bounds}, len(self.files))
         by_file: dict[_FileKey, list[int]] = {}
         for number in np.flatnonzero(outcome == Match.CANNOT).tolist():
@@ -186,7 +186,7 @@ class _Zones:
 
 
 def _merged(starts: _Edges, stops: _Edges) -> tuple[_Edges, _Edges]:
-    """Return the same rows as ascending stretches that do not touch."""
+    """Return the same rows as ascending ranges that do not touch."""
     order = np.argsort(starts, kind="stable")
     starts, reach = starts[order], np.maximum.accumulate(stops[order])
     begins = np.append(True, starts[1:] > reach[:-1])
@@ -211,7 +211,7 @@ def _key_of(column: StoredColumn) -> _ColumnKey:
 
 
 def file_of(reader: FragmentReader, column: StoredColumn) -> tuple[str, int] | None:
-    """Return what tells the values apart from those of other files; None where they lie in several."""
+    """Return what distinguishes the values from those of other files; None where they lie in several."""
     parts = reader.parts(column.field)
     if len(parts) != 1:
         return None

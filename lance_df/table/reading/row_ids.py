@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lance_df.format.row_ids import RunSequence
 
 Ids = npt.NDArray[np.uint64]
-Found = npt.NDArray[np.bool_]
+Exists = npt.NDArray[np.bool_]
 
 _OFFSET_BITS = np.uint64(32)
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
@@ -53,7 +53,7 @@ class RowIdIndex(Protocol):
         """The memory that it takes beside the table."""
         ...
 
-    def lookup(self, row_ids: Ids) -> tuple[Ids, Found]:
+    def lookup(self, row_ids: Ids) -> tuple[Ids, Exists]:
         """Return the address of each id, and whether it is the id of a row that is there.
 
         The address of an id that is not found is 0.
@@ -84,20 +84,20 @@ class AddressIndex:
 
     num_bytes = 0
 
-    def lookup(self, row_ids: Ids) -> tuple[Ids, Found]:
+    def lookup(self, row_ids: Ids) -> tuple[Ids, Exists]:
         fragment_ids, offsets = split_addresses(row_ids)
         positions = self._fragments.positions(fragment_ids)
-        found = np.zeros(len(row_ids), dtype=np.bool_)
+        exists = np.zeros(len(row_ids), dtype=np.bool_)
         order = np.argsort(positions, kind="stable")
         present, starts = np.unique(positions[order], return_index=True)
         stops = np.append(starts[1:], len(order))[: len(starts)]
         for position, start, stop in zip(present.tolist(), starts, stops, strict=True):
             if position >= 0:
                 rows = order[start:stop]
-                found[rows] = self._live(self._fragments[position], offsets[rows])
-        return np.where(found, row_ids, np.uint64(0)), found
+                exists[rows] = self._live(self._fragments[position], offsets[rows])
+        return np.where(exists, row_ids, np.uint64(0)), exists
 
-    def _live(self, fragment: Fragment, offsets: npt.NDArray[np.int64]) -> Found:
+    def _live(self, fragment: Fragment, offsets: npt.NDArray[np.int64]) -> Exists:
         live = offsets < self._num_rows(fragment)
         deleted = self._deleted(fragment)
         if deleted is not None and len(deleted):
@@ -151,15 +151,15 @@ class StableIdIndex:
         """The memory that it takes."""
         return self._ids.nbytes + self._addresses.nbytes + self._lengths.nbytes
 
-    def lookup(self, row_ids: Ids) -> tuple[Ids, Found]:
+    def lookup(self, row_ids: Ids) -> tuple[Ids, Exists]:
         if not len(self._ids):
             return np.zeros(len(row_ids), np.uint64), np.zeros(len(row_ids), np.bool_)
         run = np.searchsorted(self._ids, row_ids, side="right") - 1
         before = run < 0
         run[before] = 0
         distance = row_ids - self._ids[run]
-        found = ~before & (distance < self._lengths[run].astype(np.uint64))
-        return np.where(found, self._addresses[run] + distance, np.uint64(0)), found
+        exists = ~before & (distance < self._lengths[run].astype(np.uint64))
+        return np.where(exists, self._addresses[run] + distance, np.uint64(0)), exists
 
 
 def _live_runs(fragment_id: int, row_ids: RunSequence, deleted: BitMap | None) -> _LiveRuns:

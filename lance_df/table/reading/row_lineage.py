@@ -62,7 +62,9 @@ class RowLineage:
             return parse_row_ids(stored, num_rows=num_rows, source=name)
 
         return self._sequences.get(
-            (fragment.id, fragment.files), read, lambda found: found.firsts.nbytes + found.ends.nbytes
+            (fragment.id, fragment.files),
+            read,
+            lambda sequence: sequence.firsts.nbytes + sequence.ends.nbytes,
         )
 
     def versions(self, fragment: Fragment) -> tuple[RunSequence, RunSequence]:

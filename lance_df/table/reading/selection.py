@@ -51,8 +51,8 @@ class RowRanges:
     def from_ranges(cls, starts: npt.ArrayLike, stops: npt.ArrayLike) -> Self:
         """Return the union of half-open ranges, which may be empty, overlap and come in any order."""
         low, high = np.asarray(starts, dtype=np.int64), np.asarray(stops, dtype=np.int64)
-        kept = high > low
-        low, high = low[kept], high[kept]
+        overlaps = high > low
+        low, high = low[overlaps], high[overlaps]
         if low.size == 0:
             return cls.none()
         order = np.argsort(low, kind="stable")

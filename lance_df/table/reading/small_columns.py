@@ -1,6 +1,6 @@
-"""Columns of small fragments, kept as they were read: to decode a few values costs what calls cost.
+"""Columns of small fragments, cached as they were read: to decode a few values costs what calls cost.
 
-Data files never change, so that arrays are right as long as they are kept.
+Data files never change, so that arrays are right as long as they are cached.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class SmallColumns:
     """Safe to share between threads."""
 
     def __init__(self, cache: TableCache) -> None:
-        self._kept: Entries[list[pa.Array]] = cache.entries(CacheKind.SMALL_COLUMNS)
+        self._arrays: Entries[list[pa.Array]] = cache.entries(CacheKind.SMALL_COLUMNS)
 
     def read(
         self, reader: FragmentReader, fields: Sequence[Field], rows: Rows, *, views: Collection[Field] = ()
     ) -> list[pa.Array]:
         """Return what the reader would, where columns may come as dictionaries; see `FragmentReader.read`."""
-        is_whole = is_kept(reader) and isinstance(rows, RowRange) and len(rows) == reader.num_rows
+        is_whole = is_cached(reader) and isinstance(rows, RowRange) and len(rows) == reader.num_rows
         key = _key(reader, tuple(fields)) if is_whole else None
         if key is None:
             return reader.read(fields, rows, keep_dictionaries=True, views=views)
-        if (kept := self._kept.find(key)) is not None:
-            return kept
+        if (cached := self._arrays.find(key)) is not None:
+            return cached
         arrays = reader.read(fields, rows, keep_dictionaries=True)
         num_bytes = sum(array.nbytes + _ARRAY_BYTES for array in arrays)
         # rows that must not be null may be, where they are deleted: that depends on the version
@@ -52,16 +52,16 @@ class SmallColumns:
         )
         if num_bytes > _MAX_BYTES_AT_ONCE or not is_sure:
             return arrays
-        return self._kept.put(key, arrays, num_bytes)
+        return self._arrays.put(key, arrays, num_bytes)
 
 
-def is_kept(reader: FragmentReader) -> bool:
-    """Return whether whole columns of a fragment may be kept."""
+def is_cached(reader: FragmentReader) -> bool:
+    """Return whether whole columns of a fragment may be cached."""
     return reader.num_rows <= _MAX_ROWS
 
 
 def _key(reader: FragmentReader, fields: tuple[Field, ...]) -> _Key | None:
-    """Return what tells columns apart; None where they do not lie in one file."""
+    """Return what identifies columns; None where they do not lie in one file."""
     if type(reader) is not FragmentReader:  # one that reads several files as one
         return None
     numbers = {tuple(number for number, _ in reader.parts(field)) for field in fields}

@@ -36,14 +36,14 @@ def system_schema(schema: pa.Schema) -> pa.Schema:
     return schema
 
 
-def system_column(table: Table, place: int, name: str, rows: Rows) -> pa.Array:
-    """Return the values of a system column for physical rows of the fragment at a place of the table's list.
+def system_column(table: Table, position: int, name: str, rows: Rows) -> pa.Array:
+    """Return the values of a system column for physical rows of a fragment, by its position in the table.
 
     Deleted rows have ids here like others; the scan makes them null.
     """
-    fragment = table.fragments[place]
+    fragment = table.fragments[position]
     if name == ROW_OFFSET:
-        before = int(live_rows(table, np.arange(place)).sum())
+        before = int(live_rows(table, np.arange(position)).sum())
         return pa.array(_offsets(table, fragment, _positions(rows)) + np.uint64(before))
     if name == ROW_ID and table.uses_stable_row_ids:
         runs = table.row_ids(fragment)

@@ -15,8 +15,8 @@ from lance_df.encodings.gather import FEW
 from lance_df.errors import InvalidInputError
 from lance_df.table.blobs.columns import values_of
 from lance_df.table.metadata.row_counts import live_rows, physical_rows
+from lance_df.table.reading.column_take import OFFSET_BITS
 from lance_df.table.reading.deletions import deleted_offsets
-from lance_df.table.reading.picked_column import OFFSET_BITS
 from lance_df.table.reading.prefetch import map_ahead
 from lance_df.table.reading.row_ids import split_addresses
 from lance_df.table.reading.system_columns import system_column
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Integer = TypeVar("Integer", np.int64, np.uint64)
 
 _FRAGMENTS_AHEAD = 8
-_MAX_PICKED_FRAGMENTS = 64
+_MAX_KERNEL_FRAGMENTS = 64
 # to read rows of a column page by page takes as much longer as to do without a kernel for so many values
 _SPARED_VALUES = 50_000
 
@@ -44,7 +44,7 @@ def take_offsets(
     offsets: npt.ArrayLike,
     *,
     columns: Iterable[str] | None = None,
-    fragment_place: int | None = None,
+    fragment_position: int | None = None,
     blobs_as_bytes: bool = False,
 ) -> pa.Table:
     """Return rows by their number among the live rows of the table.
@@ -55,8 +55,8 @@ def take_offsets(
         In any order; one that is there twice gives the row twice.
     columns
         As in `ScanRequest`.
-    fragment_place
-        Count the live rows of the fragment at this place of the table's list instead.
+    fragment_position
+        Count the live rows of the fragment at this position of the table's list instead.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def take_offsets(
         There is no such row.
     """
     wanted = _integers(offsets, np.int64)
-    first, count = (0, len(table.fragments)) if fragment_place is None else (fragment_place, 1)
+    first, count = (0, len(table.fragments)) if fragment_position is None else (fragment_position, 1)
     ends = np.cumsum(live_rows(table, np.arange(first, first + count)))
     num_rows = int(ends[-1]) if len(ends) else 0
     outside = wanted[(wanted < 0) | (wanted >= num_rows)]
@@ -73,12 +73,12 @@ def take_offsets(
         raise InvalidInputError(f"{table.uri}: row {wrong} was asked for, there are {num_rows} rows")
     index = np.searchsorted(ends, wanted, side="right")
     local = wanted - np.concatenate([[0], ends])[index]
-    places = index + first
+    positions = index + first
     if table.fragments.has_any_deletions:
-        for place in np.unique(places).tolist():
-            chosen = places == place
-            local[chosen] = _physical(table, place, local[chosen])
-    return _take(table, places, local, columns, blobs_as_bytes=blobs_as_bytes)
+        for position in np.unique(positions).tolist():
+            chosen = positions == position
+            local[chosen] = _physical(table, position, local[chosen])
+    return _take(table, positions, local, columns, blobs_as_bytes=blobs_as_bytes)
 
 
 def take_row_ids(
@@ -98,8 +98,8 @@ def take_row_ids(
     ids = _integers(row_ids, np.uint64)
     if not table.uses_stable_row_ids:
         return take_addresses(table, ids, columns=columns, blobs_as_bytes=blobs_as_bytes)
-    addresses, found = table.row_id_index().lookup(ids)
-    return take_addresses(table, addresses[found], columns=columns, blobs_as_bytes=blobs_as_bytes)
+    addresses, exists = table.row_id_index().lookup(ids)
+    return take_addresses(table, addresses[exists], columns=columns, blobs_as_bytes=blobs_as_bytes)
 
 
 def take_addresses(
@@ -118,21 +118,21 @@ def take_addresses(
     """
     wanted = _integers(addresses, np.uint64)
     fragment_ids, offsets = split_addresses(wanted)
-    places = table.fragments.positions(fragment_ids)
-    if (places < 0).any():
-        missing = int(fragment_ids[places < 0][0])
+    positions = table.fragments.positions(fragment_ids)
+    if (positions < 0).any():
+        missing = int(fragment_ids[positions < 0][0])
         raise InvalidInputError(f"{table.uri}: version {table.version} has no fragment {missing}")
     live = np.ones(len(wanted), np.bool_)
-    for place in np.unique(places).tolist():
-        chosen = places == place
-        num_rows = int(physical_rows(table, np.array([place]))[0])
+    for position in np.unique(positions).tolist():
+        chosen = positions == position
+        num_rows = int(physical_rows(table, np.array([position]))[0])
         if int(offsets[chosen].max()) >= num_rows:
             raise InvalidInputError(
-                f"{table.uri}: row {int(offsets[chosen].max())} of fragment {table.fragments[place].id} was "
-                f"asked for, which has {num_rows} rows"
+                f"{table.uri}: row {int(offsets[chosen].max())} of fragment {table.fragments[position].id} "
+                f"was asked for, which has {num_rows} rows"
             )
-        live[chosen] = ~np.isin(offsets[chosen], _deleted(table, place))
-    return _take(table, places[live], offsets[live], columns, blobs_as_bytes=blobs_as_bytes)
+        live[chosen] = ~np.isin(offsets[chosen], _deleted(table, position))
+    return _take(table, positions[live], offsets[live], columns, blobs_as_bytes=blobs_as_bytes)
 
 
 def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Integer]:
@@ -151,14 +151,14 @@ def _integers(values: npt.ArrayLike, dtype: type[Integer]) -> npt.NDArray[Intege
     return numbers.astype(dtype)
 
 
-def _deleted(table: Table, place: int) -> npt.NDArray[np.int64]:
-    vector = table.deletion_vector(table.fragments[place])
+def _deleted(table: Table, position: int) -> npt.NDArray[np.int64]:
+    vector = table.deletion_vector(table.fragments[position])
     return np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
 
 
-def _physical(table: Table, place: int, live: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _physical(table: Table, position: int, live: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the physical rows of a fragment's live rows, given by their number among these."""
-    deleted = _deleted(table, place)
+    deleted = _deleted(table, position)
     # how many live rows come before each deleted one
     before = deleted - np.arange(len(deleted))
     return live + np.searchsorted(before, live, side="right")
@@ -166,7 +166,7 @@ def _physical(table: Table, place: int, live: npt.NDArray[np.int64]) -> npt.NDAr
 
 def _take(
     table: Table,
-    places: npt.NDArray[np.intp],
+    positions: npt.NDArray[np.intp],
     offsets: npt.NDArray[np.int64],
     names: Iterable[str] | None,
     *,
@@ -175,31 +175,31 @@ def _take(
     columns = resolve_columns(table.schema, names, blobs_as_bytes=blobs_as_bytes)
     if not columns:
         return pa.table({"rows": pa.nulls(len(offsets))}).select([])
-    keys = places.astype(np.int64) << OFFSET_BITS | offsets
-    picked = _pick(table, keys, columns)
-    rest = [column for column in columns if column not in picked]
+    keys = positions.astype(np.int64) << OFFSET_BITS | offsets
+    taken = _pick(table, keys, columns)
+    rest = [column for column in columns if column not in taken]
     schema = pa.schema([column.output for column in columns], table.schema.arrow_metadata)
     read = _read(table, keys, rest) if rest else pa.table([])
     return pa.Table.from_arrays(
-        [picked[column] if column in picked else read[column.output.name] for column in columns],
+        [taken[column] if column in taken else read[column.output.name] for column in columns],
         schema=schema,
     )
 
 
 def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> dict[Column, pa.Array]:
-    """Return those columns whose rows a kernel picks, where such are known to be."""
-    picked: dict[Column, pa.Array] = {}
-    fits = 0 < len(keys) < FEW and len(table.fragments) <= _MAX_PICKED_FRAGMENTS and table.location.is_local
+    """Return those columns whose rows a kernel takes, where such are known to be."""
+    taken: dict[Column, pa.Array] = {}
+    fits = 0 < len(keys) < FEW and len(table.fragments) <= _MAX_KERNEL_FRAGMENTS and table.location.is_local
     if not fits or not kernels.are_worth(_SPARED_VALUES * len(columns)):
-        return picked
+        return taken
     order = keys.argsort()
     rows = keys[order]
     for column in columns:
         if isinstance(column, StoredColumn) and len(column.path) == 1 and not column.is_located:
-            found = table.picked_column(column.field).take(rows, order)
-            if found is not None:
-                picked[column] = conform(found, column.output.type, table.uri)
-    return picked
+            values = table.column_take(column.field).take(rows, order)
+            if values is not None:
+                taken[column] = conform(values, column.output.type, table.uri)
+    return taken
 
 
 def _read(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) -> pa.Table:
@@ -215,33 +215,33 @@ def _read(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) 
 
     ahead = 0 if table.location.is_local else _FRAGMENTS_AHEAD
     with closing(map_ahead(read, rows_of, ahead=ahead)) as batches:
-        found = _with_joined_dictionaries(pa.Table.from_batches(list(batches), schema))
-    joined = found.combine_chunks()
+        rows = _with_joined_dictionaries(pa.Table.from_batches(list(batches), schema))
+    joined = rows.combine_chunks()
     if np.array_equal(order, np.arange(len(keys))):
         return joined
     return joined.take(pa.array(order)).combine_chunks()
 
 
-def _with_joined_dictionaries(found: pa.Table) -> pa.Table:
+def _with_joined_dictionaries(rows: pa.Table) -> pa.Table:
     """Give dictionary columns one dictionary: Arrow cannot join those that hold a null, as in 2.0 files."""
-    coded = [place for place, field in enumerate(found.schema) if pa.types.is_dictionary(field.type)]
-    for place in coded:
-        column, field = found.column(place), found.schema.field(place)
+    coded = [index for index, field in enumerate(rows.schema) if pa.types.is_dictionary(field.type)]
+    for number in coded:
+        column, field = rows.column(number), rows.schema.field(number)
         if column.num_chunks > 1:
-            found = found.set_column(place, field, concat_arrays(column.chunks, field.type))
-    return found
+            rows = rows.set_column(number, field, concat_arrays(column.chunks, field.type))
+    return rows
 
 
 def _read_group(
-    table: Table, place: int, rows: npt.NDArray[np.int64], columns: Sequence[Column], schema: pa.Schema
+    table: Table, position: int, rows: npt.NDArray[np.int64], columns: Sequence[Column], schema: pa.Schema
 ) -> pa.RecordBatch:
-    reader = table.fragment_reader(place)
+    reader = table.fragment_reader(position)
     stored = [column for column in columns if isinstance(column, StoredColumn)]
     arrays = dict(zip(stored, reader.read([column.field for column in stored], rows), strict=True))
     values = [
         conform(values_of(table, reader.fragment, column, arrays[column]), column.output.type, reader.name)
         if isinstance(column, StoredColumn)
-        else system_column(table, place, column.name, rows)
+        else system_column(table, position, column.name, rows)
         for column in columns
     ]
     return pa.RecordBatch.from_arrays(values, schema=schema)

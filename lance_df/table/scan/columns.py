@@ -163,8 +163,8 @@ def resolve_columns(
         raise InvalidInputError(f"column {twice!r} is asked for twice")
 
     def resolved() -> tuple[Fields, tuple[Column, ...]]:
-        found = (resolve_name(schema, name, blobs_as_bytes=blobs_as_bytes) for name in wanted)
-        columns = tuple(as_view(column) if column.output.name in views else column for column in found)
+        plain = (resolve_name(schema, name, blobs_as_bytes=blobs_as_bytes) for name in wanted)
+        columns = tuple(as_view(column) if column.output.name in views else column for column in plain)
         return schema.fields, columns
 
     # each entry holds its fields, so that the id is theirs
@@ -217,13 +217,13 @@ def resolve_path(schema: Schema, path: tuple[str, ...], *, blobs_as_bytes: bool 
         raise UnsupportedFeatureError(
             f"column {'.'.join(path)!r} has blobs of 2.2 below it: ask for these by their own names"
         )
-    kept = nodes[-1] if blobs_as_bytes and not is_located else blob_description(nodes[-1])
-    output = kept.to_arrow().with_name(".".join(path)).with_nullable(any(node.nullable for node in nodes))
+    leaf = nodes[-1] if blobs_as_bytes and not is_located else blob_description(nodes[-1])
+    output = leaf.to_arrow().with_name(".".join(path)).with_nullable(any(node.nullable for node in nodes))
     if is_located:
         output = pa.field(output.name, pa.large_binary(), output.nullable)
     for node in reversed(nodes[:-1]):
-        kept = node.with_children([kept])
-    return StoredColumn(path, kept, output, is_located)
+        leaf = node.with_children([leaf])
+    return StoredColumn(path, leaf, output, is_located)
 
 
 def as_view(column: Column) -> Column:

@@ -1,4 +1,4 @@
-"""Scans that need only smallest and largest values: what was found in a data file is not read again."""
+"""Scans that need only smallest and largest values: the values of a data file is not read again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExtremesScan:
-    """The scan of a stretch of a fragment in which no row is deleted, for the extremes of some columns.
+    """The scan of a range of rows of a fragment in which no row is deleted, for the extremes of some columns.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ExtremesScan:
             return
         known = self.observed.extremes(keys)
         if known is None:
-            found: list[list[pa.Array]] = []
+            batches: list[list[pa.Array]] = []
             is_complete = True
             for values in rows.values(start, stop):
                 extremes = [extremes_of(each) for each in values]
@@ -51,10 +51,10 @@ class ExtremesScan:
                     is_complete = False
                     yield rows.batch(values)
                 else:
-                    found.append(rows.batch(extremes).columns)
-            if not found:
+                    batches.append(rows.batch(extremes).columns)
+            if not batches:
                 return
-            known = [extremes_of(pa.concat_arrays(parts)) for parts in zip(*found, strict=True)]
+            known = [extremes_of(pa.concat_arrays(parts)) for parts in zip(*batches, strict=True)]
             if is_complete:
                 self.observed.add_extremes(keys, known)
         yield rows.batch(known)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def matching_pages(reader: FragmentReader, schema: Schema, predicate: Predicate) -> RowRanges | None:
-    """Return the physical rows in batches that may match; ``None`` if no statistics tell.
+    """Return the physical rows in batches that may match; ``None`` without statistics.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def matching_pages(reader: FragmentReader, schema: Schema, predicate: Predicate)
     """
     if not reader.has_legacy_files:
         return None
-    found: dict[tuple[str, ...], LegacyStatistics] = {}
+    by_path: dict[tuple[str, ...], LegacyStatistics] = {}
     for path in columns(predicate):
         try:
             column = resolve_path(schema, path)
@@ -50,21 +50,21 @@ def matching_pages(reader: FragmentReader, schema: Schema, predicate: Predicate)
             continue
         statistics = reader.statistics(column.field) if isinstance(column, StoredColumn) else None
         if statistics is not None:
-            found[path] = statistics
-    if not found:
+            by_path[path] = statistics
+    if not by_path:
         return None
-    starts = np.unique(np.concatenate([statistics.row_starts for statistics in found.values()]))
-    return _matching_zones(predicate, found, starts)
+    starts = np.unique(np.concatenate([statistics.row_starts for statistics in by_path.values()]))
+    return _matching_zones(predicate, by_path, starts)
 
 
 def _matching_zones(
-    predicate: Predicate, found: Mapping[tuple[str, ...], LegacyStatistics], starts: npt.NDArray[np.int64]
+    predicate: Predicate, by_path: Mapping[tuple[str, ...], LegacyStatistics], starts: npt.NDArray[np.int64]
 ) -> RowRanges | None:
-    bounds = {path: _spread(statistics, starts[:-1]) for path, statistics in found.items()}
-    kept = classify(predicate, bounds, len(starts) - 1) != Match.CANNOT
-    if kept.all():
+    bounds = {path: _spread(statistics, starts[:-1]) for path, statistics in by_path.items()}
+    selected = classify(predicate, bounds, len(starts) - 1) != Match.CANNOT
+    if selected.all():
         return None
-    return RowRanges.from_ranges(starts[:-1][kept], starts[1:][kept])
+    return RowRanges.from_ranges(starts[:-1][selected], starts[1:][selected])
 
 
 def _spread(statistics: LegacyStatistics, starts: npt.NDArray[np.int64]) -> ZoneBounds:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_df.scan.plan import ScanTask
     from lance_df.table.table import Table
 
-    Places: TypeAlias = npt.NDArray[np.intp]
+    Positions: TypeAlias = npt.NDArray[np.intp]
     Bounds: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -69,14 +69,14 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
     if predicate is not None and has_unknown(predicate):
         raise InvalidInputError("a filter that cannot be evaluated was handed to the scan")
     scan = _describe(table, request, predicate)
-    places = _places(table, request.fragment_ids)
+    positions = _positions(table, request.fragment_ids)
     if predicate is None and not scan.columns and not request.include_deleted_rows and request.rows is None:
-        return _plan_count(scan, promises, places, request.limit)
+        return _plan_count(scan, promises, positions, request.limit)
     if isinstance(predicate, Literal):
-        kept = places[:0]
+        selected = positions[:0]
     else:
-        scan = _pruned(scan, request, places)
-        kept = places[scan.pruning.keeps(table.fragments.ids[places])]
+        scan = _pruned(scan, request, positions)
+        selected = positions[scan.pruning.keeps(table.fragments.ids[positions])]
     if scan.predicate is not None:
         scan = _with_filter(scan, scan.predicate)
     elif _has_extremes(request) and _is_whole(scan) and request.options.observed_statistics:
@@ -85,27 +85,27 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         scan = dataclasses.replace(scan, extremes=extremes_scan(table.shared.observed, scan.columns))
     if request.pruning_predicate is not None and request.options.pattern_words:
         scan = _with_words(scan, request.pruning_predicate)
-    tasks = _Tasks.cut(scan, kept)
+    tasks = _Tasks.cut(scan, selected)
     if request.rows is not None:
         tasks = tasks.within(*request.rows)
     if scan.predicate is None and not scan.pruning.conditions and request.limit is not None:
         tasks = tasks.first(request.limit)
-    return ScanPlan(scan.schema, promises, tasks, lambda: make_report(scan, places, kept))
+    return ScanPlan(scan.schema, promises, tasks, lambda: make_report(scan, positions, selected))
 
 
-def kept_fragments(table: Table, request: ScanRequest) -> Places:
-    """Return the places of the fragments that a scan reads, for those who share it out.
+def selected_fragments(table: Table, request: ScanRequest) -> Positions:
+    """Return the positions of the fragments that a scan reads, for those who share it out.
 
     Takes and raises what `plan_scan` does.
     """
     predicate = _simplified(request.predicate)
     scan = _describe(table, request, predicate)
-    places = _places(table, request.fragment_ids)
+    positions = _positions(table, request.fragment_ids)
     if isinstance(predicate, Literal):
-        places = places[:0]
+        positions = positions[:0]
     elif predicate is not None:
-        places = places[_pruned(scan, request, places).pruning.keeps(table.fragments.ids[places])]
-    return places
+        positions = positions[_pruned(scan, request, positions).pruning.keeps(table.fragments.ids[positions])]
+    return positions
 
 
 def _is_whole(scan: Scan) -> bool:
@@ -173,22 +173,22 @@ def _describe(table: Table, request: ScanRequest, predicate: Predicate | None) -
     )
 
 
-def _places(table: Table, fragment_ids: tuple[int, ...] | None) -> Places:
-    """Return the places of fragments in the table's list, in the order asked for."""
+def _positions(table: Table, fragment_ids: tuple[int, ...] | None) -> Positions:
+    """Return the positions of fragments in the table's list, in the order asked for."""
     if fragment_ids is None:
         return np.arange(len(table.fragments), dtype=np.intp)
-    places = table.fragments.positions(np.array(fragment_ids, dtype=np.int64))
-    if (places < 0).any():
-        missing = fragment_ids[int(np.argmin(places))]
+    positions = table.fragments.positions(np.array(fragment_ids, dtype=np.int64))
+    if (positions < 0).any():
+        missing = fragment_ids[int(np.argmin(positions))]
         raise NotFoundError(f"{table.uri}: version {table.version} has no fragment {missing}")
-    return places
+    return positions
 
 
-def _pruned(scan: Scan, request: ScanRequest, places: Places) -> Scan:
-    # Indices do not know deleted rows, so they cannot tell which of these to leave out.
+def _pruned(scan: Scan, request: ScanRequest, positions: Positions) -> Scan:
+    # Indices do not know deleted rows, so they cannot leave out any of these.
     if not request.options.statistics or request.include_deleted_rows:
         return scan
-    ids = np.sort(scan.table.fragments.ids[places])
+    ids = np.sort(scan.table.fragments.ids[positions])
     pruning = plan_pruning(scan.table, scan.predicate, request.pruning_predicate, ids.tolist())
     predicate = None if pruning.is_exact else scan.predicate
     return dataclasses.replace(
@@ -204,65 +204,67 @@ def _check_rows(request: ScanRequest) -> None:
         raise InvalidInputError("a range of rows is asked for of one fragment, which fragment_ids names")
 
 
-def _plan_count(scan: Scan, promises: Promise, places: Places, limit: int | None) -> ScanPlan:
-    num_rows = int(live_rows(scan.table, places).sum())
+def _plan_count(scan: Scan, promises: Promise, positions: Positions, limit: int | None) -> ScanPlan:
+    num_rows = int(live_rows(scan.table, positions).sum())
     num_rows = num_rows if limit is None else min(num_rows, limit)
     task = CountTask(num_rows, scan.aggregator)
-    return ScanPlan(scan.schema, promises, (task,), lambda: make_report(scan, places, places))
+    return ScanPlan(scan.schema, promises, (task,), lambda: make_report(scan, positions, positions))
 
 
 class _Tasks(Sequence["ScanTask"]):
     """The tasks of a scan, made when they are asked for: a table may have a hundred thousand fragments.
 
-    A task is a stretch of a fragment, or several stretches that are small fragments. ``firsts`` has the
-    number of the first stretch of each task, and that of all stretches.
+    A task is a range_ of a fragment, or several ranges that are small fragments. ``firsts`` has the
+    number of the first range_ of each task, and that of all ranges.
     """
 
-    def __init__(self, scan: Scan, places: Places, starts: Bounds, stops: Bounds, firsts: Bounds) -> None:
+    def __init__(
+        self, scan: Scan, positions: Positions, starts: Bounds, stops: Bounds, firsts: Bounds
+    ) -> None:
         self._scan = scan
-        self._places = places
+        self._positions = positions
         self._starts = starts
         self._stops = stops
         self._firsts = firsts
 
     @classmethod
-    def cut(cls, scan: Scan, places: Places) -> Self:
-        """Cut fragments into stretches of about the same number of rows."""
-        rows = physical_rows(scan.table, places)
+    def cut(cls, scan: Scan, positions: Positions) -> Self:
+        """Cut fragments into ranges of about the same number of rows."""
+        rows = physical_rows(scan.table, positions)
         limits = SCAN_LIMITS.current
         least = limits.min_task_rows if scan.table.location.is_local else limits.max_task_rows
         smallest = min(scan.window_rows or least, limits.max_task_rows)
-        if len(places) == 1 and 0 < rows[0] <= smallest:  # a member of a namespace, say
+        if len(positions) == 1 and 0 < rows[0] <= smallest:  # a member of a namespace, say
             start = np.zeros(1, np.int64)
-            left = _promising(scan, places, start, rows)
-            return cls(scan, places[left], start[left], rows[left], np.arange(len(left) + 1))
+            left = _promising(scan, positions, start, rows)
+            return cls(scan, positions[left], start[left], rows[left], np.arange(len(left) + 1))
         size = int(np.clip(-(-int(rows.sum()) // limits.tasks), smallest, limits.max_task_rows))
         counts = np.maximum(1, (rows + size // 2) // size) * (rows > 0)
         number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        places, rows, counts = (np.repeat(each, counts) for each in (places, rows, counts))
+        positions, rows, counts = (np.repeat(each, counts) for each in (positions, rows, counts))
         stops = np.where(number + 1 == counts, rows, _aligned(rows * (number + 1) // counts))
         starts = _aligned(rows * number // counts)
-        if len(places) <= limits.max_pruned_tasks:
-            left = _promising(scan, places, starts, stops)
-            places, rows, counts, starts, stops = (
-                each[left] for each in (places, rows, counts, starts, stops)
+        if len(positions) <= limits.max_pruned_tasks:
+            left = _promising(scan, positions, starts, stops)
+            positions, rows, counts, starts, stops = (
+                each[left] for each in (positions, rows, counts, starts, stops)
             )
-        return cls(scan, places, starts, stops, _first_stretches(scan, places, rows, counts == 1))
+        return cls(scan, positions, starts, stops, _first_ranges(scan, positions, rows, counts == 1))
 
     def first(self, num_rows: int) -> _Tasks:
         """Return the tasks that give the first ``num_rows``, of a scan that returns every live row."""
         least = self._stops - self._starts
         if not self._scan.include_deleted_rows:
-            least[self._scan.table.fragments.has_deletions[self._places]] = 0
-        kept = np.cumsum(least) - least < num_rows
-        firsts = np.arange(int(kept.sum()) + 1)
-        return _Tasks(self._scan, self._places[kept], self._starts[kept], self._stops[kept], firsts)
+            least[self._scan.table.fragments.has_deletions[self._positions]] = 0
+        needed = np.cumsum(least) - least < num_rows
+        firsts = np.arange(int(needed.sum()) + 1)
+        return _Tasks(self._scan, self._positions[needed], self._starts[needed], self._stops[needed], firsts)
 
     def within(self, start: int, stop: int) -> _Tasks:
         """Return the tasks that give the physical rows from ``start`` to ``stop``, of a single fragment."""
         starts, stops = np.maximum(self._starts, start), np.minimum(self._stops, stop)
         left = np.flatnonzero(starts < stops)
-        return _Tasks(self._scan, self._places[left], starts[left], stops[left], np.arange(len(left) + 1))
+        return _Tasks(self._scan, self._positions[left], starts[left], stops[left], np.arange(len(left) + 1))
 
     def __len__(self) -> int:
         return len(self._firsts) - 1
@@ -277,47 +279,51 @@ class _Tasks(Sequence["ScanTask"]):
         number = range(len(self))[index]
         first, stop = self._firsts[number : number + 2].tolist()
         if stop - first > 1:
-            return SmallFragmentsTask(self._scan, tuple(self._places[first:stop].tolist()))
-        place, begin, end = (int(each[first]) for each in (self._places, self._starts, self._stops))
-        return FragmentTask(self._scan, place, begin, end)
+            return SmallFragmentsTask(self._scan, tuple(self._positions[first:stop].tolist()))
+        position, begin, end = (int(each[first]) for each in (self._positions, self._starts, self._stops))
+        return FragmentTask(self._scan, position, begin, end)
 
 
-def _promising(scan: Scan, places: Places, starts: Bounds, stops: Bounds) -> list[int]:
-    """Return the numbers of the stretches in which rows may match, as far as is known without reading."""
+def _promising(scan: Scan, positions: Positions, starts: Bounds, stops: Bounds) -> list[int]:
+    """Return the numbers of the ranges in which rows may match, as far as is known without reading."""
     table = scan.table
     ruled_out = scan.ruled_out if table.location.is_local else None
     ids = table.fragments.ids
-    chosen = {place: scan.pruning.rows_by_index(int(ids[place])) for place in set(places.tolist())}
+    chosen = {
+        position: scan.pruning.rows_by_index(int(ids[position])) for position in set(positions.tolist())
+    }
 
-    def may_match(place: int, start: int, stop: int) -> bool:
-        rows = chosen[place]
+    def may_match(position: int, start: int, stop: int) -> bool:
+        rows = chosen[position]
         if rows is not None and not len(rows.clip(start, stop)):
             return False
-        return ruled_out is None or not ruled_out.covers(table.fragment_reader(place), RowRange(start, stop))
+        return ruled_out is None or not ruled_out.covers(
+            table.fragment_reader(position), RowRange(start, stop)
+        )
 
-    stretches = zip(places.tolist(), starts.tolist(), stops.tolist(), strict=True)
-    return [number for number, stretch in enumerate(stretches) if may_match(*stretch)]
+    ranges = zip(positions.tolist(), starts.tolist(), stops.tolist(), strict=True)
+    return [number for number, range_ in enumerate(ranges) if may_match(*range_)]
 
 
-def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.NDArray[np.bool_]) -> Bounds:
-    """Return the first stretch of each task, and the number of all: small fragments share a task.
+def _first_ranges(scan: Scan, positions: Positions, rows: Bounds, are_whole: npt.NDArray[np.bool_]) -> Bounds:
+    """Return the first range_ of each task, and the number of all: small fragments share a task.
 
     Parameters
     ----------
     rows
-        Of the fragment of each stretch.
+        Of the fragment of each range_.
     are_whole
-        Which stretches are whole fragments. Others are never joined.
+        Which ranges are whole fragments. Others are never joined.
     """
     fields = scan.fields()
-    sizes = scan.table.fragments.file_bytes[places]
+    sizes = scan.table.fragments.file_bytes[positions]
     limits = SCAN_LIMITS.current
     small = are_whole & (rows < limits.max_joined_rows // 2) & (sizes > 0)
     small &= sizes <= limits.max_small_file_bytes
     is_apart = scan.per_fragment or not scan.options.joined_fragments or scan.limit is not None or not fields
     if is_apart or any(node.is_blob for each in fields for node in each.walk()):
         small[:] = False
-    begins = np.ones(len(places), np.bool_)
+    begins = np.ones(len(positions), np.bool_)
     follows = small[1:] & small[:-1]
     for amount, most in (
         (rows, limits.max_joined_rows),
@@ -327,7 +333,7 @@ def _first_stretches(scan: Scan, places: Places, rows: Bounds, are_whole: npt.ND
         filled = np.cumsum(amount) // most
         follows &= filled[1:] == filled[:-1]
     begins[1:] = ~follows
-    return np.append(np.flatnonzero(begins), len(places))
+    return np.append(np.flatnonzero(begins), len(positions))
 
 
 def _aligned(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Which rows of which fragments a scan has to look at: what indices and page statistics leave of a table."""
+"""Which rows of which fragments a scan has to read: what indices and page statistics leave of a table."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ class Pruning:
     reasons: tuple[Reason, ...] = ()
 
     def keeps(self, fragment_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of the fragments may have matching rows, as far as indices tell."""
-        kept = np.ones(len(fragment_ids), np.bool_)
+        """Return which of the fragments may have matching rows, as far as indices show."""
+        selected = np.ones(len(fragment_ids), np.bool_)
         for result in self.by_index:
-            kept &= result.kept[np.searchsorted(result.fragment_ids, fragment_ids)]
-        return kept
+            selected &= result.selected[np.searchsorted(result.fragment_ids, fragment_ids)]
+        return selected
 
     def rows(self, reader: FragmentReader) -> RowRanges | None:
         """Return the physical rows of a fragment that may match; ``None`` for all of them."""
-        found = [matching_pages(reader, self.schema, condition) for condition in self.conditions]
-        return _intersection([self.rows_by_index(reader.fragment.id), *found])
+        matching = [matching_pages(reader, self.schema, condition) for condition in self.conditions]
+        return _intersection([self.rows_by_index(reader.fragment.id), *matching])
 
     def rows_by_index(self, fragment_id: int) -> RowRanges | None:
         """Return what indices alone leave of a fragment; ``None`` for all of it."""
         return _intersection([result.rows(fragment_id) for result in self.by_index])
 
 
-def _intersection(found: Sequence[RowRanges | None]) -> RowRanges | None:
+def _intersection(row_ranges: Sequence[RowRanges | None]) -> RowRanges | None:
     selected: RowRanges | None = None
-    for rows in found:
+    for rows in row_ranges:
         if rows is not None:
             selected = rows if selected is None else selected.intersect(rows)
     return selected

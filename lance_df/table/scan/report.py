@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 class _Tally:
     fragments: int = 0
     pages: int = 0
-    kept_pages: int = 0
+    selected_pages: int = 0
     bytes: int = 0
-    kept_bytes: int = 0
+    selected_bytes: int = 0
 
 
-def make_report(scan: Scan, places: npt.NDArray[np.intp], kept: npt.NDArray[np.intp]) -> TableReport:
+def make_report(scan: Scan, positions: npt.NDArray[np.intp], selected: npt.NDArray[np.intp]) -> TableReport:
     """Report on a scan.
 
     Opens the data files of all the fragments, to count their pages.
@@ -43,40 +43,45 @@ def make_report(scan: Scan, places: npt.NDArray[np.intp], kept: npt.NDArray[np.i
     ----------
     scan
         What is read.
-    places, kept
+    positions, selected
         The fragments that were asked for, and those that indices have left of them.
     """
     fields = scan.fields()
     tally = _Tally()
-    is_kept = np.isin(places, kept)
-    for place, alive in zip(places.tolist(), is_kept.tolist(), strict=True):
-        reader = FragmentReader(scan.table, scan.table.fragments[place])
+    is_selected = np.isin(positions, selected)
+    for position, alive in zip(positions.tolist(), is_selected.tolist(), strict=True):
+        reader = FragmentReader(scan.table, scan.table.fragments[position])
         rows = scan.pruning.rows(reader) if alive else None
-        _count(tally, reader, fields, rows, is_kept=alive and (rows is None or len(rows) > 0))
+        _count(tally, reader, fields, rows, is_selected=alive and (rows is None or len(rows) > 0))
     return TableReport(
         table=scan.table.uri,
         version=scan.table.version,
-        fragments=Count(tally.fragments, len(places)),
-        pages=Count(tally.kept_pages, tally.pages),
-        bytes=Count(tally.kept_bytes, tally.bytes),
+        fragments=Count(tally.fragments, len(positions)),
+        pages=Count(tally.selected_pages, tally.pages),
+        bytes=Count(tally.selected_bytes, tally.bytes),
         # a pruning predicate may repeat what the predicate says
-        reasons=tuple(dict.fromkeys((*scan.pruning.reasons, *_page_reasons(scan, kept)))),
+        reasons=tuple(dict.fromkeys((*scan.pruning.reasons, *_page_reasons(scan, selected)))),
         cache=scan.table.shared.cache.statistics(),
     )
 
 
 def _count(
-    tally: _Tally, reader: FragmentReader, fields: Sequence[Field], rows: RowRanges | None, *, is_kept: bool
+    tally: _Tally,
+    reader: FragmentReader,
+    fields: Sequence[Field],
+    rows: RowRanges | None,
+    *,
+    is_selected: bool,
 ) -> None:
-    tally.fragments += is_kept
+    tally.fragments += is_selected
     for field in fields:
         pages = np.array(reader.page_bytes(field), dtype=np.int64).reshape(-1, 2)
         tally.pages += len(pages)
         tally.bytes += int(pages[:, 1].sum())
-        if is_kept:
+        if is_selected:
             touched = _touched(pages[:, 0], reader.num_rows, rows)
-            tally.kept_pages += int(touched.sum())
-            tally.kept_bytes += int(pages[touched, 1].sum())
+            tally.selected_pages += int(touched.sum())
+            tally.selected_bytes += int(pages[touched, 1].sum())
 
 
 def _touched(starts: npt.NDArray[np.int64], num_rows: int, rows: RowRanges | None) -> npt.NDArray[np.bool_]:
@@ -91,20 +96,20 @@ def _touched(starts: npt.NDArray[np.int64], num_rows: int, rows: RowRanges | Non
     return touched
 
 
-def _page_reasons(scan: Scan, kept: npt.NDArray[np.intp]) -> Iterator[Reason]:
+def _page_reasons(scan: Scan, selected: npt.NDArray[np.intp]) -> Iterator[Reason]:
     """Yield what the page statistics of 0.1 files did for each conjunct."""
     parts = {to_text(part): part for each in scan.pruning.conditions for part in conjuncts(each)}
     for text, part in parts.items():
-        kept_rows, total = _rows_by_statistics(scan, kept, part)
-        if kept_rows < total:
-            yield Reason(text, f"page statistics kept {kept_rows} of {total} rows")
+        num_selected, total = _rows_by_statistics(scan, selected, part)
+        if num_selected < total:
+            yield Reason(text, f"page statistics kept {num_selected} of {total} rows")
 
 
-def _rows_by_statistics(scan: Scan, kept: npt.NDArray[np.intp], part: Predicate) -> tuple[int, int]:
-    num_kept = total = 0
-    for place in kept.tolist():
-        reader = FragmentReader(scan.table, scan.table.fragments[place])
+def _rows_by_statistics(scan: Scan, selected: npt.NDArray[np.intp], part: Predicate) -> tuple[int, int]:
+    num_selected = total = 0
+    for position in selected.tolist():
+        reader = FragmentReader(scan.table, scan.table.fragments[position])
         rows = matching_pages(reader, scan.table.schema, part)
         total += reader.num_rows
-        num_kept += reader.num_rows if rows is None else rows.num_rows
-    return num_kept, total
+        num_selected += reader.num_rows if rows is None else rows.num_rows
+    return num_selected, total

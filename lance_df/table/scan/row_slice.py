@@ -44,22 +44,22 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 class _Match:
     """Rows to return, and their values as far as they are known.
 
-    ``kept`` says which of ``rows`` are meant. ``known`` has a value for each of these: the columns that are
-    returned and that the filter reads too. ``scattered`` says that ``rows`` are a few of a window.
+    ``selection`` says which of ``rows`` are meant. ``known`` has a value for each of these: the columns that
+    are returned and that the filter reads too. ``scattered`` says that ``rows`` are a few of a window.
     """
 
     rows: Rows
-    kept: KeptRows
+    selection: KeptRows
     known: Sequence[pa.Array] = ()
     scattered: bool = False
 
     @property
     def is_sparse(self) -> bool:
-        return self.scattered or _is_sparse(self.kept)
+        return self.scattered or _is_sparse(self.selection)
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the rows that are meant."""
-        return _positions(self.rows, self.kept)
+        return _positions(self.rows, self.selection)
 
 
 class RowSource(Protocol):
@@ -95,10 +95,10 @@ class RowSlice:
         self._types = [column.output.type for column in scan.columns]
         filtered_by = [column for step in scan.filter_steps for column in step.columns]
         # places in what is returned: of columns that the filter reads, and of the others
-        self._reused = [place for place, column in enumerate(scan.columns) if column in filtered_by]
-        self._missing = [place for place, column in enumerate(scan.columns) if column not in filtered_by]
-        returned = {scan.columns[place].path for place in self._reused}
-        # the paths that each step of the filter, or what comes after it, looks at
+        self._reused = [index for index, column in enumerate(scan.columns) if column in filtered_by]
+        self._missing = [index for index, column in enumerate(scan.columns) if column not in filtered_by]
+        returned = {scan.columns[index].path for index in self._reused}
+        # the paths that each step of the filter, or what comes after it, reads
         self._wanted_from_step = [
             returned.union(*(step.paths for step in scan.filter_steps[number:]))
             for number in range(len(scan.filter_steps))
@@ -124,7 +124,7 @@ class RowSlice:
         return self._rest_reader(Form.DICTIONARY)
 
     def _rest_reader(self, form: Form) -> WindowReader:
-        columns = [self._scan.columns[place] for place in self._missing]
+        columns = [self._scan.columns[index] for index in self._missing]
         forms = [form | Form.VIEWS if column.output.type == pa.string_view() else form for column in columns]
         return self._window_reader(columns, forms)
 
@@ -192,7 +192,7 @@ class RowSlice:
         for result in results:
             if isinstance(result, _Match):
                 gathered.append(result)
-                if sum(match.kept.count for match in gathered) < SCAN_LIMITS.current.gathered_rows:
+                if sum(match.selection.count for match in gathered) < SCAN_LIMITS.current.gathered_rows:
                     continue
             if gathered and result is not None:
                 yield self._gather(gathered)
@@ -216,25 +216,29 @@ class RowSlice:
     def _match(self, rows: Rows) -> _Match | None:
         scan = self._scan
         live = None if scan.include_deleted_rows else self._live(rows)
-        kept = KeptRows.everything(len(rows)) if live is None else KeptRows(live)
-        if not kept.count:
+        selection = KeptRows.everything(len(rows)) if live is None else KeptRows(live)
+        if not selection.count:
             return None
         known: dict[tuple[str, ...], pa.Array] = {}
         scattered = False
         for number, step in enumerate(scan.filter_steps):
-            if number and _is_sparse(kept):
+            if number and _is_sparse(selection):
                 wanted = self._wanted_from_step[number]
-                known = {path: kept.of(known[path]) for path in known if path in wanted}
-                rows, kept, scattered = _positions(rows, kept), KeptRows.everything(kept.count), True
+                known = {path: selection.of(known[path]) for path in known if path in wanted}
+                rows, selection, scattered = (
+                    _positions(rows, selection),
+                    KeptRows.everything(selection.count),
+                    True,
+                )
             values = self._step_readers[number].read(rows)
             known.update(zip((column.path for column in step.columns), values, strict=True))
-            kept = kept & step.matcher.rows(known, len(rows))
-            if not kept.count:
+            selection = selection & step.matcher.rows(known, len(rows))
+            if not selection.count:
                 if scan.learns_bounds and isinstance(rows, RowRange):
                     self._learn(rows, known)
                 return None
-        reused = [kept.of(known[scan.columns[place].path]) for place in self._reused]
-        return _Match(rows, kept, reused, scattered)
+        reused = [selection.of(known[scan.columns[index].path]) for index in self._reused]
+        return _Match(rows, selection, reused, scattered)
 
     def _learn(self, rows: RowRange, known: Mapping[tuple[str, ...], pa.Array]) -> None:
         read = (column for column in self._scan.filter_columns if column.path in known)
@@ -245,28 +249,30 @@ class RowSlice:
         """Read whole windows and leave out what does not match."""
         if self._scan.aggregator is not None and self._scan.aggregator.takes_dictionaries:
             return self._grouped(match, self._scan.aggregator)
-        if match.kept.is_all:
-            return self._batch(match.known, self._whole_reader.read(match.rows), match.kept)
-        return self._batch(match.known, self._part_reader.read(match.rows), match.kept)
+        if match.selection.is_all:
+            return self._batch(match.known, self._whole_reader.read(match.rows), match.selection)
+        return self._batch(match.known, self._part_reader.read(match.rows), match.selection)
 
     def _grouped(self, match: _Match, aggregator: PartialAggregator) -> pa.RecordBatch:
         """Return an aggregate over keys that may be stored as dictionaries."""
         others = self._part_reader.read(match.rows)
         values: dict[int, pa.Array] = dict(zip(self._reused, match.known, strict=True))
-        values.update((place, match.kept.of(each)) for place, each in zip(self._missing, others, strict=True))
-        columns = [values[place] for place in range(len(values))]
+        values.update(
+            (index, match.selection.of(each)) for index, each in zip(self._missing, others, strict=True)
+        )
+        columns = [values[index] for index in range(len(values))]
         groups = aggregator.of_dictionaries(columns)
         if groups is None:
-            return self._batch(match.known, others, match.kept)
-        keys = [self._finished(each, place) for place, each in enumerate(groups[: len(columns)])]
+            return self._batch(match.known, others, match.selection)
+        keys = [self._finished(each, index) for index, each in enumerate(groups[: len(columns)])]
         return pa.RecordBatch.from_arrays([*keys, *groups[len(columns) :]], schema=self._scan.schema)
 
     def _gather(self, matches: Sequence[_Match]) -> pa.RecordBatch:
         """Read single rows."""
         rows = np.concatenate([match.positions() for match in matches])
         known = []
-        for number, place in enumerate(self._reused):
-            arrays = [self._plain(match.known[number], place) for match in matches]
+        for number, index in enumerate(self._reused):
+            arrays = [self._plain(match.known[number], index) for match in matches]
             known.append(concat_arrays(arrays, arrays[0].type))
         return self._batch(known, self._part_reader.read(rows), KeptRows.everything(len(rows)))
 
@@ -289,39 +295,41 @@ class RowSlice:
             return live
         return ~np.isin(rows, self._deleted, assume_unique=True)
 
-    def _plain(self, values: pa.Array, place: int, kept: KeptRows | None = None) -> pa.Array:
-        """Return values for a place of what is returned, looked up where they may come as a dictionary."""
-        return self._scan.table.shared.dictionaries.expand(values, self._types[place], kept)
+    def _plain(self, values: pa.Array, index: int, selection: KeptRows | None = None) -> pa.Array:
+        """Return values for a index of what is returned, looked up where they may come as a dictionary."""
+        return self._scan.table.shared.dictionaries.expand(values, self._types[index], selection)
 
-    def _batch(self, known: Sequence[pa.Array], others: Sequence[pa.Array], kept: KeptRows) -> pa.RecordBatch:
+    def _batch(
+        self, known: Sequence[pa.Array], others: Sequence[pa.Array], selection: KeptRows
+    ) -> pa.RecordBatch:
         """Return a batch of the kept rows: ``known`` has values of these, ``others`` of all rows."""
         scan = self._scan
         if not scan.columns and scan.aggregator is None:
-            return count_batch(kept.count)
+            return count_batch(selection.count)
         arrays: list[pa.Array | None] = [None] * len(scan.columns)
-        for place, values in zip(self._reused, known, strict=True):
-            arrays[place] = self._finished(values, place)
-        for place, values in zip(self._missing, others, strict=True):
-            arrays[place] = self._finished(values, place, None if kept.is_all else kept)
-        result = arrays if scan.aggregator is None else scan.aggregator.of_rows(arrays, kept.count)
+        for index, values in zip(self._reused, known, strict=True):
+            arrays[index] = self._finished(values, index)
+        for index, values in zip(self._missing, others, strict=True):
+            arrays[index] = self._finished(values, index, None if selection.is_all else selection)
+        result = arrays if scan.aggregator is None else scan.aggregator.of_rows(arrays, selection.count)
         return pa.RecordBatch.from_arrays(result, schema=scan.schema)
 
-    def _finished(self, values: pa.Array, place: int, kept: KeptRows | None = None) -> pa.Array:
-        wanted = self._types[place]
-        if kept is None and values.type == wanted:
+    def _finished(self, values: pa.Array, index: int, selection: KeptRows | None = None) -> pa.Array:
+        wanted = self._types[index]
+        if selection is None and values.type == wanted:
             return values
-        return conform(self._plain(values, place, kept), wanted, self._reader.name)
+        return conform(self._plain(values, index, selection), wanted, self._reader.name)
 
 
-def _is_sparse(kept: KeptRows) -> bool:
-    return kept.count * SCAN_LIMITS.current.sparse_ratio < kept.num_rows
+def _is_sparse(selection: KeptRows) -> bool:
+    return selection.count * SCAN_LIMITS.current.sparse_ratio < selection.num_rows
 
 
-def _positions(rows: Rows, kept: KeptRows) -> npt.NDArray[np.int64]:
-    """Return those of the rows that are kept."""
-    if kept.is_all:
+def _positions(rows: Rows, selection: KeptRows) -> npt.NDArray[np.int64]:
+    """Return those of the rows that are selection."""
+    if selection.is_all:
         return as_positions(rows)
-    return kept.positions + rows.start if isinstance(rows, RowRange) else rows[kept.positions]
+    return selection.positions + rows.start if isinstance(rows, RowRange) else rows[selection.positions]
 
 
 def conform(array: pa.Array, data_type: pa.DataType, name: str) -> pa.Array:

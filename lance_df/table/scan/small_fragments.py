@@ -1,7 +1,7 @@
 """Read small neighbouring fragments as one: what a fragment costs is mostly what a call costs.
 
 That works where each fragment is one small 2.x file and all files have the same columns. Where they are not
-alike after all, or one is damaged, the fragments are read one by one, which also tells what is wrong.
+of one kind after all, or one is damaged, the fragments are read one by one, which also shows what is wrong.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _VERSIONS = ("2.0", "2.1", "2.2")
 
 @dataclass(frozen=True, slots=True)
 class SmallFragmentsTask:
-    """All rows of fragments at some places of the table's list. A `ScanTask`."""
+    """All rows of fragments at some positions of the table's list. A `ScanTask`."""
 
     scan: Scan = field(repr=False)
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
     @property
     def num_rows(self) -> int:
-        return int(self.scan.table.fragments.physical_rows[np.array(self.places)].sum())
+        return int(self.scan.table.fragments.physical_rows[np.array(self.positions)].sum())
 
     @property
     def num_bytes(self) -> int:
-        num_bytes = int(self.scan.table.fragments.file_bytes[np.array(self.places)].sum())
-        is_calls = self.scan.table.location.is_local and num_bytes < len(self.places) * _CALLS_BYTES
+        num_bytes = int(self.scan.table.fragments.file_bytes[np.array(self.positions)].sum())
+        is_calls = self.scan.table.location.is_local and num_bytes < len(self.positions) * _CALLS_BYTES
         return 0 if is_calls else num_bytes
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -72,24 +72,24 @@ class SmallFragmentsTask:
 
     def _tasks(self) -> Iterator[FragmentTask]:
         rows = self.scan.table.fragments.physical_rows
-        return (FragmentTask(self.scan, place, 0, int(rows[place])) for place in self.places)
+        return (FragmentTask(self.scan, position, 0, int(rows[position])) for position in self.positions)
 
     def _joined(self) -> pa.RecordBatch | None:
-        """Return all rows that are wanted; None where fragments are not alike, or only parts are needed."""
+        """Return all rows that are wanted; None where files differ in format, or only parts are needed."""
         scan = self.scan
         fragments = scan.table.fragments
-        places = np.array(self.places)
+        positions = np.array(self.positions)
         num_rows = self.num_rows
         width = sum(bytes_in_memory(each) for each in scan.fields())
         if width * num_rows > SCAN_LIMITS.current.max_window_bytes or any(
             scan.pruning.rows_by_index(fragment_id) is not None
-            for fragment_id in fragments.ids[places].tolist()
+            for fragment_id in fragments.ids[positions].tolist()
         ):
             return None
-        files = joined_files(scan.table, self.places)
+        files = joined_files(scan.table, self.positions)
         if files is None:
             return None
-        rows = JoinedRows(scan.table, self.places, files)
+        rows = JoinedRows(scan.table, self.positions, files)
         # what is learned is kept by data file
         return RowSlice(dataclasses.replace(scan, learns_bounds=False, ruled_out=None), rows).read_whole(
             num_rows
@@ -104,8 +104,8 @@ class JoinedFiles:
     starts: npt.NDArray[np.int64]
 
 
-def joined_files(table: Table, places: tuple[int, ...]) -> JoinedFiles | None:
-    """Return the data files of fragments at some places of the table's list; None if they are not alike.
+def joined_files(table: Table, positions: tuple[int, ...]) -> JoinedFiles | None:
+    """Return the data files of fragments at some positions of the list; None if they differ in format.
 
     Raises
     ------
@@ -115,19 +115,19 @@ def joined_files(table: Table, places: tuple[int, ...]) -> JoinedFiles | None:
     fragments = table.fragments
 
     def opened() -> JoinedFiles | None:
-        files_of = [fragments.files_at(place) for place in places]
+        files_of = [fragments.files_at(position) for position in positions]
         files = [of_one[0] for of_one in files_of if len(of_one) == 1]
-        counts = fragments.physical_rows[np.array(places)]
-        if len(files) < len(places) or not counts.all() or not _are_alike(files):
+        counts = fragments.physical_rows[np.array(positions)]
+        if len(files) < len(positions) or not counts.all() or not _have_same_format(files):
             return None
         from lance_df.file.joined import open_joined
 
         contents = _contents(table, files)
-        name = _name(table, places)
+        name = _name(table, positions)
         reader = open_joined(name, contents, counts.tolist(), files[0].column_of())
         return JoinedFiles(reader, np.append(0, np.cumsum(counts)))
 
-    key = table.uri, table.manifest.base_paths, fragments.serialized_at(places)
+    key = table.uri, table.manifest.base_paths, fragments.serialized_at(positions)
     return table.shared.joined_files.get(key, opened, lambda made: made.reader.footprint if made else 0)
 
 
@@ -141,25 +141,25 @@ def _contents(table: Table, files: Sequence[DataFile]) -> list[bytes]:
     return contents
 
 
-def _name(table: Table, places: Sequence[int]) -> str:
+def _name(table: Table, positions: Sequence[int]) -> str:
     ids = table.fragments.ids
-    return f"{table.uri}: fragments {ids[places[0]]} to {ids[places[-1]]}"
+    return f"{table.uri}: fragments {ids[positions[0]]} to {ids[positions[-1]]}"
 
 
 class JoinedRows:
     """The physical rows of several fragments, one after the other. See `RowSource`."""
 
-    def __init__(self, table: Table, places: Sequence[int], files: JoinedFiles) -> None:
+    def __init__(self, table: Table, positions: Sequence[int], files: JoinedFiles) -> None:
         self._table = table
-        self._places = places
+        self._positions = positions
         self._starts = files.starts
         self.deleted = self._deleted()
-        self.reader: FragmentReader = _JoinedReader(table, places, files, self.deleted)
+        self.reader: FragmentReader = _JoinedReader(table, positions, files, self.deleted)
 
     def system_values(self, name: str, rows: Rows) -> pa.Array:
         """Return the values of a system column."""
         parts = [
-            system_column(self._table, self._places[number], name, within)
+            system_column(self._table, self._positions[number], name, within)
             for number, within in split_rows(rows, self._starts)
         ]
         return pa.concat_arrays(parts) if parts else pa.array([], pa.uint64())
@@ -167,8 +167,8 @@ class JoinedRows:
     def _deleted(self) -> npt.NDArray[np.int64]:
         parts = [np.empty(0, np.int64)]
         fragments = self._table.fragments
-        for number in np.flatnonzero(fragments.has_deletions[np.array(self._places)]).tolist():
-            vector = self._table.deletion_vector(fragments[self._places[number]])
+        for number in np.flatnonzero(fragments.has_deletions[np.array(self._positions)]).tolist():
+            vector = self._table.deletion_vector(fragments[self._positions[number]])
             if vector is not None:
                 parts.append(deleted_offsets(vector) + self._starts[number])
         return np.concatenate(parts)
@@ -178,24 +178,24 @@ class _JoinedReader(FragmentReader):
     """The columns of several fragments of one data file each."""
 
     def __init__(
-        self, table: Table, places: Sequence[int], files: JoinedFiles, deleted: npt.NDArray[np.int64]
+        self, table: Table, positions: Sequence[int], files: JoinedFiles, deleted: npt.NDArray[np.int64]
     ) -> None:
-        super().__init__(table, table.fragments[places[0]])
+        super().__init__(table, table.fragments[positions[0]])
         self.num_rows = int(files.starts[-1])
         self._all_deleted = deleted
-        self._places = places
+        self._positions = positions
         self._readers[0] = files.reader
 
     @property
     def name(self) -> str:
-        return _name(self._table, self._places)
+        return _name(self._table, self._positions)
 
     def _has_live_nulls(self, array: pa.Array, rows: Rows) -> bool:
         nulls = array.is_null().to_numpy(zero_copy_only=False)
         return not np.isin(as_positions(rows)[nulls], self._all_deleted).all()
 
 
-def _are_alike(files: Sequence[DataFile]) -> bool:
+def _have_same_format(files: Sequence[DataFile]) -> bool:
     most = SCAN_LIMITS.current.max_small_file_bytes
     if not all(0 < file.size_bytes <= most for file in files):
         return False

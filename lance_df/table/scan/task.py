@@ -1,4 +1,4 @@
-"""What the parts of a scan have in common, and its tasks: stretches of fragments."""
+"""What the parts of a scan have in common, and its tasks: row ranges of fragments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Scan:
     columns
         What is read to be returned or aggregated, in order. ``schema`` is that of batches.
     predicate
-        Applied to each row; ``filter_columns`` are the columns that it reads, ``filter_steps`` tell in which
+        Applied to each row; ``filter_columns`` are the columns that it reads, ``filter_steps`` say in which
         order.
     limit
         Rows after which a task may stop.
@@ -83,7 +83,7 @@ class Scan:
     extremes: ExtremesScan | None = None
 
     def rows_at_once(self) -> int | None:
-        """Return how many rows to read at once: few of blobs, whose sizes only their descriptions tell."""
+        """Return how many rows to read at once: few of blobs, whose sizes only their descriptions have."""
         columns = (*self.filter_columns, *self.columns)
         if any(isinstance(column, StoredColumn) and column.is_located for column in columns):
             return _BLOB_ROWS
@@ -97,13 +97,13 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class FragmentTask:
-    """Rows ``start`` to ``stop`` (exclusive) of the fragment at ``place`` of the table's list.
+    """Rows ``start`` to ``stop`` (exclusive) of the fragment at ``position`` of the table's list.
 
     A `ScanTask`; ``num_rows`` and ``num_bytes`` are upper bounds.
     """
 
     scan: Scan = field(repr=False)
-    place: int
+    position: int
     start: int
     stop: int
 
@@ -114,16 +114,16 @@ class FragmentTask:
     @property
     def num_bytes(self) -> int:
         fragments = self.scan.table.fragments
-        physical_rows = max(int(fragments.physical_rows[self.place]), self.num_rows, 1)
-        return int(fragments.file_bytes[self.place]) * self.num_rows // physical_rows
+        physical_rows = max(int(fragments.physical_rows[self.position]), self.num_rows, 1)
+        return int(fragments.file_bytes[self.position]) * self.num_rows // physical_rows
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of the scan's schema, in row order. See `ScanTask`."""
-        rows = FragmentRows(self.scan.table, self.place)
-        stretch = RowSlice(self.scan, rows)
+        rows = FragmentRows(self.scan.table, self.position)
+        row_slice = RowSlice(self.scan, rows)
         if self.scan.extremes is not None and not rows.any_deleted(self.start, self.stop):
-            return self.scan.extremes.read(rows.reader, stretch, self.start, self.stop)
-        return sliced(stretch.read(self.start, self.stop), self.scan.batch_rows, self.scan.limit)
+            return self.scan.extremes.read(rows.reader, row_slice, self.start, self.stop)
+        return sliced(row_slice.read(self.start, self.stop), self.scan.batch_rows, self.scan.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +146,20 @@ class CountTask:
 
 
 class FragmentRows:
-    """The rows of the fragment at a place of the table's list. A `RowSource`."""
+    """The rows of the fragment at a position of the table's list. A `RowSource`."""
 
-    def __init__(self, table: Table, place: int) -> None:
+    def __init__(self, table: Table, position: int) -> None:
         self._table = table
-        self._place = place
-        self.reader = table.fragment_reader(place)
+        self._position = position
+        self.reader = table.fragment_reader(position)
         vector = table.deletion_vector(self.reader.fragment)
         self.deleted = np.empty(0, np.int64) if vector is None else deleted_offsets(vector)
 
     def any_deleted(self, start: int, stop: int) -> bool:
-        """Return whether a row of a stretch is deleted."""
+        """Return whether a row of a range is deleted."""
         low, high = np.searchsorted(self.deleted, (start, stop))
         return bool(low < high)
 
     def system_values(self, name: str, rows: Rows) -> pa.Array:
         """Return the values of a system column."""
-        return system_column(self._table, self._place, name, rows)
+        return system_column(self._table, self._position, name, rows)

@@ -1,6 +1,6 @@
 """Read the same columns of one fragment, window after window.
 
-What does not depend on the rows is found out once, so that a window costs little beside its decoding.
+What does not depend on the rows is computed once, so that a window costs little beside its decoding.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import Form
 from lance_df.table.blobs.columns import values_of
-from lance_df.table.reading.small_columns import is_kept
+from lance_df.table.reading.small_columns import is_cached
 from lance_df.table.scan.columns import StoredColumn
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class WindowReader:
         self._columns = columns
         self._forms = forms
         self._system_values = system_values
-        self._caches_columns = options.small_columns and is_kept(reader)
+        self._caches_columns = options.small_columns and is_cached(reader)
         self._resident = [
             _resident_column(reader, column)
             if options.resident_columns and not self._caches_columns
@@ -65,21 +65,21 @@ class WindowReader:
             for resident, form in zip(self._resident, forms, strict=True)
         ]
         self._never_null = [
-            (place, column.field)
-            for place, column in enumerate(columns)
+            (index, column.field)
+            for index, column in enumerate(columns)
             if isinstance(column, StoredColumn) and not column.field.nullable
         ]
 
     def read(self, rows: Rows) -> list[pa.Array]:
         """Return the values of each column, as `FragmentReader.read` does."""
         arrays = self._read_resident(rows)
-        left = [place for place, array in enumerate(arrays) if array is None]
+        left = [index for index, array in enumerate(arrays) if array is None]
         if left:
-            for place, array in zip(left, self._read_generally(left, rows), strict=True):
-                arrays[place] = array
-        for place, field in self._never_null:
-            if arrays[place].null_count:
-                self._reader.check_nulls(field, arrays[place], rows)
+            for index, array in zip(left, self._read_generally(left, rows), strict=True):
+                arrays[index] = array
+        for index, field in self._never_null:
+            if arrays[index].null_count:
+                self._reader.check_nulls(field, arrays[index], rows)
         return arrays
 
     def _read_resident(self, rows: Rows) -> list[Any]:
@@ -92,8 +92,8 @@ class WindowReader:
             for resident, form in zip(self._resident, self._forms, strict=True)
         ]
 
-    def _read_generally(self, places: Sequence[int], rows: Rows) -> list[pa.Array]:
-        columns = [self._columns[place] for place in places]
+    def _read_generally(self, indices: Sequence[int], rows: Rows) -> list[pa.Array]:
+        columns = [self._columns[index] for index in indices]
         stored = [column for column in columns if isinstance(column, StoredColumn)]
         viewed = [
             column.field
@@ -105,9 +105,9 @@ class WindowReader:
             arrays = self._table.shared.small_columns.read(self._reader, fields, rows, views=viewed)
         else:
             arrays = self._reader.read(fields, rows, keep_dictionaries=True, views=viewed)
-        found = iter(arrays)
+        values = iter(arrays)
         return [
-            values_of(self._table, self._reader.fragment, column, next(found))
+            values_of(self._table, self._reader.fragment, column, next(values))
             if isinstance(column, StoredColumn)
             else self._system_values(column.name, rows)
             for column in columns

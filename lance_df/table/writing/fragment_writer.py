@@ -44,7 +44,7 @@ _job: ContextVar[bytes] = ContextVar("lance_df_job", default=b"")
 
 
 class WriteProgress(Protocol):
-    """Is told of data files as they begin and as they are complete."""
+    """Is called with data files as they begin and as they are complete."""
 
     def begin(self, fragment: Fragment) -> object:
         """Take note of a fragment whose data file is about to be written."""
@@ -131,7 +131,7 @@ def fragments_written(
     zone_maps
         Is shown all rows.
     dictionaries
-        Is told the values of those dictionary columns of 0.1 that have none in ``schema``, by field id.
+        Is called with the values of dictionary columns of 0.1 that have none in ``schema``, by field id.
     targets
         Where the files go, in turn; by default all go below the root of the table.
     unsynced
@@ -259,7 +259,7 @@ class _FragmentWriter:
             page_bytes=self._limits.page_bytes(len(self._schema.fields)),
             rows_per_group=self._limits.rows_per_group,
             dictionaries=self._dictionaries,
-            blob_places=self._references.places(file, self._unsynced) if self._has_blobs else None,
+            blob_placement=self._references.placement(file, self._unsynced) if self._has_blobs else None,
             num_encoders=self._num_encoders,
         )
 
@@ -285,7 +285,7 @@ def data_file_name() -> str:
 
 @contextmanager
 def files_named_for(job: uuid.UUID) -> Iterator[None]:
-    """Let the names of new data files tell that they are of a job of many processes."""
+    """Let the names of new data files show that they are of a job of many processes."""
     token = _job.set(job.bytes[:_JOB_BYTES])
     try:
         yield

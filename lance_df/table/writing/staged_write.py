@@ -61,7 +61,7 @@ class StagedWrite:
     table
         The root of the table that is committed to; of a namespace, that of ``__manifest``.
     write_id
-        Names the write, in all processes alike, and no other write.
+        Names the write, the same in all processes, and no other write.
     files
         Yields the files, always in the same order.
     """
@@ -159,7 +159,7 @@ class StagedWrite:
     def _holder(self, content: bytes) -> bytes:
         """Create the claim, unless it is there, and return its content."""
         for _ in range(_ATTEMPTS):
-            # when its answer is lost, what is there tells
+            # when its answer is lost, what is there decides
             with suppress(CommitStateUnknownError):
                 if put_if_absent(self._claim, content):
                     return content

@@ -59,7 +59,7 @@ class UncommittedFiles:
         self._removals: dict[str, list[Callable[[], object]]] = {}
         self._attempts: list[Attempt] = []
         self._is_watching = False
-        self._are_kept = False
+        self._stay = False
 
     def watch(self) -> None:
         """Take note of attempts from now on: to be called before others hear of a file."""
@@ -92,20 +92,20 @@ class UncommittedFiles:
 
     def keep(self) -> None:
         """Remove nothing, as others may publish a version with the files at any time; until `release`."""
-        self._are_kept = True
+        self._stay = True
 
     def release(self) -> None:
         """Let files be removed again."""
-        self._are_kept = False
+        self._stay = False
 
     @property
     def are_certain(self) -> bool:
         """Whether it is known what became of all attempts, and nobody else can make one."""
-        return not self._are_kept and all(each.is_refused or each.is_published for each in self._attempts)
+        return not self._stay and all(each.is_refused or each.is_published for each in self._attempts)
 
     def remove(self) -> None:
         """Remove the files that no version can refer to, as far as the stores let us."""
-        if self._removals and not self._are_kept:
+        if self._removals and not self._stay:
             undisturbed(self._remove)
 
     def _remove(self) -> None:
@@ -155,7 +155,7 @@ def publishing(
         Names the version, for messages.
     is_absent
         Whether the version is certainly not there, nor will be; asked when the attempt was interrupted, of
-        stores that can tell.
+        stores that know.
     attempts
         Gets this one.
 
@@ -181,8 +181,8 @@ def publishing(
         undisturbed(partial(_look, attempt, is_absent))
         if attempt.is_refused:
             raise
-        found = "it is there" if attempt.is_published else "look at it before trying again"
-        unknown = f"{what} was interrupted while it was published; {found}"
+        state = "it is there" if attempt.is_published else "read it before trying again"
+        unknown = f"{what} was interrupted while it was published; {state}"
         if isinstance(err, Exception):
             raise CommitStateUnknownError(unknown) from err
         err.add_note(unknown)

@@ -23,7 +23,7 @@ from lance_df.table.metadata.history import History
 from lance_df.table.metadata.versions import NamingScheme
 from lance_df.table.writing.fitting_schema import FITTING_SCHEMAS
 from lance_df.table.writing.fragment_writer import FileLimits
-from lance_df.table.writing.free_place import check_free_place
+from lance_df.table.writing.free_location import check_location_is_free
 from lance_df.table.writing.schema_rules import check_schema, resolve_version
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class WriteOptions:
     target_bases, target_all_bases
         Where data files go, see :func:`lance_df.table.metadata.base_paths_write.choose_targets`.
     progress
-        Is told of data files.
+        Is called with data files.
     statistics
         Whether to build zone maps for the new rows.
     external_store
@@ -95,8 +95,8 @@ class WriteOptions:
 class WritePlan:
     """What is written, in which file version, and what becomes of the new fragments.
 
-    ``read`` is the newest version of the table, if there is one. ``dictionaries`` is told the values of
-    dictionary columns of 0.1 while rows are written.
+    ``read`` is the newest version of the table, if there is one. ``dictionaries`` is called with the
+    values of dictionary columns of 0.1 while rows are written.
     """
 
     schema: Schema
@@ -152,7 +152,7 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
     try:
         latest = History(table, options.external_store).open_latest()
     except DatasetNotFoundError:
-        check_free_place(table)
+        check_location_is_free(table)
         return _plan_create(table, data_schema, options)
     if mode == "create":
         raise AlreadyExistsError(f"{table.uri}: there is a table already; pass mode='append' or 'overwrite'")
@@ -193,7 +193,7 @@ def _plan_overwrite(
     table: Location, latest: ManifestFile, data_schema: pa.Schema, options: WriteOptions
 ) -> WritePlan:
     manifest = latest.manifest
-    version = resolve_version(options.data_storage_version or _own_version(manifest))
+    version = resolve_version(options.data_storage_version or _version_of_table(manifest))
     # ids of former columns are free again, unless the table says that they are not
     mark = manifest.max_allocated_field_id
     new_schema = blobs_as_stored(data_schema, version)
@@ -229,17 +229,17 @@ def _with_dictionaries(schema: Schema, version: str, dictionaries: Mapping[int, 
 
 
 def _version_to_append(table: Location, manifest: Manifest, options: WriteOptions) -> str:
-    own = _own_version(manifest)
-    version = resolve_version(options.data_storage_version or own)
-    if version != own and "0.1" in (version, own):
+    current = _version_of_table(manifest)
+    version = resolve_version(options.data_storage_version or current)
+    if version != current and "0.1" in (version, current):
         raise InvalidInputError(
-            f"{table.uri}: the table is of file version {own}, "
+            f"{table.uri}: the table is of file version {current}, "
             f"data_storage_version {options.data_storage_version!r} cannot be appended to it"
         )
     return version
 
 
-def _own_version(manifest: Manifest) -> str:
+def _version_of_table(manifest: Manifest) -> str:
     return manifest.data_format or ("2.0" if manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1")
 
 

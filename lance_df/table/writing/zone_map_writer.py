@@ -157,8 +157,8 @@ class ZoneMapBuilder:
         files
             Takes note of the files before they are made.
         """
-        places = {file.path: each for each in manifest.fragments for file in each.files}
-        committed = [places.get(fragment.files[0].path) for fragment in fragments]
+        by_path = {file.path: each for each in manifest.fragments for file in each.files}
+        committed = [by_path.get(fragment.files[0].path) for fragment in fragments]
         entries = ((column.field, _data(column, fragments, committed)) for column in self._columns.values())
         return tuple(
             write_zone_map(
@@ -176,8 +176,8 @@ class ZoneMapBuilder:
         external_store: ExternalManifestStore | None,
         options: CommitOptions | None,
     ) -> ManifestFile:
-        places = {file.path: each for each in latest.manifest.fragments for file in each.files}
-        committed = [places.get(fragment.files[0].path) for fragment in fragments]
+        by_path = {file.path: each for each in latest.manifest.fragments for file in each.files}
+        committed = [by_path.get(fragment.files[0].path) for fragment in fragments]
         indices = latest.read_indices()
         new: list[IndexMetadata] = []
         removed: list[IndexMetadata] = []

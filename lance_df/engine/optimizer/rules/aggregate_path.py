@@ -48,9 +48,10 @@ class AggregatePath:
 
     @classmethod
     def of(cls, plan: LogicalPlan, table: tuple[str | None, str]) -> AggregatePath | None:
-        """Return the path from the lowest aggregate; None if more is on it than what treats rows alike.
+        """Return the path from the lowest aggregate; None if a node on it treats some rows in another way.
 
-        That is filters, projections, and joins that have a row as often as the other side matches it.
+        Filters, projections, and joins that have a row as often as the other side matches it treat all rows
+        in the same way.
         """
         paths = [
             path for path, node in nodes_with_paths(plan) if isinstance(node, Scan) and node.table == table

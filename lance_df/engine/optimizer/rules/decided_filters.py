@@ -103,7 +103,7 @@ class _Decided:
         self._projections = projections
         self._manifest = manifest
         self._needed = np.zeros(len(manifest.members), dtype=np.bool_)
-        self._needed[selected_members(manifest, None, table.scan.request.pruning_predicate).places] = True
+        self._needed[selected_members(manifest, None, table.scan.request.pruning_predicate).positions] = True
         self.members: np.ndarray | None = None
 
     def takes(self, conjunct: Any) -> bool:
@@ -112,10 +112,10 @@ class _Decided:
         if term is None:
             return False
         needed = self._needed if self.members is None else self.members
-        found = decided_members(self._manifest, term, needed)
-        if found is None:
+        members = decided_members(self._manifest, term, needed)
+        if members is None:
             return False
-        self.members = found
+        self.members = members
         return True
 
 

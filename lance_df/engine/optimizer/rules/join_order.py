@@ -75,14 +75,14 @@ def better_order(rows: Sequence[float], edges: Sequence[Edge], written: Order) -
             return None
         best = min(pairs, key=guess.cost)
         parts = [part for part in parts if part not in (best.one, best.other)] + [best]
-    (found,) = parts
-    if guess.whole_cost(found) >= _CLEARLY_LESS * guess.whole_cost(written):
+    (whole,) = parts
+    if guess.whole_cost(whole) >= _CLEARLY_LESS * guess.whole_cost(written):
         return None
-    return guess.small_first(found)
+    return guess.small_first(whole)
 
 
 class _Guess:
-    """Tells how many rows joins have."""
+    """Estimates how many rows joins have."""
 
     def __init__(self, rows: Sequence[float], edges: Sequence[Edge]) -> None:
         self._edges = edges
@@ -127,12 +127,12 @@ class _Guess:
 
 def _numbers_of_values(edges: Sequence[Edge]) -> Mapping[str, tuple[str, float]]:
     """Return for each column how many values it may have in the end, and which columns have the same ones."""
-    found: dict[str, tuple[str, float]] = {}
+    columns: dict[str, tuple[str, float]] = {}
     for edge in edges:
         for column, rows in zip(edge.columns, edge.table_rows, strict=True):
-            found.setdefault(column, (column, rows))
+            columns.setdefault(column, (column, rows))
     for edge in edges:
-        one, other = (found[column] for column in edge.columns)
+        one, other = (columns[column] for column in edge.columns)
         both = min(one[0], other[0]), min(one[1], other[1])
-        found = {column: both if each in (one, other) else each for column, each in found.items()}
-    return found
+        columns = {column: both if each in (one, other) else each for column, each in columns.items()}
+    return columns

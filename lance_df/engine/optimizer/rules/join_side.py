@@ -1,6 +1,6 @@
 """Give the hash joins of a statement an order that leaves few rows, and their smaller side to build on.
 
-DataFusion builds the left side of a join in memory and swaps sides where statistics tell it to, which it gets
+DataFusion builds the left side of a join in memory and swaps sides where statistics ask for it, which it gets
 none of through Python. So the plan is built anew with the sides swapped, with semi joins applied to the table
 that they say something of, before that is joined with others, and with inner joins in an order that takes
 clearly less than the one that is written.
@@ -142,9 +142,9 @@ def _semi_joins_below(tree: _Tree) -> _Tree:
     if left.size.rows < WORTH_ROWS:
         return tree
     on = tuple(join.on)
-    found = _semi_joined(left, right, on, {qualified_name(key) for key, _ in on})
+    ordered = _semi_joined(left, right, on, {qualified_name(key) for key, _ in on})
     # the semi join stays where it is if no other is better
-    return found if found.inputs != tree.inputs or _builds_right(left, right) else tree
+    return ordered if ordered.inputs != tree.inputs or _builds_right(left, right) else tree
 
 
 def _semi_joined(left: _Tree, right: _Tree, on: tuple[tuple[Any, Any], ...], keys: set[str | None]) -> _Tree:
@@ -215,15 +215,15 @@ def _is_passed(tree: _Tree) -> bool:
     )
 
 
-def _joined_inputs(tree: _Tree, found: list[_Tree]) -> Order:
+def _joined_inputs(tree: _Tree, leaves: list[_Tree]) -> Order:
     """Add what inner joins join to a list, and return the order in which they do."""
     if _is_passed(tree):
-        return _joined_inputs(tree.inputs[0], found)
+        return _joined_inputs(tree.inputs[0], leaves)
     if _is_inner(tree):
         one, other = tree.inputs
-        return Pair(_joined_inputs(one, found), _joined_inputs(other, found))
-    found.append(tree)
-    return len(found) - 1
+        return Pair(_joined_inputs(one, leaves), _joined_inputs(other, leaves))
+    leaves.append(tree)
+    return len(leaves) - 1
 
 
 def _over_inputs(tree: _Tree, inputs: Iterator[_Tree]) -> _Tree:
@@ -234,7 +234,7 @@ def _over_inputs(tree: _Tree, inputs: Iterator[_Tree]) -> _Tree:
 
 
 def _keys(tree: _Tree, inputs: Sequence[_Tree]) -> tuple[_Key, ...]:
-    """Return all keys of inner joins; nothing if columns cannot be told apart by their names."""
+    """Return all keys of inner joins; nothing if names of columns are ambiguous."""
     owners: dict[str, int] = {}
     for number, each in enumerate(inputs):
         for name in each.columns:

@@ -46,16 +46,16 @@ class MergedColumns:
 
     Parameters
     ----------
-    own, known
+    typed, known
         Those of the table that is aggregated by its scan, and all.
     names
         That new columns must not have.
     """
 
     def __init__(
-        self, own: Mapping[str, pa.Field], known: Mapping[str, pa.Field], names: Collection[str]
+        self, typed: Mapping[str, pa.Field], known: Mapping[str, pa.Field], names: Collection[str]
     ) -> None:
-        self._own = own
+        self._typed = typed
         self._known = known
         self._names = names
         self._num_rows = self._free_name("_num_rows")
@@ -91,7 +91,7 @@ class MergedColumns:
 
     def _count(self, operand: Any) -> Expr:
         """Return the number of values of a column that are not NULL."""
-        field = self._own.get(_name(operand))
+        field = self._typed.get(_name(operand))
         if field is not None and summed_type(field.type) is not None:
             return self._added_up(field, pa.int64(), counts=True)
         return functions.sum(functions.when(Expr(operand).is_null(), Expr.literal(0)).otherwise(self._rows))
@@ -99,7 +99,7 @@ class MergedColumns:
     def _sum(self, operand: Any) -> Expr | None:
         """Return the sum of a column; None of what has none."""
         name = _name(operand)
-        if (field := self._own.get(name)) is not None:
+        if (field := self._typed.get(name)) is not None:
             kind = summed_type(field.type)
             return None if kind is None else self._added_up(field, kind)
         kind = None if (field := self._known.get(name)) is None else field.type
@@ -132,7 +132,7 @@ class MergedColumns:
 
 
 def is_mergeable(expr: Any) -> bool:
-    """Whether an expression of an Aggregate node is a call over all rows of a group alike."""
+    """Whether an expression of an Aggregate node is a call over all rows of a group."""
     call = aggregate_call(expr)
     return call is not None and call.is_plain
 

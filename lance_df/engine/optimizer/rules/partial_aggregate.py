@@ -197,7 +197,7 @@ class _Aggregate:
         (below,) = node.inputs
         types = context.session.create_dataframe_from_logical_plan(below).schema()
         columns = MergedColumns(
-            {name: table.stored_schema.field(place) for name, place in path.columns.items()},
+            {name: table.stored_schema.field(index) for name, index in path.columns.items()},
             dict(zip(columns_of_plan(below), types, strict=True)),
             {name for each in planned.tables.values() for name in each.stored_schema.names},
         )
@@ -246,11 +246,11 @@ class _Aggregate:
             rows = planned.plan(others)
             return PlannedFrame(self._merged(rows.frame), rows.table_slots)
 
-        found = plan(tables)
-        if found.frame.schema() != planned.frame.schema():
+        replanned = plan(tables)
+        if replanned.frame.schema() != planned.frame.schema():
             return None
         return planned.replanned(
-            found.frame, tables=tables, table_slots=found.table_slots, plan=plan, over_runs=True
+            replanned.frame, tables=tables, table_slots=replanned.table_slots, plan=plan, over_runs=True
         )
 
     def _merged(self, frame: DataFrame) -> DataFrame:
@@ -277,8 +277,8 @@ class _Aggregate:
             Expr.column(str(column)) for column in columns_of(summed, summed.logical_plan())[: len(groups)]
         ]
         results = [
-            call.result([Expr.column(total) for total in own]).alias(name)
-            for call, own, name in zip(self.calls, totals, node.columns[len(groups) :], strict=True)
+            call.result([Expr.column(total) for total in parts]).alias(name)
+            for call, parts, name in zip(self.calls, totals, node.columns[len(groups) :], strict=True)
         ]
         merged = checked(summed.select(*keys, *results), node.plan)
         return rebuilt(session, plan, (), {self.path.path: merged})

@@ -1,6 +1,6 @@
 """Strings that are grouped or aggregated, as views: DataFusion takes half the time for short ones.
 
-To tell those apart that do not lie within views themselves takes it a quarter longer.
+Comparing those that do not lie within views themselves takes it a quarter longer.
 
 The types of the result stay what they are: what has become a view is cast back at the end. Where the
 statement orders its rows that is below the sort, or below another one of the few rows that a limit leaves
@@ -77,7 +77,7 @@ def string_views(planned: Planned, context: Context) -> Planned | None:
 def _worth_viewing(table: PlannedTable, aggregates: list[Aggregate]) -> frozenset[str]:
     """Return the columns of a large table that take less time as views.
 
-    These are short strings; of others, such as are not to be told apart, and are stored one by one.
+    These are short strings; of longer ones, those that are not compared, and that are stored one by one.
     """
     import pyarrow as pa
 
@@ -100,10 +100,12 @@ def _worth_viewing(table: PlannedTable, aggregates: list[Aggregate]) -> frozense
     if not source.is_local:  # a sample takes as long as reading
         return frozenset(names)
     sample = source.sample(table.scan.request.pruning_predicate)
-    found = None if sample is None else sample.strings(names)
-    if found is None:
+    sampled = None if sample is None else sample.strings(names)
+    if sampled is None:
         return frozenset()
-    return found.short | {name for name in names if name not in grouped and name not in found.dictionaries}
+    return sampled.short | {
+        name for name in names if name not in grouped and name not in sampled.dictionaries
+    }
 
 
 def _with_types_of(ctx: PlainSessionContext, plan: Any, anew: DataFrame) -> DataFrame:
@@ -118,20 +120,20 @@ def _with_types_of(ctx: PlainSessionContext, plan: Any, anew: DataFrame) -> Data
     """
     if anew.schema() == ctx.create_dataframe_from_logical_plan(plan).schema():
         return anew
-    found = anew.logical_plan()
-    ordered = sort_path(found)
-    limit = None if ordered is None else _limit_above(found, ordered)
+    logical = anew.logical_plan()
+    ordered = sort_path(logical)
+    limit = None if ordered is None else _limit_above(logical, ordered)
     path: Path = () if ordered is None else ordered if limit is not None else (*ordered, 0)
-    below = ctx.create_dataframe_from_logical_plan(plan_at(found, path))
+    below = ctx.create_dataframe_from_logical_plan(plan_at(logical, path))
     wanted = ctx.create_dataframe_from_logical_plan(plan_at(plan, path)).schema()
     if limit is None:
         cast = _cast(ctx, below, wanted)
     else:  # few rows are left to cast, and to sort again
-        sort = node_at(found, path)
+        sort = node_at(logical, path)
         assert isinstance(sort, Sort)
         keys = sort.sort_exprs
         cast = DataFrame(_cast(ctx, below.limit(limit), wanted).df.sort(*keys))
-    return rebuilt(ctx, found, (), {path: cast})
+    return rebuilt(ctx, logical, (), {path: cast})
 
 
 def _limit_above(plan: Any, path: Path) -> int | None:
@@ -149,8 +151,8 @@ def _cast(ctx: PlainSessionContext, frame: DataFrame, wanted: pa.Schema) -> Data
     columns = columns_of(frame, frame.logical_plan())
     names = [f"c{number}" for number in range(len(columns))]
     cast = [
-        (expr if found.type == field.type else expr.cast(field.type)).alias(name)
-        for column, name, found, field in zip(columns, names, frame.schema(), wanted, strict=True)
+        (expr if actual.type == field.type else expr.cast(field.type)).alias(name)
+        for column, name, actual, field in zip(columns, names, frame.schema(), wanted, strict=True)
         for expr in [Expr.column(str(column))]
     ]
     return frame.select(*cast).select(*renaming(ctx, list(zip(names, columns, strict=True))))

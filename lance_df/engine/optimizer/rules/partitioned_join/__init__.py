@@ -1,4 +1,4 @@
-"""Joins of namespaces that are partitioned alike, one group of partitions at a time."""
+"""Joins of namespaces with the same partitioning, one group of partitions at a time."""
 
 from lance_df.engine.optimizer.rules.partitioned_join.rule import partitioned_join
 

@@ -4,7 +4,7 @@ A part is *divisible* by a function of its keys if it can be computed for the ro
 other, and the results put together. A scan is divisible by every function of its columns; filters and
 projections stay so; a join does by functions of the columns that it equates, because rows that match have
 one value; an aggregation or a window by functions of the columns that it groups by. A row that an outer join
-fills up with NULLs tells nothing of the side that is missing, so only columns of the preserved side say
+fills up with NULLs says nothing of the side that is missing, so only columns of the preserved side say
 afterwards to which value a row belongs.
 
 Which functions follow from partition values is the question of `lance_df.namespace.joins.compatibility`.
@@ -39,20 +39,21 @@ from lance_df.engine.plans.walks import Path
 from lance_df.engine.pruning.predicates import scan_condition
 from lance_df.namespace.joins.compatibility import Grouping, JoinSide, common_grouping
 from lance_df.namespace.joins.key_types import keeps_apart, key_class
+from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.pruning.selected_members import selected_members
-from lance_df.namespace.snapshot import NamespaceSnapshot
 from lance_df.records import dataclass
 from lance_df.scan.request import Rows
 
 if TYPE_CHECKING:
     from lance_df.engine.statement import PlannedTable
+    from lance_df.namespace.snapshot import NamespaceSnapshot
 
     Flags = npt.NDArray[np.bool_]
     IsEmpty = Callable[[Sequence[Flags]], Flags]
 
 
 class _Rule(NamedTuple):
-    """Which sides of a join still tell the key of its rows, and which, when empty, leave nothing of it."""
+    """Which sides of a join still have the key of its rows, and which, when empty, leave nothing of it."""
 
     left: bool
     right: bool
@@ -180,16 +181,16 @@ class _Walk:
     def visit(self, plan: LogicalPlan, path: Path) -> Part | None:
         node = node_of(plan)
         inputs = [self.visit(child, (*path, number)) for number, child in enumerate(node.inputs)]
-        found = None
+        part = None
         if not node.has_subquery:  # it may read tables that are not to be divided
             if isinstance(node, Scan):
-                found = self._scan(node, path)
+                part = self._scan(node, path)
             elif isinstance(node, Join) and len(inputs) == 2:
-                found = self._join(node, inputs[0], inputs[1])
+                part = self._join(node, inputs[0], inputs[1])
             elif len(inputs) == 1 and inputs[0] is not None:
-                found = self._above(node, inputs[0])
-        if found is not None:
-            return replace(found, path=path, plan=plan)
+                part = self._above(node, inputs[0])
+        if part is not None:
+            return replace(part, path=path, plan=plan)
         for each in inputs:
             self.close(each)
         return None
@@ -198,28 +199,32 @@ class _Walk:
         tables = [table for table in self._tables if table.is_called(node.table)]
         if len(tables) != 1 or node.fetch is not None or path not in self._scans:
             return None
-        snapshot = tables[0].scan.source
-        if not isinstance(snapshot, NamespaceSnapshot):
+        snapshot = namespace_of(tables[0].scan.source)
+        if snapshot is None:
             return None
         columns = snapshot.manifest.schema.columns
-        own, shown = tuple(node.projection), node.columns
+        projected, names = tuple(node.projection), node.columns
         output = tables[0].scan.request.output
         calls = () if isinstance(output, Rows) else output.calls
         made = {call.name: call.column for call in calls}
-        if len(own) != len(shown) or any(name not in columns.names for name in own if name not in made):
+        if len(projected) != len(names) or any(
+            each not in columns.names for each in projected if each not in made
+        ):
             return None
         stored = [
-            (columns.field(name), place) for name, place in zip(own, shown, strict=True) if name not in made
+            (columns.field(each), name)
+            for each, name in zip(projected, names, strict=True)
+            if each not in made
         ]
         keys = tuple(
-            _Key((field.id,), {name: field.arrow_type()}) for field, name in stored if shown.count(name) == 1
+            _Key((field.id,), {name: field.arrow_type()}) for field, name in stored if names.count(name) == 1
         )
         needed = np.ones(len(snapshot.manifest.members), bool)
         condition = scan_condition(self._scans[path], tables[0].stored_schema)
         if condition is not None:
             needed[:] = False
-            needed[selected_members(snapshot.manifest, condition).places] = True
-        read = (made.get(name, name) for name in own)
+            needed[selected_members(snapshot.manifest, condition).positions] = True
+        read = (made.get(name, name) for name in projected)
         stored_names = tuple(dict.fromkeys(name for name in read if name is not None))
         scan = JoinedScan(tables[0], snapshot, needed, stored_names)
         return Part(path, node.plan, (scan,), keys, lambda empty: empty[0])
@@ -249,13 +254,13 @@ class _Walk:
             return None
         names = node.columns[: len(groups)]
         pairs = [(name, new) for name, new in zip(map(qualified_name, groups), names, strict=True) if name]
-        found = self._limited(node, _renamed(part, pairs))
-        if found is None or part.groupings:
-            return found
+        limited = self._limited(node, _renamed(part, pairs))
+        if limited is None or part.groupings:
+            return limited
         columns = part.scans[0].snapshot.manifest.schema.columns.by_id()
-        fields = [columns[key.columns[0]] for key in found.keys]
+        fields = [columns[key.columns[0]] for key in limited.keys]
         plain = (field.name for field in fields if key_class(field.arrow_type()) is not None)
-        return replace(found, grouped_by=tuple(plain))
+        return replace(limited, grouped_by=tuple(plain))
 
     def _window(self, node: Window, part: Part) -> Part | None:
         columns = [set(map(qualified_name, keys)) for keys in node.partitions]
@@ -265,14 +270,14 @@ class _Walk:
     def _limited(self, node: PlanNode, part: Part) -> Part | None:
         """Return the part, if it is divisible by functions of the keys that it shows."""
         shown = replace(part, keys=tuple(key for key in part.keys if key.names))
-        found = self._grouped(shown)
-        if isinstance(found, str):
-            self._refuse(node, part, found)
+        grouped = self._grouped(shown)
+        if isinstance(grouped, str):
+            self._refuse(node, part, grouped)
             return None
-        return replace(found, groupings=(*part.groupings, node.shown))
+        return replace(grouped, groupings=(*part.groupings, node.shown))
 
     def _refuse(self, node: PlanNode, part: Part, why: str) -> None:
-        """Tell why the rows of a namespace are not grouped by partition; joins tell of themselves."""
+        """Record why the rows of a namespace are not grouped by partition; joins record their own reasons."""
         if not part.steps:
             self.refused.append((node.shown, why))
 
@@ -286,18 +291,18 @@ class _Walk:
         if rule is None:
             self.refused.append((shown, "a kind of join that is not known"))
             return None
-        found = self._matched(node, rule, left, right)
-        if isinstance(found, str):
-            self.refused.append((shown, found))
+        matched = self._matched(node, rule, left, right)
+        if isinstance(matched, str):
+            self.refused.append((shown, matched))
             return None
         # a NULL in any partition then decides on all rows
         is_null_aware = rule.null_free or node.may_be_null_aware(self._not_in)
-        if is_null_aware and self._may_meet_null(found, node):
+        if is_null_aware and self._may_meet_null(matched, node):
             self.refused.append(
                 (shown, "NOT IN depends on NULL keys of all partitions, and there may be some")
             )
             return None
-        return found
+        return matched
 
     def _matched(self, node: Join, rule: _Rule, left: Part, right: Part) -> Part | str:
         keys = []
@@ -365,18 +370,18 @@ class _Walk:
 def _sides(scans: Sequence[JoinedScan], keys: Sequence[_Key]) -> tuple[list[JoinSide], tuple[int, ...]] | str:
     """Return the namespaces of some scans, each once, and for each scan the number of its namespace."""
     numbers: dict[int, int] = {}
-    found: list[JoinSide] = []
-    for place, scan in enumerate(scans):
-        columns = tuple(key.columns[place] for key in keys)
-        number = numbers.setdefault(scan.table.key, len(found))
-        if number == len(found):
-            found.append(JoinSide(scan.snapshot.manifest, scan.needed, columns))
+    sides: list[JoinSide] = []
+    for position, scan in enumerate(scans):
+        columns = tuple(key.columns[position] for key in keys)
+        number = numbers.setdefault(scan.table.key, len(sides))
+        if number == len(sides):
+            sides.append(JoinSide(scan.snapshot.manifest, scan.needed, columns))
             continue
-        known = found[number]
+        known = sides[number]
         if known.keys != columns:
             return "a table is joined with itself on different columns"
-        found[number] = JoinSide(known.manifest, known.needed | scan.needed, columns)
-    return found, tuple(numbers[scan.table.key] for scan in scans)
+        sides[number] = JoinSide(known.manifest, known.needed | scan.needed, columns)
+    return sides, tuple(numbers[scan.table.key] for scan in scans)
 
 
 def _renamed(part: Part, names: Sequence[tuple[str, str]]) -> Part:

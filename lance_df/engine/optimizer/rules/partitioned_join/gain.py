@@ -21,7 +21,7 @@ _WORTH_JOINED_ROWS: Final = 4_000_000
 _WORTH_GROUPED_ROWS: Final = 800_000
 # Fewer groups are merged so soon that nothing is left to be saved.
 _WORTH_GROUPS: Final = 50_000
-# Of more members some tell how many rows all have: to open them takes time.
+# The rows of more members are estimated from some of them: to open them takes time.
 _COUNTED_MEMBERS: Final = 16
 
 
@@ -48,7 +48,7 @@ def grouped_sooner_as_a_whole(part: Part) -> str | None:
 
 
 def expected_groups(part: Part) -> int:
-    """Return about how many groups a part makes of the rows of one namespace, 0 where nothing tells."""
+    """Return about how many groups a part makes of the rows of one namespace, 0 where that is unknown."""
     scan = part.scans[0]
     if part.joins or not part.grouped_by or not scan.snapshot.root.is_local:
         return 0

@@ -37,7 +37,6 @@ from lance_df.engine.plans.walks import (
     plan_at,
 )
 from lance_df.engine.report import JoinReport
-from lance_df.namespace.member_subset import MemberSubset
 from lance_df.scan.run import num_cores
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ _STREAMED_BATCH_ROWS: Final = 16 * 1024
 # density an array takes four times as much as a hash table, so there is a bound for what all take together.
 _MIN_KEY_DENSITY: Final = 0.025
 _DEFAULT_KEY_DENSITY: Final = 0.15
-_KEY_PLACE_BYTES: Final = 4
+_KEY_SLOT_BYTES: Final = 4
 _KEY_ARRAY_BYTES: Final = 256 * 1024 * 1024
 _MIN_KEY_ARRAY_BYTES: Final = 32 * 1024 * 1024
 _REPARTITIONED: Final = (
@@ -91,7 +90,7 @@ def partitioned_join(planned: Planned, context: Context) -> Planned | None:
         chosen += _chosen(statement, analysis.parts, options)
         if not chosen:
             return None
-        found = _Rewriting(context, planned).frame(chosen, planned.frame.schema(), options.join_memory_limit)
+        frame = _Rewriting(context, planned).frame(chosen, planned.frame.schema(), options.join_memory_limit)
     except Exception as err:
         statement.forget_units()
         joins = [step for part, _ in chosen for step in part.steps] or ["joins"]
@@ -99,7 +98,7 @@ def partitioned_join(planned: Planned, context: Context) -> Planned | None:
         raise
     for part, units in chosen:
         statement.joins += [JoinReport(step, _effect(part, units)) for step in part.steps]
-    return planned.replanned(found, planned.optimized, is_final=True)
+    return planned.replanned(frame, planned.optimized, is_final=True)
 
 
 def _may_be_divided(node: PlanNode) -> bool:
@@ -140,17 +139,17 @@ class _Rewriting:
             settings = (*settings, *_REPARTITIONED)
         if all(units.at_once is None for _, units in chosen):
             limit = None
-        kept_rows = sum(units.kept_rows for part, units in chosen if part.joins)
-        changes = dict.fromkeys(settings, "false") | _execution(kept_rows, limit, has_groups)
+        memory_rows = sum(units.memory_rows for part, units in chosen if part.joins)
+        changes = dict.fromkeys(settings, "false") | _execution(memory_rows, limit, has_groups)
         if any(has_node(part.plan, Window) for part, _ in chosen):
             # what is sorted is merged from batches, of which larger ones are sorted for longer
             changes.pop(_BATCH_SIZE, None)
-        own = _with_settings(self._ctx, changes)
-        replacements = dict(self._stand_in(own, part, units) for part, units in chosen)
-        found = rebuilt(own, self._plan, (), replacements)
-        if found.schema() != schema:
-            raise NotRebuiltError(f"the result would have the columns {found.schema().names}")
-        return found
+        session = _with_settings(self._ctx, changes)
+        replacements = dict(self._stand_in(session, part, units) for part, units in chosen)
+        frame = rebuilt(session, self._plan, (), replacements)
+        if frame.schema() != schema:
+            raise NotRebuiltError(f"the result would have the columns {frame.schema().names}")
+        return frame
 
     def _stand_in(self, ctx: PlainSessionContext, part: Part, units: Units) -> tuple[Path, DataFrame]:
         """Return where something else stands in, and what: for a part, or for the aggregate above it."""
@@ -164,21 +163,21 @@ class _Rewriting:
         def frame(stand_ins: Mapping[int, Any]) -> DataFrame:
             plan = self._planned_over(stand_ins, path)
             rows = plan if aggregate is None else plan.inputs()[0]
-            found = ctx.create_dataframe_from_logical_plan(rows)
+            joined = ctx.create_dataframe_from_logical_plan(rows)
             if builds_other_sides:
-                found, rows = self._with_small_sides(ctx, found, rows) or (found, rows)
-            return _numbered(found, rows) if aggregate is None else aggregate.over(plan, found)
+                joined, rows = self._with_small_sides(ctx, joined, rows) or (joined, rows)
+            return _numbered(joined, rows) if aggregate is None else aggregate.over(plan, joined)
 
         if units.at_once is None:
-            found = reduce(DataFrame.union, (frame(each) for each in self._providers(part, units)))
+            result = reduce(DataFrame.union, (frame(each) for each in self._providers(part, units)))
         else:
-            found = self._in_turn(ctx, [*self._providers(part, units)], frame, units.at_once)
+            result = self._in_turn(ctx, part, units, frame, units.at_once)
         if aggregate is not None:
-            return path, aggregate.merged(ctx, found)
+            return path, aggregate.merged(ctx, result)
         columns = columns_of(whole, part.plan)
         if not columns:
-            return path, found
-        return path, found.select(*renaming(ctx, list(zip(found.schema().names, columns, strict=True))))
+            return path, result
+        return path, result.select(*renaming(ctx, list(zip(result.schema().names, columns, strict=True))))
 
     def _with_small_sides(
         self, ctx: PlainSessionContext, frame: DataFrame, plan: Any
@@ -188,7 +187,8 @@ class _Rewriting:
     def _in_turn(
         self,
         ctx: PlainSessionContext,
-        units: Sequence[Mapping[int, LanceTableProvider]],
+        part: Part,
+        units: Units,
         frame: Callable[[Mapping[int, Any]], DataFrame],
         at_once: int,
     ) -> DataFrame:
@@ -196,34 +196,32 @@ class _Rewriting:
 
         Parameters
         ----------
-        units
-            What each reads, by the keys of tables.
         frame
-            Returns the rows of a unit.
+            Returns the rows of a unit, whose tables it is given by their keys.
         """
         turns = Turns()
-        shared = frame({key: UnitTable([unit[key] for unit in units], turns) for key in units[0]})
+        providers = list(self._providers(part, units))
+        count = len(providers)
+        shared = frame({key: UnitTable([unit[key] for unit in providers], turns) for key in providers[0]})
 
         def release(number: int) -> None:
-            for provider in units[number].values():
-                if isinstance(provider.scan.source, MemberSubset):
-                    provider.scan.source.release_pages()
+            units.units[number].release_pages(part)
 
         def plan(number: int) -> Any:
             with turns.alone(number):
                 return ctx.create_dataframe_from_logical_plan(shared.logical_plan()).execution_plan()
 
-        self._statement.unit_plans += [partial(plan, number) for number in range(len(units))]
-        return streamed(ctx, [shared] * len(units), at_once, release, _width(ctx, at_once), turns)
+        self._statement.unit_plans += [partial(plan, number) for number in range(count)]
+        return streamed(ctx, [shared] * count, at_once, release, _width(ctx, at_once), turns)
 
     def _providers(self, part: Part, units: Units) -> Iterator[dict[int, LanceTableProvider]]:
         """Yield what each unit reads, by the keys of tables."""
         num_partitions = 1 if units.at_once is not None else num_cores()
         num_threads = 1 if units.at_once is None else _threads_each(units.at_once)
         for unit in units.units:
-            found = dict(unit.providers(part, units.num_rows, num_partitions, num_threads=num_threads))
-            self._statement.units += found.items()
-            yield found
+            providers = dict(unit.providers(part, units.num_rows, num_partitions, num_threads=num_threads))
+            self._statement.units += providers.items()
+            yield providers
 
     def _planned_over(self, stand_ins: Mapping[int, Any], path: Path) -> LogicalPlan:
         """Return the node at ``path`` of the statement, planned over other tables."""
@@ -259,7 +257,7 @@ def _numbered(frame: DataFrame, plan: LogicalPlan) -> DataFrame:
     return frame.select(*(selected or [Expr.literal(True).alias("nothing")]))
 
 
-def _execution(kept_rows: int, limit: int | None, has_groups: bool) -> dict[str, str]:
+def _execution(memory_rows: int, limit: int | None, has_groups: bool) -> dict[str, str]:
     """Return settings for joins that keep so many rows in memory at a time, and may group what they join."""
     if limit is None:
         changes = {_BATCH_SIZE: str(_BATCH_ROWS)}
@@ -273,7 +271,7 @@ def _execution(kept_rows: int, limit: int | None, has_groups: bool) -> dict[str,
         arrays = min(_KEY_ARRAY_BYTES, max(_MIN_KEY_ARRAY_BYTES, limit // 2))
         if has_groups:  # groups are in memory, too
             arrays //= 2
-    density = max(_MIN_KEY_DENSITY, kept_rows * _KEY_PLACE_BYTES / arrays)
+    density = max(_MIN_KEY_DENSITY, memory_rows * _KEY_SLOT_BYTES / arrays)
     if density < _DEFAULT_KEY_DENSITY:
         changes |= key_array_settings(density)
     return changes
@@ -281,8 +279,8 @@ def _execution(kept_rows: int, limit: int | None, has_groups: bool) -> dict[str,
 
 def _with_settings(ctx: PlainSessionContext, changes: Mapping[str, str]) -> PlainSessionContext:
     """Return a context with the memory and functions of another, and some settings of its own."""
-    found = PlainSessionContext.__new__(PlainSessionContext)
-    found.ctx = ctx.ctx.enable_url_table()  # the one method that makes a context of its own from another
+    session = PlainSessionContext.__new__(PlainSessionContext)
+    session.ctx = ctx.ctx.enable_url_table()  # the one method that makes a context of its own from another
     for setting, value in changes.items():
-        found.sql(f"SET {setting} = {value}")
-    return found
+        session.sql(f"SET {setting} = {value}")
+    return session

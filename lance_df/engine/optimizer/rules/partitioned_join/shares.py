@@ -33,8 +33,10 @@ class Share:
     def holds(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
         """Return for each key whether its rows are in this share."""
         hashes = np.asarray(pc.fill_null(murmur3(keys), 0)).view(np.uint32)
-        found: npt.NDArray[np.bool_] = (hashes * _MIXER >> _UPPER_BITS) % np.uint32(self.count) == self.number
-        return found
+        matches: npt.NDArray[np.bool_] = (hashes * _MIXER >> _UPPER_BITS) % np.uint32(
+            self.count
+        ) == self.number
+        return matches
 
 
 @dataclass(frozen=True, slots=True)

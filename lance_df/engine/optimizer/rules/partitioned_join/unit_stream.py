@@ -63,7 +63,7 @@ def streamed(
     wide
         Lets several threads compute one frame, where none of these waits for the rows.
     turns
-        Told the number of each frame that is planned.
+        Called with the number of each frame that is planned.
     """
     # a filter does not pass a LIMIT: the table need not apply any
     table = Table(_Stream(Width(ctx, 1), frames, at_once, done, wide, turns or Turns()))

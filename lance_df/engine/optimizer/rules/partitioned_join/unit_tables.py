@@ -64,10 +64,10 @@ class Turns:
             It is nobody's.
         """
         here: Turn | None = getattr(self._here, "turn", None)
-        found = self._anywhere if here is None else here
-        if found is None:
+        turn = self._anywhere if here is None else here
+        if turn is None:
             raise RuntimeError("a scan of some partitions was planned, and nobody said of which")
-        return found
+        return turn
 
 
 class UnitTable(pyarrow.dataset.Dataset):  # type: ignore[misc]

@@ -101,6 +101,11 @@ class Unit:
             )
             yield scan.table.key, provider
 
+    def release_pages(self, part: Part) -> None:
+        """Give back the memory of what has been read of local files."""
+        for side, scan in first_scans(part).items():
+            MemberSubset(scan.snapshot, self.members[side]).release_pages()
+
 
 @dataclass(frozen=True, slots=True)
 class Units:
@@ -110,7 +115,7 @@ class Units:
     ----------
     at_once
         How many may be computed at a time; None for all.
-    kept_rows
+    memory_rows
         How many rows joins and groups keep in memory at a time.
     """
 
@@ -118,15 +123,15 @@ class Units:
     num_groups: int
     num_rows: int
     at_once: int | None = None
-    kept_rows: int = 0
+    memory_rows: int = 0
 
 
 def first_scans(part: Part) -> dict[int, JoinedScan]:
     """Return a scan of each namespace of a part, by the number of the side."""
-    found: dict[int, JoinedScan] = {}
+    scans: dict[int, JoinedScan] = {}
     for scan, side in zip(part.scans, part.sides, strict=True):
-        found.setdefault(side, scan)
-    return found
+        scans.setdefault(side, scan)
+    return scans
 
 
 def units_of(part: Part, options: JoinOptions) -> Units | str:
@@ -141,9 +146,9 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
     may_stay_whole = options.partitioned_joins == "auto" and not part.joins
     if may_stay_whole and limit is None and (why := grouped_sooner_as_a_whole(part)):
         return why
-    rows, kept, kept_bytes = (each[groups] for each in _sizes(part, grouping.num_groups))
+    rows, memory_rows_of_groups, memory_bytes = (each[groups] for each in _sizes(part, grouping.num_groups))
     num_rows = int(rows.sum())
-    if may_stay_whole and limit is not None and kept_bytes.sum() <= limit:
+    if may_stay_whole and limit is not None and memory_bytes.sum() <= limit:
         limit = None
         if why := grouped_sooner_as_a_whole(part):
             return why
@@ -151,20 +156,20 @@ def units_of(part: Part, options: JoinOptions) -> Units | str:
         wanted = _wanted(part, num_rows, len(groups), options)
         if isinstance(wanted, str):
             return wanted
-        numbers, at_once, kept_rows = _evenly(rows, wanted), None, int(kept.sum())
+        numbers, at_once, memory_rows = _evenly(rows, wanted), None, int(memory_rows_of_groups.sum())
     else:
-        numbers, at_once = _bounded(kept_bytes, limit)
-        kept_rows = at_once * int(np.bincount(numbers, weights=kept).max(initial=0))
+        numbers, at_once = _bounded(memory_bytes, limit)
+        memory_rows = at_once * int(np.bincount(numbers, weights=memory_rows_of_groups).max(initial=0))
     units: list[Unit] = []
     for number in range(int(numbers.max(initial=0)) + 1):
-        is_own = numbers == number
-        own = np.zeros(grouping.num_groups, bool)
-        own[groups[is_own]] = True
-        members = tuple((codes >= 0) & own[codes] for codes in grouping.codes)
-        shares = _shares(int(kept_bytes[is_own].sum()), limit)
-        size = -(-int(rows[is_own].sum()) // len(shares))
+        in_unit = numbers == number
+        unit_groups = np.zeros(grouping.num_groups, bool)
+        unit_groups[groups[in_unit]] = True
+        members = tuple((codes >= 0) & unit_groups[codes] for codes in grouping.codes)
+        shares = _shares(int(memory_bytes[in_unit].sum()), limit)
+        size = -(-int(rows[in_unit].sum()) // len(shares))
         units += [Unit(members, size, share) for share in shares]
-    return Units(tuple(units), len(groups), num_rows, at_once, kept_rows)
+    return Units(tuple(units), len(groups), num_rows, at_once, memory_rows)
 
 
 def _shares(num_bytes: int, limit: int | None) -> list[Share | None]:
@@ -176,9 +181,9 @@ def _shares(num_bytes: int, limit: int | None) -> list[Share | None]:
 
 def _shared_key(part: Part, side: int) -> str:
     """Return the column of a namespace by which shares are made."""
-    place = part.sides.index(side)
-    columns = part.scans[place].snapshot.manifest.schema.columns
-    return columns.by_id()[part.keys[0].columns[place]].name
+    index = part.sides.index(side)
+    columns = part.scans[index].snapshot.manifest.schema.columns
+    return columns.by_id()[part.keys[0].columns[index]].name
 
 
 def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) -> int | str:
@@ -189,21 +194,21 @@ def _wanted(part: Part, num_rows: int, num_groups: int, options: JoinOptions) ->
 
 
 def _sizes(part: Part, num_groups: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Return rows of each group; of these what is kept, all but the last scan of joins; and its bytes."""
+    """Return rows of each group; of these those in memory, all but the last scan of joins; and its bytes."""
     grouping = part.grouping
-    rows, kept, kept_bytes = (np.zeros(num_groups, np.int64) for _ in range(3))
+    rows, memory_rows, memory_bytes = (np.zeros(num_groups, np.int64) for _ in range(3))
     for number, (scan, side) in enumerate(zip(part.scans, part.sides, strict=True)):
         if grouping is None:
             break
         counts = MemberSubset(scan.snapshot, scan.needed).member_rows()
-        own = np.bincount(
+        scan_rows = np.bincount(
             grouping.codes[side][scan.needed], weights=counts[scan.needed], minlength=num_groups
         ).astype(np.int64)
-        rows += own
+        rows += scan_rows
         if number < len(part.scans) - 1 or not part.joins:
-            kept += own
-            kept_bytes += own * (_row_bytes(scan) + _ROW_OVERHEAD_BYTES)
-    return rows, kept, kept_bytes
+            memory_rows += scan_rows
+            memory_bytes += scan_rows * (_row_bytes(scan) + _ROW_OVERHEAD_BYTES)
+    return rows, memory_rows, memory_bytes
 
 
 def _window_rows(scan: JoinedScan, most_rows: int) -> int | None:
@@ -229,8 +234,8 @@ def _evenly(rows: Numbers, count: int) -> Numbers:
     """Return a number for each group, so that each number has about as many rows."""
     total = max(1, int(rows.sum()))
     middle = np.cumsum(rows) - rows / 2
-    found = np.minimum(count - 1, (middle * count / total).astype(np.int64))
-    return np.unique(found, return_inverse=True)[1]
+    numbers = np.minimum(count - 1, (middle * count / total).astype(np.int64))
+    return np.unique(numbers, return_inverse=True)[1]
 
 
 def _bounded(sizes: Numbers, limit: int) -> tuple[Numbers, int]:
@@ -239,11 +244,11 @@ def _bounded(sizes: Numbers, limit: int) -> tuple[Numbers, int]:
     at_once = max(1, min(num_cores(), limit // max(1, largest)))
     bound = max(min(limit // at_once, _SUCCESSIVE_UNIT_BYTES), -(-int(sizes.sum()) // _MAX_SUCCESSIVE_UNITS))
     ends = np.cumsum(sizes)
-    found = np.zeros(len(sizes), np.int64)
+    numbers = np.zeros(len(sizes), np.int64)
     start = number = 0
     while start < len(sizes):
         before = int(ends[start - 1]) if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, before + bound, side="right")))
-        found[start:stop] = number
+        numbers[start:stop] = number
         start, number = stop, number + 1
-    return found, at_once
+    return numbers, at_once

@@ -9,8 +9,8 @@ import pytest
 
 from lance_df._pb import table_pb2 as pb
 from lance_df.errors import CorruptDataError
-from lance_df.format.alike_manifests import AlikeManifests
 from lance_df.format.manifest import Manifest
+from lance_df.format.manifest_template import ManifestTemplate
 
 
 def _message(**changes: Any) -> pb.Manifest:
@@ -29,7 +29,7 @@ def _message(**changes: Any) -> pb.Manifest:
 
 
 def _fragments(message: pb.Manifest) -> list[int] | None:
-    alike = AlikeManifests(Manifest.parse(_message().SerializeToString(), source="first"))
+    alike = ManifestTemplate(Manifest.parse(_message().SerializeToString(), source="first"))
     found = alike.fragments(pa.py_buffer(message.SerializeToString()), source="second")
     return None if found is None else [fragment.physical_rows for fragment in found]
 
@@ -71,6 +71,6 @@ def test_other_columns_bases_and_formats() -> None:
 
 
 def test_no_manifest() -> None:
-    alike = AlikeManifests(Manifest.parse(_message().SerializeToString(), source="first"))
+    alike = ManifestTemplate(Manifest.parse(_message().SerializeToString(), source="first"))
     with pytest.raises(CorruptDataError, match="second"):
         alike.fragments(pa.py_buffer(b"\xff\xff\xff"), source="second")

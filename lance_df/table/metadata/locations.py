@@ -22,19 +22,19 @@ _SCOPED = re.compile(r"(base_[0-9]+)\.(.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableLocation:
     """The root of a table or branch, and its external manifest store, if it has one."""
 
     location: Location
     external_store: ExternalManifestStore | None
 
 
-def find_place(
+def locate_table(
     uri: str | os.PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     external_store: ExternalManifestStore | None = None,
     base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Place:
+) -> TableLocation:
     """Turn what a user names into a place.
 
     Parameters
@@ -66,21 +66,21 @@ def find_place(
         raise InvalidInputError(f"storage_options are a mapping, not {type(storage_options).__name__}")
     options = dict(storage_options or {})
     options.pop(_DYNAMODB_ENDPOINT, None)
-    own, elsewhere = _split(options)
+    of_table, elsewhere = _split(options)
     elsewhere |= {path.rstrip("/"): params for path, params in (base_store_params or {}).items()}
-    location = open_location(uri, own)
+    location = open_location(uri, of_table)
     if elsewhere:
         location = dataclasses.replace(location, options_elsewhere=elsewhere)
-    return Place(location, external_store)
+    return TableLocation(location, external_store)
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
-    """Return the options of the table, and those of each base path that has some of its own."""
-    own: dict[str, Any] = {}
+    """Return the options of the table, and those of each base path that has some of its of_table."""
+    of_table: dict[str, Any] = {}
     scoped: dict[str, dict[str, Any]] = {}
     for key, value in options.items():
         if match := _SCOPED.fullmatch(key):
             scoped.setdefault(match[1], {})[match[2]] = value
         else:
-            own[key] = value
-    return own, {base: {**own, **values} for base, values in scoped.items()}
+            of_table[key] = value
+    return of_table, {base: {**of_table, **values} for base, values in scoped.items()}

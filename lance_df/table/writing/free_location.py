@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lance_df.storage import Location
 
 
-def check_free_place(table: Location) -> None:
+def check_location_is_free(table: Location) -> None:
     """Check that the folder of a new table is not the root of a namespace, whoever made that.
 
     Raises

@@ -16,8 +16,8 @@ from lance_df.encodings.picks import whole_page
 from lance_df.encodings.resident import CodedValues
 from lance_df.errors import CorruptDataError
 from lance_df.table.open import open_table
-from lance_df.table.reading import picked_column
-from lance_df.table.reading.picked_column import PickedColumn
+from lance_df.table.reading import column_take
+from lance_df.table.reading.column_take import ColumnTake
 from lance_df.table.reading.take import take_addresses, take_offsets
 
 VERSIONS = ("2.0", "2.1", "2.2")
@@ -82,14 +82,14 @@ def test_picked_rows_are_those_of_pylance(
     rng = np.random.default_rng(int(version[-1]))
     dataset = _write(tmp_path / "t", version, rng)
     picked: set[str] = set()
-    take = PickedColumn.take
+    take = ColumnTake.take
 
-    def counted(column: PickedColumn, *arguments: Any) -> pa.Array | None:
+    def counted(column: ColumnTake, *arguments: Any) -> pa.Array | None:
         if (array := take(column, *arguments)) is not None:
             picked.add(column._field.name)
         return array
 
-    monkeypatch.setattr(PickedColumn, "take", counted)
+    monkeypatch.setattr(ColumnTake, "take", counted)
     for _ in range(2):
         table = open_table(tmp_path / "t")
         for count in (1, 2, 30, 500):
@@ -126,12 +126,12 @@ def test_a_column_of_many_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     keys = order // 2_000 << 32 | order % 2_000
     for limit in ("_MAX_PAGES", "_MAX_DICTIONARY_VALUES"):
         table = open_table(tmp_path / "t")
-        column = PickedColumn(table, table.schema.field("word"))
+        column = ColumnTake(table, table.schema.field("word"))
         found = column.take(keys, np.arange(1_000))
         assert found.equals(words.take(pa.array(order)))
         with monkeypatch.context() as patched:
-            patched.setattr(picked_column, limit, 5)
-            limited = PickedColumn(table, table.schema.field("word"))
+            patched.setattr(column_take, limit, 5)
+            limited = ColumnTake(table, table.schema.field("word"))
             assert limited.take(keys, np.arange(1_000)) is None
             assert take_offsets(open_table(tmp_path / "t"), rows).equals(expected)
 

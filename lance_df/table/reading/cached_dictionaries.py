@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TABLE_BYTES = 1024
 
 
-class KeptDictionaries:
+class CachedDictionaries:
     """Looks values up; what makes that fast is made once for each dictionary. Safe to share."""
 
     def __init__(self, cache: TableCache) -> None:
@@ -48,10 +48,10 @@ class KeptDictionaries:
         dictionary = array.dictionary
         views = data_type == pa.string_view()
         # the table holds the dictionary, so no other can come to lie at its address
-        place = dictionary.buffers()[1].address, dictionary.offset, len(dictionary), dictionary.type, views
-        if (table := self._tables.find(place)) is None:
+        key = dictionary.buffers()[1].address, dictionary.offset, len(dictionary), dictionary.type, views
+        if (table := self._tables.find(key)) is None:
             table = self._tables.put(
-                place, _Table(dictionary, views=views), 2 * dictionary.nbytes + _TABLE_BYTES
+                key, _Table(dictionary, views=views), 2 * dictionary.nbytes + _TABLE_BYTES
             )
         return table.look_up(array, None if rows is None else rows.positions)
 
@@ -82,9 +82,9 @@ class _Table:
         numbers.flags.writeable = False  # as kernels are compiled for
         if positions is not None:
             return self._lookup.pick_at(numbers, positions)
-        found = self._lookup.pick(numbers)
+        values = self._lookup.pick(numbers)
         if not num_nulls:
-            return found
+            return values
         if array.offset:
             valid = pa.array(array.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]
-        return pa.Array.from_buffers(found.type, count, [valid, *found.buffers()[1:]], num_nulls)
+        return pa.Array.from_buffers(values.type, count, [valid, *values.buffers()[1:]], num_nulls)

@@ -1,4 +1,4 @@
-"""Single rows of a column in memory, picked out of all pages of a table by one call."""
+"""Single rows of a column in memory, taken from all pages of a table by one call."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Pages:
         return pa.Array.from_buffers(self.picks.data_type, count, [None, data], 0)
 
 
-class PickedColumn:
+class ColumnTake:
     """A leaf of a table in memory. May be used by many threads.
 
     Pages are opened when a row of them is first asked for.
@@ -142,7 +142,7 @@ class PickedColumn:
             begin, number = int(state[pick_map.ROW]), int(state[pick_map.PAGE])
             page = pages.pages[number]
             if page.column is not None and page.picks is not None:
-                with named_errors(page.column.place(page.number)):
+                with named_errors(page.column.label(page.number)):
                     raise page.picks.error(found, state)
             pages = self._opened(pages, number)
         return None

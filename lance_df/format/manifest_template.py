@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from lance_df.format.manifest import Manifest
     from lance_df.format.moved_fragments import FragmentMessages
 
-# what tells versions and tables apart that are alike for who reads rows
-_OWN: tuple[Any, ...] = (
+# what differs between versions and tables that are the same for who reads rows
+_DIFFERING: tuple[Any, ...] = (
     *("fragments", "version", "timestamp", "max_fragment_id"),
     *("transaction_file", "transaction_section", "transaction_section_deprecated"),
 )
 
 
-class AlikeManifests:
+class ManifestTemplate:
     """Tables of the same schema, format, flags, configuration and everything else but their fragments.
 
     Parameters
@@ -50,5 +50,5 @@ class AlikeManifests:
 
 
 def _clear(message: table_pb2.Manifest) -> None:
-    for name in _OWN:
+    for name in _DIFFERING:
         message.ClearField(name)

@@ -1,0 +1,32 @@
+"""One table that a scan reads: the table itself, or a member of a namespace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from lance_df.expr.nodes import Predicate
+    from lance_df.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """A table that a scan reads.
+
+    Attributes
+    ----------
+    predicate
+        What is left of the scan's predicate to be evaluated on its rows.
+    name, position
+        Of a member: its id, and its row among the members; None of a table.
+    is_pinned
+        Whether the scanned version names the version of the table.
+    """
+
+    table: Table
+    predicate: Predicate | None
+    name: str | None = None
+    position: int | None = None
+    is_pinned: bool = True
