@@ -209,12 +209,11 @@ class SparkOverwritePartitions(_SparkWrite):
     overwrite = "dynamic"
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:
-        arguments = super().generate(rng, model) if is_by_value(model) else None
-        return None if arguments is None else arguments | {"spec": model.spec}
+        return super().generate(rng, model) if is_by_value(model) else None
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
         complete = sorted(model.state.names) == sorted(name for name, *_ in arguments["columns"])
-        return complete and model.spec == arguments["spec"] and is_by_value(model)
+        return complete and is_by_value(model)
 
     def before(self, model: Model, arguments: Arguments) -> Model:
         numbers = [number for task in arguments["tasks"] for number in task]

@@ -16,6 +16,7 @@ from typing import Any
 from . import namespace_upkeep, table_upkeep
 from .checks import QUESTIONS, as_read, read_all
 from .model import Model, Settings
+from .pairs import interleaved, model_after, models_after
 from .program import Action, program
 from .steps import OPERATIONS, Check, Step
 from .thresholds import values_of
@@ -255,9 +256,7 @@ class History:
             [(each, outcome) for each, outcome in zip(line, found, strict=False) if not outcome.error]
             for line, found in zip(lines, outcomes, strict=True)
         ]
-        orders = list(_interleaved(*made))
-        models = [each for each in map(self._after, orders) if each is not None]
-        models += [each for order in orders for each in self._after_snapshots(order, made)]
+        models = models_after(self.model, made)
         # who is refused, or makes a change again, leaves versions of members that nobody reads
         return [dataclasses.replace(each, strays=True) for each in models]
 
@@ -266,7 +265,7 @@ class History:
 
         One makes no sense after the others, or after those of them that were not refused.
         """
-        orders = list(_interleaved(*([(each, Outcome()) for each in line] for line in lines)))
+        orders = list(interleaved(*([(each, Outcome()) for each in line] for line in lines)))
         for line, found in zip(lines, outcomes, strict=True):
             for number, (step, outcome) in enumerate(zip(line, found, strict=False)):
                 operation = OPERATIONS[step.operation]
@@ -281,48 +280,11 @@ class History:
                 before = [
                     (each, end) for each, end in zip(line[:number], found, strict=False) if not end.error
                 ]
-                without = _interleaved([*before, (step, Outcome())], *done)
-                makes_sense = all(self._after(order) for order in (*orders, *without))
+                without = interleaved([*before, (step, Outcome())], *done)
+                makes_sense = all(model_after(self.model, order) for order in (*orders, *without))
                 if outcome.error[0] in _NO_ANSWER or makes_sense:
                     text = f"{outcome.trace}\n{step.operation} in {lines}"
                     raise _FailedError(f"{outcome.error[0]} in {step.operation} (pair)", text)
-
-    def _after(self, order: Sequence[tuple[Step, Outcome]], model: Model | None = None) -> Model | None:
-        """Return the model after steps of several processes; None if one makes no sense after the others."""
-        model = model or self.model
-        for step, outcome in order:
-            operation = OPERATIONS[step.operation]
-            if not operation.is_valid(model, step.arguments):
-                return None
-            model = operation.apply(model, step.arguments)
-            model = operation.seen(model, step.arguments, outcome.result, "pair")
-        return model
-
-    def _after_snapshots(
-        self, order: Sequence[tuple[Step, Outcome]], lines: Sequence[Sequence[tuple[Step, Outcome]]]
-    ) -> Iterator[Model]:
-        """Yield the models where a step has read the rows before steps of the other process."""
-        for place, entry in enumerate(order):
-            step = entry[0]
-            operation = OPERATIONS[step.operation]
-            if not operation.reads_snapshot:
-                continue
-            first = next(each[0] for each in lines if any(entry is other for other in each))
-            for begin in range(place):
-                read, current = self._after(order[:begin]), self._after(order[:place])
-                is_own = any(first is other for other in order[begin:place])
-                if is_own or read is None or current is None:
-                    continue
-                if not all(operation.is_valid(each, step.arguments) for each in (read, current)):
-                    continue
-                state = operation.apply(read, step.arguments).state
-                combined = current.state.with_change(read.state, state)
-                if combined is None:
-                    continue
-                model = operation.apply(current, step.arguments).with_state(combined)
-                later = self._after(order[place + 1 :], model)
-                if later is not None:
-                    yield later
 
     def _compare(self, allowed: Sequence[Model]) -> None:
         """Read everything in a new process, and go on with the model that it is."""
@@ -442,17 +404,6 @@ class History:
         """Return the failure with all that led to it."""
         last = (err.action,) if err.action is not None else ()
         return Failure(err.kind, err.text, (*self._actions, *last), tuple(self._steps))
-
-
-def _interleaved(
-    left: Sequence[tuple[Step, Outcome]], right: Sequence[tuple[Step, Outcome]]
-) -> Iterator[list[tuple[Step, Outcome]]]:
-    """Yield the orders in which two processes may have made their steps."""
-    if not left or not right:
-        yield [*left, *right]
-        return
-    yield from ([left[0], *rest] for rest in _interleaved(left[1:], right))
-    yield from ([right[0], *rest] for rest in _interleaved(left, right[1:]))
 
 
 def _in_turn(sources: Sequence[str]) -> str:

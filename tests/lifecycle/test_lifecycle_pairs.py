@@ -1,0 +1,68 @@
+"""What the steps of two processes at once may lead to."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tools.histories.model import Column, Model, Settings, State
+from tools.histories.pairs import models_after
+from tools.histories.steps import Step
+from tools.histories.workers import Outcome
+
+COLUMNS = (Column("k", "key", "int64"), Column("v", "small", "int32"))
+RENAMED = (COLUMNS[0], Column("w", "small", "int32"))
+
+
+def model(rows=(), columns=COLUMNS, **others):
+    return Model(Settings("table"), State(columns, is_ordered=True).plus(list(rows)), **others)
+
+
+def append(numbers, columns=COLUMNS):
+    arguments = {
+        "columns": [dataclasses.astuple(each) for each in columns],
+        "numbers": numbers,
+        "salt": 0,
+        "method": "insert",
+        "max_rows_per_file": 100,
+        "base": None,
+    }
+    return Step("table_append", arguments, "pair"), Outcome()
+
+
+def rows_of(models):
+    return {tuple(row[0] for row in each.state.rows) for each in models}
+
+
+def test_appends_of_two_processes_keep_the_order_of_each():
+    found = models_after(model(), [[append([1]), append([2])], [append([3])]])
+    assert rows_of(found) == {(1, 2, 3), (1, 3, 2), (3, 1, 2)}
+    assert all(each.state.is_ordered for each in found)
+
+
+def test_rows_beside_a_renamed_column_have_no_order():
+    rename = Step("table_rename_column", {"old": "v", "new": "w"}, "pair"), Outcome()
+    found = models_after(model(), [[rename, append([1], RENAMED)], [append([2])]])
+    assert all(each.state.names == ["k", "w"] for each in found)
+    assert {frozenset(rows) for rows in rows_of(found)} == {frozenset({1, 2})}
+    assert not any(each.state.is_ordered for each in found)
+
+
+def test_a_version_may_be_restored_while_another_process_removes_it():
+    started = model([(7, 0)], versions={3: State(COLUMNS)}, indices=("k",))
+    restore = Step("restore", {"version": 3}, "pair"), Outcome()
+    clean_up = {"retain_versions": 30, "delete_unverified": False, "is_shared": True}
+    cleaned = Step("table_cleanup", clean_up, "pair"), Outcome()
+    found = models_after(started, [[restore], [cleaned, append([1])]])
+    assert rows_of(found) == {(), (1,)}
+    assert not any(each.versions or each.indices for each in found)
+
+
+def test_partitions_may_be_replaced_by_another_spec():
+    columns = (*COLUMNS, Column("p", "part5", "int32"))
+    started = Model(Settings("namespace"), State(columns), spec=("p",))
+    given = {"columns": [dataclasses.astuple(each) for each in columns], "salt": 0}
+    # rows 1 and 19 have the same v, and other values of p
+    overwrite = Step("overwrite_partitions", given | {"numbers": [1]}, "pair"), Outcome()
+    spec = Step("update_partition_spec", {"spec": ("v",)}, "pair"), Outcome()
+    added = Step("append", given | {"numbers": [19], "statistics": None}, "pair"), Outcome()
+    assert rows_of(models_after(started, [[overwrite], [spec, added]])) == {(1,), (1, 19)}
