@@ -316,6 +316,39 @@ def test_a_crash_leaves_old_versions_at_worst(uri: str, monkeypatch: pytest.Monk
         assert files(target) == files(str(complete))
 
 
+@pytest.mark.parametrize("folder", ["data", "_deletions", "_indices"])
+def test_versions_that_were_removed_half_are_not_restored(uri: str, folder: str) -> None:
+    """A clean-up that is killed has removed some files of a version, and not yet its manifest."""
+    lance.dataset(uri).delete("a = 35")
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+    wanted = lance_df.dataset(uri).version
+    expected = lance.dataset(uri).to_table()
+    write(lance_df, uri, 50, "overwrite")
+    version = lance.dataset(uri, version=wanted)
+    (fragment,) = version.get_fragments()
+    (index,) = version.describe_indices()
+    names = {
+        "data": fragment.data_files()[0].path,
+        "_deletions": Path(fragment.deletion_file()).name,
+        "_indices": index.segments[0].uuid,
+    }
+    gone = Path(uri) / folder / names[folder]
+    gone.rename(aside := Path(uri) / "aside")
+    if folder == "_indices":
+        gone.mkdir()
+    newest = lance_df.dataset(uri).version
+    old = lance_df.dataset(uri).checkout_version(wanted)
+    with pytest.raises(CorruptDataError, match=f"version {wanted} cannot be restored: .*{gone.name}"):
+        old.restore()
+    assert lance_df.dataset(uri).version == newest
+    if folder == "_indices":
+        gone.rmdir()
+    aside.rename(gone)
+    lance_df.dataset(uri).checkout_version(wanted).restore()
+    assert lance.dataset(uri).to_table() == expected
+    assert lance.dataset(uri).to_table(filter="a = 36").num_rows == 1
+
+
 def test_what_cannot_be_removed_keeps_the_manifests(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original = Location.remove
 

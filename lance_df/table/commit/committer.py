@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
+    CorruptDataError,
     DatasetNotFoundError,
     IncompatibleConflictError,
     LanceError,
@@ -33,6 +34,7 @@ from lance_df.table.commit.row_account import RowAccount, RowChange
 from lance_df.table.commit.state import TableState, library_version
 from lance_df.table.metadata.history import History
 from lance_df.table.metadata.manifest_cache import LATEST
+from lance_df.table.metadata.missing_files import missing_files
 from lance_df.table.metadata.versions import DETACHED, VERSIONS_DIR, NamingScheme, parse_manifest_name
 from lance_df.table.parallel import map_reads
 from lance_df.table.shared import Shared
@@ -318,7 +320,13 @@ class Committer:
         check_writable(writer=latest.manifest.writer_feature_flags, source=path)
         restored = None
         if isinstance(operation, Restore):
-            restored = upgraded(self.table_of(self.history.open(operation.version)))
+            version = self.table_of(self.history.open(operation.version))
+            if missing := missing_files(version, besides=latest):
+                raise CorruptDataError(
+                    f"{self.location.uri}: version {version.version} cannot be restored: {missing[0]} "
+                    "is gone, as after a clean-up that was stopped half-way; restore a later version"
+                )
+            restored = upgraded(version)
         state = upgraded(latest)
         before = state.manifest.fragments
         if before is not latest.fragments:

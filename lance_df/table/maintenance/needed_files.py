@@ -20,6 +20,7 @@ from lance_df.storage.listing import scan_folder
 from lance_df.table.commit.loop import TRANSACTIONS_DIR
 from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, INDICES_DIR
 from lance_df.table.metadata.manifest_io import read_manifest
+from lance_df.table.metadata.missing_files import missing_files
 from lance_df.table.metadata.refs import branch_location, list_branches
 from lance_df.table.metadata.versions import VERSIONS_DIR, parse_manifest_name
 from lance_df.table.parallel import map_reads
@@ -139,15 +140,7 @@ def is_half_removed(version: Table) -> bool:
     tags = (tag.version for tag in version.tags().values() if tag.branch == version.branch)
     if version.version == version.latest_version() or version.version in tags:
         return False
-    files = [
-        *(version.data_file_location(file) for fragment in version.fragments for file in fragment.files),
-        *(
-            version.deletion_file_location(fragment.deletion_file, fragment.id)
-            for fragment in version.fragments
-            if fragment.deletion_file is not None
-        ),
-    ]
-    return not all(map_reads(lambda file: file.exists(), files, where=version.location))
+    return bool(missing_files(version))
 
 
 def data_files_at(folder: Location) -> Iterator[str]:

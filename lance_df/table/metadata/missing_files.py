@@ -1,0 +1,46 @@
+"""Which files of a version are gone, as after a clean-up that was stopped half-way.
+
+Clean-ups remove files first and manifests last. Spec: table format, chapter 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from lance_df.table.parallel import map_reads
+
+if TYPE_CHECKING:
+    from lance_df.storage import Location
+    from lance_df.table.table import Table
+
+_OF_SYSTEM: Final = "__lance"  # indices with such names may have no files of their own
+
+
+def missing_files(version: Table, besides: Table | None = None) -> list[str]:
+    """Return the URIs of the data files, deletion files and indices of a version that are not there.
+
+    Parameters
+    ----------
+    besides
+        A version of the same table whose files are there, and are not looked for.
+    """
+    there = frozenset() if besides is None else frozenset(file.uri for file in _files(besides))
+    files = [file for file in _files(version) if file.uri not in there]
+    are_there = map_reads(lambda file: file.exists(), files, where=version.location)
+    missing = [file.uri for file, is_there in zip(files, are_there, strict=True) if not is_there]
+    folders = [
+        version.index_location(index)
+        for index in version.manifest_file.read_indices()
+        if not index.name.startswith(_OF_SYSTEM)
+    ]
+    names = map_reads(lambda folder: folder.names(), folders, where=version.location)
+    return missing + [folder.uri for folder, files_of in zip(folders, names, strict=True) if not files_of]
+
+
+def _files(version: Table) -> Iterator[Location]:
+    for fragment in version.fragments:
+        for file in fragment.files:
+            yield version.data_file_location(file)
+        if fragment.deletion_file is not None:
+            yield version.deletion_file_location(fragment.deletion_file, fragment.id)
