@@ -38,11 +38,12 @@ SUITES = (
     "overhead",
     "fragments",
     "murmur",
+    "kernels",
     "memory",
     "page_statistics",
     "remote",
 )
-_LIBRARIES = ("datafusion", "pylance", "duckdb", "pyarrow", "numba", "numpy", "fsspec")
+_LIBRARIES = ("datafusion", "pylance", "duckdb", "pyarrow", "cython", "numpy", "fsspec")
 _PROVIDER = """
 import datafusion, lance
 from importlib.metadata import version

@@ -17,7 +17,7 @@ from typing import Any
 
 from engines import open_engine
 
-LIBRARIES = ("datafusion", "pylance", "duckdb", "pyarrow", "numba", "numpy", "fsspec")
+LIBRARIES = ("datafusion", "pylance", "duckdb", "pyarrow", "cython", "numpy", "fsspec")
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ Importing this loads no query engine: names are imported from where they live wh
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -20,6 +21,7 @@ from lance_df.errors import (
     DatasetNotFoundError,
     ForkedProcessError,
     IncompatibleConflictError,
+    IndexNotFoundError,
     InvalidInputError,
     JobCancelledError,
     JobFailedError,
@@ -34,27 +36,53 @@ from lance_df.errors import (
 )
 
 if TYPE_CHECKING:
-    from lance_df import file, fragment
+    from lance_df import commit, debug, file, fragment, namespace, partition, progress, schema, types, util
     from lance_df.api.directory_namespace import DirectoryNamespace
+    from lance_df.api.information import DataStatistics, FieldStatistics
+    from lance_df.api.merge_insert import MergeInsertBuilder
+    from lance_df.api.namespaces import PartitionedNamespace
     from lance_df.api.verify import verify
-    from lance_df.blob import Blob, BlobFile, blob_array, blob_field
+    from lance_df.blob import Blob, BlobArray, BlobColumn, BlobFile, blob_array, blob_field
     from lance_df.cache import CacheCounters, CacheStatistics, cache_statistics, set_cache_bytes
     from lance_df.dataset import LanceDataset, dataset, write_dataset
     from lance_df.engine import ScanReport, SessionContext, connect, enable, register, register_udfs
     from lance_df.fragment import FragmentMetadata, LanceFragment
     from lance_df.operations import Index, IndexFile, LanceOperation, Transaction
+    from lance_df.polars_scan import scan_lance
     from lance_df.scan.options import ScanOptions
+    from lance_df.scanner import LanceScanner
+    from lance_df.schema import json_to_schema, schema_to_json
+    from lance_df.session import Session
+    from lance_df.table.maintenance.cleanup_result import (
+        CleanupCandidateFile,
+        CleanupExplanation,
+        CleanupReferencedBranch,
+        CleanupStats,
+    )
     from lance_df.table.metadata.base_paths_write import DatasetBasePath
     from lance_df.table.metadata.external_store_dynamodb import DynamoDBManifestStore
     from lance_df.table.metadata.external_store_sqlite import SQLiteManifestStore
     from lance_df.udf import batch_udf
 
 _HOMES = {
+    "BlobArray": "lance_df.blob",
+    "BlobColumn": "lance_df.blob",
+    "CleanupCandidateFile": "lance_df.table.maintenance.cleanup_result",
+    "CleanupExplanation": "lance_df.table.maintenance.cleanup_result",
+    "CleanupReferencedBranch": "lance_df.table.maintenance.cleanup_result",
+    "CleanupStats": "lance_df.table.maintenance.cleanup_result",
+    "DataStatistics": "lance_df.api.information",
+    "FieldStatistics": "lance_df.api.information",
+    "LanceScanner": "lance_df.scanner",
+    "MergeInsertBuilder": "lance_df.api.merge_insert",
+    "Session": "lance_df.session",
+    "json_to_schema": "lance_df.schema",
+    "schema_to_json": "lance_df.schema",
     "Blob": "lance_df.blob",
     "BlobFile": "lance_df.blob",
     "DynamoDBManifestStore": "lance_df.table.metadata.external_store_dynamodb",
     "DatasetBasePath": "lance_df.table.metadata.base_paths_write",
-    "DirectoryNamespace": "lance_df.api.directory_namespace",
+    "DirectoryNamespace": "lance_df.namespace",
     "CacheCounters": "lance_df.cache",
     "CacheStatistics": "lance_df.cache",
     "FragmentMetadata": "lance_df.fragment",
@@ -78,31 +106,46 @@ _HOMES = {
     "enable": "lance_df.engine",
     "register": "lance_df.engine",
     "register_udfs": "lance_df.engine",
+    "scan_lance": "lance_df.polars_scan",
     "set_cache_bytes": "lance_df.cache",
     "verify": "lance_df.api.verify",
     "write_dataset": "lance_df.dataset",
 }
-_MODULES = frozenset({"partition", "file", "fragment", "optimize", "spark"})
+_MODULES = frozenset(
+    {
+        *("partition", "file", "fragment", "optimize", "spark"),
+        *("commit", "debug", "namespace", "progress", "schema", "types", "util"),
+    }
+)
 
 __all__ = [
     "AlreadyExistsError",
     "Blob",
+    "BlobArray",
+    "BlobColumn",
     "BlobFile",
     "CacheCounters",
     "CacheStatistics",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
     "ColumnNotFoundError",
     "CommitStateUnknownError",
     "ConflictError",
     "CorruptDataError",
+    "DataStatistics",
     "DatasetBasePath",
     "DatasetNotFoundError",
     "DirectoryNamespace",
     "DynamoDBManifestStore",
+    "FieldStatistics",
     "ForkedProcessError",
     "FragmentMetadata",
     "IncompatibleConflictError",
     "Index",
     "IndexFile",
+    "IndexNotFoundError",
     "InvalidInputError",
     "JobCancelledError",
     "JobFailedError",
@@ -110,38 +153,56 @@ __all__ = [
     "LanceError",
     "LanceFragment",
     "LanceOperation",
+    "LanceScanner",
+    "MergeInsertBuilder",
     "MissingDependencyError",
     "NotFoundError",
+    "PartitionedNamespace",
     "RetryableConflictError",
     "RowCountMismatchError",
     "SQLiteManifestStore",
     "ScanOptions",
     "ScanReport",
+    "Session",
     "SessionContext",
     "StorageError",
     "Transaction",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
+    "__version__",
     "batch_udf",
     "blob_array",
     "blob_field",
     "cache_statistics",
+    "commit",
     "connect",
     "dataset",
+    "debug",
     "enable",
     "file",
     "fragment",
+    "json_to_schema",
+    "namespace",
     "optimize",
+    "partition",
+    "progress",
     "register",
     "register_udfs",
+    "scan_lance",
+    "schema",
+    "schema_to_json",
     "set_cache_bytes",
     "spark",
+    "types",
+    "util",
     "verify",
     "write_dataset",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version(__name__)
     if name in _MODULES:
         return _imported(f"lance_df.{name}")
     if (home := _HOMES.get(name)) is None:
@@ -165,7 +226,7 @@ def _imported(module: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)
 
 
 class _Package(ModuleType):
@@ -181,3 +242,5 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+# nothing is printed unless the program says where to
+logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lance_df.storage import ByteSource
     from lance_df.table.blobs.columns import BlobLocation
 
-__all__ = ["Blob", "BlobArray", "BlobFile", "BlobType", "blob_array", "blob_field"]
+__all__ = ["Blob", "BlobArray", "BlobColumn", "BlobFile", "BlobType", "blob_array", "blob_field"]
 
 _STORAGE = pa.struct(
     [
@@ -269,3 +269,24 @@ class BlobFile(io.RawIOBase):
     def _check_open(self) -> None:
         if self.closed:
             raise InvalidInputError("the blob is closed")
+
+
+class BlobColumn:
+    """Values of a binary column in memory, one by one as files; nulls are None.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no array of binary values.
+    """
+
+    def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
+        if not isinstance(blob_column, pa.Array | pa.ChunkedArray):
+            raise InvalidInputError(f"a pyarrow array is needed, not {type(blob_column).__name__}")
+        if blob_column.type not in (pa.binary(), pa.large_binary()):
+            raise InvalidInputError(f"Expected a binary array, not one of type {blob_column.type}")
+        self.blob_column = blob_column
+
+    def __iter__(self) -> Iterator[io.BytesIO | None]:
+        for value in self.blob_column:
+            yield io.BytesIO(value.as_py()) if value.is_valid else None

@@ -4,33 +4,53 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
 from lance_df.api.blob_reading import BlobReading
 from lance_df.api.clones import Clones
-from lance_df.api.commits import Commits
-from lance_df.api.information import Information
+from lance_df.api.commits import BulkCommitResult, Commits
+from lance_df.api.dataset_calls import DatasetCalls
+from lance_df.api.descriptions import table_html
+from lance_df.api.information import (
+    DatasetDelta,
+    DatasetStats,
+    DataStatistics,
+    FieldStatistics,
+    Information,
+    LanceStats,
+    SqlQuery,
+    SqlQueryBuilder,
+)
 from lance_df.api.maintenance import Maintenance
+from lance_df.api.merge_insert import MergeInsertBuilder
+from lance_df.api.namespace_tables import table_location
+from lance_df.api.optimizer import DatasetOptimizer
 from lance_df.api.reading import Reading, integer
 from lance_df.api.row_changes import RowChanges
-from lance_df.api.schema_changes import SchemaChanges
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.api.schema_changes import AlterColumn, SchemaChanges
+from lance_df.api.version_list import VersionList
+from lance_df.errors import InvalidInputError
+from lance_df.expr.from_pyarrow import to_predicate
+from lance_df.expr.walk import has_unknown
 from lance_df.file.arrow_types import shown_schema
 from lance_df.fragment import LanceFragment
-from lance_df.operations import LanceOperation, Transaction
+from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY, Index, LanceOperation, Transaction
 from lance_df.refs import Branches, Tags
+from lance_df.scan.request import ScanRequest
 from lance_df.scanner import LanceScanner
 from lance_df.scanner_options import ColumnOrdering, ScannerBuilder
 from lance_df.schema import LanceSchema
+from lance_df.session import Session
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.commit.lock import checked_lock
+from lance_df.table.evolution.column_files import data_version
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.open import open_table
-from lance_df.write import write_dataset
+from lance_df.table.scan.plan import selected_fragments
+from lance_df.write import AutoCleanupConfig, write_dataset
 
 if TYPE_CHECKING:
     import os
@@ -43,11 +63,26 @@ if TYPE_CHECKING:
     from lance_df.table.table import Table
 
 __all__ = [
+    "LANCE_COMMIT_MESSAGE_KEY",
+    "AlterColumn",
+    "AutoCleanupConfig",
+    "BulkCommitResult",
     "ColumnOrdering",
+    "DataStatistics",
+    "DatasetDelta",
+    "DatasetOptimizer",
+    "DatasetStats",
+    "FieldStatistics",
+    "Index",
     "LanceDataset",
     "LanceOperation",
     "LanceScanner",
+    "LanceStats",
+    "MergeInsertBuilder",
     "ScannerBuilder",
+    "Session",
+    "SqlQuery",
+    "SqlQueryBuilder",
     "Transaction",
     "dataset",
     "write_dataset",
@@ -77,6 +112,8 @@ def dataset(
     external_store: ExternalManifestStore | None = None,
     base_store_params: Mapping[str, Mapping[str, Any]] | None = None,
     allowed_base_schemes: Iterable[str] | None = None,
+    namespace_client: Any = None,
+    table_id: Sequence[str] | None = None,
     **tuning: Any,
 ) -> LanceDataset:
     """Open a table.
@@ -103,6 +140,9 @@ def dataset(
     commit_lock
         Held by everything that commits to the table by way of this object; see `write_dataset`. It is not
         pickled with it.
+    namespace_client, table_id
+        Instead of a URI: a table of a namespace by its id, such as ``["sales", "orders"]``. The client is a
+        `lance_df.DirectoryNamespace`, or one of ``lance_namespace``.
     block_size, index_cache_size, **tuning
         Taken so that calls written for pylance work; they have no effect. What open tables keep in memory has
         one budget for the process: see `lance_df.set_cache_bytes`.
@@ -121,6 +161,13 @@ def dataset(
     unknown = sorted(set(tuning).difference(_TUNING))
     if unknown:
         raise InvalidInputError(f"dataset() has no argument {unknown[0]!r}")
+    if namespace_client is not None:
+        if uri is not None:
+            raise InvalidInputError(
+                "a table is named by its URI, or by namespace_client and table_id, not both"
+            )
+        uri, namespace_options = table_location(namespace_client, table_id)
+        storage_options = {**namespace_options, **(storage_options or {})} or None
     if uri is None:
         raise InvalidInputError("a path or URL is needed")
     del block_size, index_cache_size
@@ -148,12 +195,12 @@ class LanceDataset(
     Commits,
     Maintenance,
     Clones,
-    pyarrow.dataset.Dataset,  # type: ignore[misc]
+    DatasetCalls,
 ):
     """One version of a table. Made by `dataset`.
 
-    A `pyarrow.dataset.Dataset`: pandas, Polars and DuckDB read it as it is, and push columns and filters
-    into it.
+    A `pyarrow.dataset.Dataset`: pandas, Polars, DuckDB and DataFusion read it as it
+    is, and push columns and filters into it.
     """
 
     def __init__(
@@ -169,7 +216,6 @@ class LanceDataset(
         **tuning: Any,
     ) -> None:
         storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)
-        # The C++ dataset behind the base class is left unmade; every public method of it is overridden.
         opened = dataset(
             uri,
             version,
@@ -208,11 +254,21 @@ class LanceDataset(
     def _with_table(self, table: Table) -> LanceDataset:
         return self._of(table, self._uri, self._storage_options, self._default_scan_options)
 
+    def _free_cache(self) -> None:
+        self._table.clear_cache()
+
+    def _with_scan_options(self, options: Mapping[str, Any]) -> LanceDataset:
+        return self._of(self._table, self._uri, self._storage_options, options)
+
     def __reduce__(self) -> tuple[Any, ...]:
         branch = (self._table.branch, self.version)
         store = self._table.shared.external_store
         elsewhere = dict(self._table.location.options_elsewhere)
+        root = self._table.shared.root
+        # a relative path means something else where the object arrives
+        target = root.path if root.is_local else self._uri
         return _reopen, (
+            target,
             self._uri,
             branch,
             self._storage_options,
@@ -227,11 +283,11 @@ class LanceDataset(
     def __repr__(self) -> str:
         return f"<lance_df.LanceDataset {self._table.uri} version {self.version}>"
 
+    def _repr_html_(self) -> str:
+        return table_html(self, self._table)
+
     def __len__(self) -> int:
         return self.count_rows()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.scanner().__arrow_c_stream__(requested_schema)
 
     # -- what it is -----------------------------------------------------------------------------------------
 
@@ -255,7 +311,7 @@ class LanceDataset(
     @property
     def data_storage_version(self) -> str:
         """The file version that new data gets: ``"0.1"``, ``"2.0"``, ``"2.1"`` or ``"2.2"``."""
-        return self._table.manifest.data_format or "0.1"
+        return data_version(self._table)
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -281,6 +337,10 @@ class LanceDataset(
         """Return the configuration of the table."""
         return dict(self._table.manifest.config)
 
+    def session(self) -> Session:
+        """Return what open tables keep in memory, which is one for the process."""
+        return Session()
+
     # -- versions -------------------------------------------------------------------------------------------
 
     @property
@@ -297,9 +357,9 @@ class LanceDataset(
         """Return the description of this version, as `versions` has it."""
         return next(each for each in self.versions() if each["version"] == self.version)
 
-    def versions(self) -> list[VersionInfo]:
+    def versions(self) -> VersionList:
         """Return number, time and a summary of every version of this branch."""
-        return self._table.versions()
+        return VersionList(self._table.versions())
 
     @property
     def tags(self) -> Tags:
@@ -328,10 +388,17 @@ class LanceDataset(
     # -- fragments and indices ------------------------------------------------------------------------------
 
     def get_fragments(self, filter: pc.Expression | None = None) -> list[LanceFragment]:  # noqa: A002
-        """Return all fragments."""
+        """Return the fragments; with a filter, those that may have rows for which it is true."""
+        if not isinstance(filter, pc.Expression | None):
+            raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
+        indices: Iterable[int] = range(len(self._table.fragments))
         if filter is not None:
-            raise InvalidInputError("get_fragments() takes no filter")
-        return [LanceFragment(self, index) for index in range(len(self._table.fragments))]
+            from lance_df.engine.pruning.residual import as_datafusion
+
+            predicate = as_datafusion(to_predicate(filter, self._table.arrow_schema))
+            if not has_unknown(predicate):
+                indices = selected_fragments(self._table, ScanRequest(predicate=predicate)).tolist()
+        return [LanceFragment(self, index) for index in indices]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """Return a fragment by its id, or None."""
@@ -353,44 +420,9 @@ class LanceDataset(
         """Whether there is any index."""
         return bool(self.list_indices())
 
-    # -- what the base class has and this has not -----------------------------------------------------------
-
-    @property
-    def partition_expression(self) -> NoReturn:
-        """Not there: tables are not partitioned."""
-        raise NotImplementedError("a Lance table has no partition expression")
-
-    def filter(self, expression: pc.Expression) -> LanceDataset:
-        """Return a dataset whose scans keep only rows for which ``expression`` is true."""
-        if not isinstance(expression, pc.Expression):
-            raise InvalidInputError(f"a pyarrow expression is needed, not {type(expression).__name__}")
-        defaults = dict(self._default_scan_options or {})
-        before = defaults.get("filter")
-        if before is not None and not isinstance(before, pc.Expression):
-            raise UnsupportedFeatureError(
-                "the default filter is SQL, which does not join a pyarrow expression"
-            )
-        defaults["filter"] = expression if before is None else before & expression
-        return self._of(self._table, self._uri, self._storage_options, defaults)
-
-    def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: Any) -> pyarrow.dataset.Dataset:
-        """Return the sorted rows, in memory."""
-        return pyarrow.dataset.dataset(self.to_table(**options).sort_by(sorting))
-
-    def join(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
-        """Return the join with another dataset, in memory; arguments are those of `pyarrow.Table.join`."""
-        return pyarrow.dataset.dataset(self.to_table().join(right_dataset.to_table(), *args, **options))
-
-    def join_asof(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
-        """Return the as-of join with another dataset, in memory; see `pyarrow.Table.join_asof`."""
-        return pyarrow.dataset.dataset(self.to_table().join_asof(right_dataset.to_table(), *args, **options))
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refuse: the schema of a table changes by commits."""
-        raise NotImplementedError("the schema of a Lance table cannot be replaced")
-
 
 def _reopen(
+    target: str,
     uri: str,
     version: VersionRef,
     storage_options: Mapping[str, Any] | None,
@@ -398,14 +430,14 @@ def _reopen(
     external_store: ExternalManifestStore | None,
     base_store_params: Mapping[str, Mapping[str, Any]],
 ) -> LanceDataset:
-    return dataset(
-        uri,
+    opened = dataset(
+        target,
         version,
         storage_options=storage_options,
-        default_scan_options=default_scan_options,
         external_store=external_store,
         base_store_params=base_store_params,
     )
+    return LanceDataset._of(opened._table, uri, storage_options, default_scan_options)
 
 
 def _as_time(asof: dt.datetime | dt.date | str | None) -> dt.datetime | None:

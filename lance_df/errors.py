@@ -3,13 +3,14 @@
 ::
 
     LanceError
-    ├── InvalidInputError (ValueError)         fix the call
+    ├── InvalidInputError (ValueError, OSError)   fix the call
     ├── NotFoundError (LookupError)            check the name
-    │   ├── DatasetNotFoundError
-    │   ├── VersionNotFoundError
-    │   └── ColumnNotFoundError
-    ├── AlreadyExistsError                     choose another name, or overwrite
-    ├── ConflictError                          somebody else committed first
+    │   ├── DatasetNotFoundError (ValueError, OSError)
+    │   ├── VersionNotFoundError (ValueError, OSError)
+    │   ├── ColumnNotFoundError (ValueError, OSError)
+    │   └── IndexNotFoundError (KeyError, RuntimeError)
+    ├── AlreadyExistsError (ValueError, OSError)  choose another name, or overwrite
+    ├── ConflictError (OSError)                somebody else committed first
     │   ├── RetryableConflictError             run the operation again on the new version
     │   └── IncompatibleConflictError          decide by hand
     ├── CommitStateUnknownError                read the table before trying again
@@ -22,6 +23,9 @@
     ├── ForkedProcessError (RuntimeError)      start the process with spawn
     └── MissingDependencyError (ImportError)   install the extra that is named
 
+The built-in exceptions in parentheses are bases too: pylance raises these for the same mistakes, so that
+programs written for it catch ours.
+
 Messages say what happened, to which file, column or version, what was read and what was expected.
 They never hold credentials or storage options. Every error pickles with its message.
 """
@@ -32,10 +36,11 @@ class LanceError(Exception):
 
     def __str__(self) -> str:
         """Return the message, with escapes for bytes of file names that are no text: Arrow wants UTF-8."""
-        return super().__str__().encode("utf-8", "backslashreplace").decode()
+        # not of the next class: KeyError shows the representation of its message
+        return Exception.__str__(self).encode("utf-8", "backslashreplace").decode()
 
 
-class InvalidInputError(LanceError, ValueError):
+class InvalidInputError(LanceError, ValueError, OSError):
     """The call is wrong: an argument, a predicate or a statement."""
 
 
@@ -43,24 +48,33 @@ class NotFoundError(LanceError, LookupError):
     """Something that was named does not exist."""
 
 
-class DatasetNotFoundError(NotFoundError):
+class DatasetNotFoundError(NotFoundError, ValueError, OSError):
     """There is no Lance table at this place."""
 
 
-class VersionNotFoundError(NotFoundError):
+class VersionNotFoundError(NotFoundError, ValueError, OSError):
     """The table has no such version, tag or branch."""
 
 
-class ColumnNotFoundError(NotFoundError):
+class ColumnNotFoundError(NotFoundError, ValueError, OSError):
     """The table has no such column."""
 
 
-class AlreadyExistsError(LanceError):
+class IndexNotFoundError(NotFoundError, KeyError, RuntimeError):
+    """The table has no such index."""
+
+
+class AlreadyExistsError(LanceError, ValueError, OSError):
     """The name is taken."""
 
 
-class ConflictError(LanceError):
+class ConflictError(LanceError, OSError):
     """Another writer committed first."""
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the operation may succeed when it is computed again from the newest version."""
+        return isinstance(self, RetryableConflictError)
 
 
 class RetryableConflictError(ConflictError):

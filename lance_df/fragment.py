@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
-import pyarrow.dataset
 
 from lance_df.api.fragment_changes import FragmentChanges
 from lance_df.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_df.api.write_fragments import write_fragments
+from lance_df.arrow_classes import ArrowFragment
+from lance_df.errors import InvalidInputError
 from lance_df.file.arrow_types import show_table
 from lance_df.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 from lance_df.table.evolution.validate import validate_fragments
@@ -34,11 +35,10 @@ __all__ = [
 ]
 
 
-class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[misc]
+class LanceFragment(FragmentChanges, ArrowFragment):
     """One fragment of one version of a table. Made by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: LanceDataset, index: int) -> None:
-        # The C++ fragment behind the base class is left unmade; every public method of it is overridden.
         self._ds = dataset
         self._index = index
         self._fragment = dataset._table.fragments[index]
@@ -93,12 +93,15 @@ class LanceFragment(FragmentChanges, pyarrow.dataset.Fragment):  # type: ignore[
 
     def scanner(
         self,
+        schema: pa.Schema | None = None,
         *,
         columns: Columns = None,
         filter: Filter = None,  # noqa: A002 - pylance's name
         **options: Any,
     ) -> LanceScanner:
-        """Return a scan of this fragment; see `LanceDataset.scanner`."""
+        """Return a scan of this fragment; see `LanceDataset.scanner`. Engines pass the dataset's schema."""
+        if schema is not None and schema.names != self.schema.names:
+            raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")
         return self._ds.scanner(columns=columns, filter=filter, fragments=[self], **options)
 
     def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from lance_df.schema import LanceSchema
     from lance_df.table.metadata.base_paths_write import DatasetBasePath
 
-__all__ = ["Index", "IndexFile", "LanceOperation", "Transaction"]
+__all__ = ["LANCE_COMMIT_MESSAGE_KEY", "Index", "IndexFile", "LanceOperation", "Transaction"]
+
+# the property of a transaction that is its message
+LANCE_COMMIT_MESSAGE_KEY = "__lance_commit_message"
 
 
 @dataclass

@@ -145,7 +145,7 @@ class CompactionTask:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CompactionPlan:
     """What there is to do to bring a table in shape. Pickles.
 
@@ -154,7 +154,12 @@ class CompactionPlan:
 
     read_version: int
     tasks: list[CompactionTask]
-    options: CompactionOptions = dataclasses.field(repr=False)
+    options: CompactionOptions
+
+    def __repr__(self) -> str:
+        return (
+            f"CompactionPlan(read_version={self.read_version}, tasks=<{self.num_tasks()} compaction tasks>)"
+        )
 
     def num_tasks(self) -> int:
         """Return the number of tasks."""

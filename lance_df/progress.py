@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lance_df.api.fragment_metadata import FragmentMetadata
+from lance_df.storage import open_location
 
 if TYPE_CHECKING:
-    from lance_df.format.fragments import Fragment
+    from collections.abc import Mapping
 
-__all__ = ["FragmentWriteProgress", "NoopFragmentWriteProgress"]
+    from lance_df.format.fragments import Fragment
+    from lance_df.storage import Location
+
+__all__ = ["FileSystemFragmentWriteProgress", "FragmentWriteProgress", "NoopFragmentWriteProgress"]
 
 
 class FragmentWriteProgress(ABC):
@@ -33,6 +39,56 @@ class NoopFragmentWriteProgress(FragmentWriteProgress):
 
     def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
         """Do nothing."""
+
+
+class FileSystemFragmentWriteProgress(FragmentWriteProgress):
+    """Keeps two files for each fragment: its description, and one that is there only while it is written.
+
+    Parameters
+    ----------
+    base_uri
+        The folder of the files, which need not exist.
+    metadata
+        What the second file says besides the id of the fragment, such as who writes.
+    """
+
+    PROGRESS_EXT: ClassVar = ".in_progress"
+
+    def __init__(self, base_uri: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
+        self._folder = open_location(base_uri)
+        self._metadata = dict(metadata or {})
+
+    def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:  # noqa: ARG002 - its base has it
+        """Write both files."""
+        state = {"fragment_id": fragment.id, "metadata": self._metadata}
+        self._file(fragment, self.PROGRESS_EXT).put(json.dumps(state).encode())
+        self._file(fragment, ".json").put(json.dumps(fragment.to_json()).encode())
+
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:  # noqa: ARG002 - its base has it
+        """Describe the fragment with its files, and remove the file that says that it is being written."""
+        self._file(fragment, ".json").put(json.dumps(fragment.to_json()).encode())
+        self._file(fragment, self.PROGRESS_EXT).remove()
+
+    def _file(self, fragment: FragmentMetadata, suffix: str) -> Location:
+        return self._folder / f"fragment_{fragment.id}{suffix}"
+
+
+class NumberedFragments(FragmentWriteProgress):
+    """Hands on to another listener what it is called with, with an id that the writer of a fragment chose."""
+
+    def __init__(self, listener: Any, fragment_id: int) -> None:
+        self._listener = listener
+        self._fragment_id = fragment_id
+
+    def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """Hand on a fragment that is about to be written."""
+        fragment.id = self._fragment_id
+        self._listener.begin(fragment, **kwargs)
+
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        """Hand on a fragment whose data file is complete."""
+        fragment.id = self._fragment_id
+        self._listener.complete(fragment, **kwargs)
 
 
 class ReportedProgress:

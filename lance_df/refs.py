@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from lance_df.errors import InvalidInputError
+from lance_df.api.descriptions import refs_html, refs_text
+from lance_df.display.elements import escaped
+from lance_df.errors import InvalidInputError, LanceError
 from lance_df.table.metadata.refs import ResolvedRef, VersionRef, read_tag, resolve
 from lance_df.table.metadata.refs_write import (
     create_tag,
@@ -17,7 +19,7 @@ from lance_df.table.metadata.refs_write import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lance_df.table.table import Table
 
@@ -51,6 +53,14 @@ class Tags:
 
     def __init__(self, table: Table) -> None:
         self._table = table
+
+    def __repr__(self) -> str:
+        return (
+            f"<lance_df.Tags of {self._table.uri}: {_described(lambda: refs_text(self.list(), 'version'))}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return _described(lambda: refs_html(self.list(), ("version", "branch", "created_at")))
 
     def list(self) -> dict[str, TagInfo]:
         """Return every tag by its name."""
@@ -142,6 +152,13 @@ class Branches:
     def __init__(self, table: Table) -> None:
         self._table = table
 
+    def __repr__(self) -> str:
+        text = _described(lambda: refs_text(self.list(), "parent_version"))
+        return f"<lance_df.Branches of {self._table.uri}: {text}>"
+
+    def _repr_html_(self) -> str:
+        return _described(lambda: refs_html(self.list(), ("parent_branch", "parent_version")))
+
     def list(self) -> dict[str, BranchInfo]:
         """Return every branch by its name."""
         return {
@@ -189,6 +206,14 @@ def resolve_reference(table: Table, reference: VersionRef | None) -> ResolvedRef
     if reference is None:
         return ResolvedRef(table.branch, table.version)
     return resolve(table.shared.root, reference, branch=table.branch)
+
+
+def _described(describe: Callable[[], str]) -> str:
+    """Return a description, or why there is none."""
+    try:
+        return describe()
+    except LanceError as err:
+        return escaped(err)
 
 
 def _sign(order: Order | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -9,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
+from lance_df.arrow_classes import ArrowScanner
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.exits import busy, stoppable
 from lance_df.expr.from_pyarrow import to_predicate
 from lance_df.expr.text import to_text
 from lance_df.expr.walk import has_unknown
 from lance_df.file.arrow_types import show_batch, shown_schema
-from lance_df.scan.options import ALL, NO_STATISTICS
+from lance_df.scan.options import ALL, NO_STATISTICS, ScanOptions
 from lance_df.scan.plan import ScanPlan
 from lance_df.scan.report import TableReport
 from lance_df.scan.request import ScanRequest
@@ -32,25 +33,47 @@ from lance_df.table.scan.plan import plan_scan
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lance_df.dataset import LanceDataset
     from lance_df.expr.nodes import Predicate
-    from lance_df.table.table import Table
+    from lance_df.format.schema import Schema
+    from lance_df.scan.source import Scannable
 
 # Requests to a store take longer than what is done with the answers.
 _REMOTE_THREADS = 8
+_SHOWN_CHARACTERS = 200
 
 
-class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
+class LanceScanner(ArrowScanner):
     """A scan of one version of a table, not yet run. Every method runs it anew.
 
     Rows come in the order of the table.
     """
 
-    def __init__(self, dataset: LanceDataset, options: ScannerOptions) -> None:
-        # The C++ scanner behind the base class is left unmade; every method of it is overridden.
+    def __init__(self, dataset: Any, options: ScannerOptions) -> None:
         self._ds = dataset
-        self._table: Table = dataset._table
+        self._table: Any = dataset._table
         self._options = options
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name}={str(value)[:_SHOWN_CHARACTERS]}"
+            for name, value in dataclasses.asdict(self._options).items()
+            if value not in (None, False, ()) or name.startswith("use_")
+            if not (name.startswith("use_") and value)
+        ]
+        options = f": {', '.join(parts)}" if parts else ""
+        return f"<lance_df.{type(self).__name__} of {self._table.uri} version {self._table.version}{options}>"
+
+    @property
+    def _stored_schema(self) -> Schema:
+        schema: Schema = self._table.schema
+        return schema
+
+    def _plan_of(self, request: ScanRequest) -> ScanPlan:
+        return plan_scan(self._table, request)
+
+    def _like(self, options: ScannerOptions) -> LanceScanner:
+        """Return a scan of the same rows with other options."""
+        return type(self)(self._ds, options)
 
     def to_table(self) -> pa.Table:
         """Read all rows into memory."""
@@ -84,7 +107,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
     def head(self, num_rows: int) -> pa.Table:
         """Return the first rows."""
         limit = num_rows if self._options.limit is None else min(num_rows, self._options.limit)
-        return LanceScanner(self._ds, replace(self._options, limit=limit)).to_table()
+        return self._like(replace(self._options, limit=limit)).to_table()
 
     def take(self, indices: object) -> pa.Table:
         """Return rows of the result by their numbers."""
@@ -114,7 +137,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
             with_row_address=False,
             include_deleted_rows=False,
         )
-        return sum(batch.num_rows for batch in LanceScanner(self._ds, bare).to_batches())
+        return sum(batch.num_rows for batch in self._like(bare).to_batches())
 
     @property
     def projected_schema(self) -> pa.Schema:
@@ -123,7 +146,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
             schema, batches = self._start()
             batches.close()
             return schema
-        return shown_schema(_native_schema(self._table, self._options))
+        return shown_schema(_native_schema(self._stored_schema, self._options))
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -134,6 +157,8 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         """Return what the scan reads, and why, as text. Opens data files to count their pages."""
         report = self._report()
         counts = {"fragments": report.fragments, "pages": report.pages, "bytes": report.bytes}
+        if report.partitions is not None:
+            counts = {"partitions": report.partitions, **counts}
         lines = [
             f"LanceScan: uri={report.table}, version={report.version}, "
             f"filter={_filter_text(self._options.filter, self._table)}",
@@ -158,6 +183,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
             filter=options.filter,
             fragment_ids=options.fragment_ids,
             use_statistics=_uses_statistics(options),
+            condition=options.condition,
         )
         return plan.report
 
@@ -199,7 +225,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         names = plan.schema.names[: _num_columns(self._table, options)]
         schema = pa.schema([plan.schema.field(name) for name in names], plan.schema.metadata)
         limit = None if options.limit is None or residual is not None else options.limit + skipped
-        threads = None if self._table.location.is_local else _REMOTE_THREADS
+        threads = None if self._table.is_local else _REMOTE_THREADS
         batches: Iterator[pa.RecordBatch] = run_tasks(plan.tasks, limit=limit, num_threads=threads)
         if residual is not None:
             batches = _filtered(batches, residual, names)
@@ -222,9 +248,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
                     filtered.apply,
                     filtered.columns,
                 )
-        return plan_scan(
-            self._table, _request(self._table, options, predicate, pruning_predicate, more)
-        ), residual
+        return self._plan_of(_request(self._table, options, predicate, pruning_predicate, more)), residual
 
     def _skip_fragments(self) -> tuple[ScannerOptions, int]:
         """Turn an offset into fragments to leave out, as far as it goes, and a number of rows to skip."""
@@ -255,7 +279,7 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
             self._table,
             columns=options.columns,
             filter=options.filter if isinstance(options.filter, str) else None,
-            condition=None if isinstance(options.filter, str) else options.filter,
+            condition=options.condition if isinstance(options.filter, str) else options.filter,
             limit=options.limit,
             offset=options.offset,
             with_row_id=options.with_row_id,
@@ -271,14 +295,14 @@ class LanceScanner(pyarrow.dataset.Scanner):  # type: ignore[misc]
         options = self._options
         keys = [key.column_name for key in options.order_by]
         plain = replace(options, order_by=(), limit=None, offset=None)
-        wanted = LanceScanner(self._ds, plain).projected_schema.names
+        wanted = self._like(plain).projected_schema.names
         if isinstance(options.columns, Mapping):
             missing = {key: key for key in keys if key not in wanted}
             plain = replace(plain, columns={**options.columns, **missing})
         else:
-            columns = self._table.schema.names if options.columns is None else list(options.columns)
+            columns = self._table.arrow_schema.names if options.columns is None else list(options.columns)
             plain = replace(plain, columns=[*columns, *(key for key in keys if key not in wanted)])
-        table = LanceScanner(self._ds, plain).to_table()
+        table = self._like(plain).to_table()
         start = options.offset or 0
         order = _sort_indices(table, options.order_by)
         stop = len(order) if options.limit is None else start + options.limit
@@ -300,7 +324,7 @@ def _filtered(
 
 
 def _request(
-    table: Table,
+    table: Scannable,
     options: ScannerOptions,
     predicate: Predicate | None,
     pruning_predicate: Predicate | None,
@@ -316,33 +340,46 @@ def _request(
         pruning_predicate=pruning_predicate,
         limit=limit,
         fragment_ids=options.fragment_ids,
-        options=ALL if _uses_statistics(options) else NO_STATISTICS,
+        options=_scan_options(options),
         include_deleted_rows=options.include_deleted_rows,
         blobs_as_bytes=options.blobs_as_bytes,
     )
 
 
-def _names(table: Table, options: ScannerOptions) -> tuple[str, ...]:
+def _scan_options(options: ScannerOptions) -> ScanOptions:
+    """Return the switches of a scan; a batch of a chosen size ends with its fragment, unless it is strict."""
+    switches = ALL if _uses_statistics(options) else NO_STATISTICS
+    if options.batch_size is not None and not options.strict_batch_size:
+        switches = replace(switches, joined_fragments=False)
+    return switches
+
+
+def _names(table: Scannable, options: ScannerOptions) -> tuple[str, ...]:
     """Return the names of the columns to return, the row columns included."""
-    columns = table.schema.names if options.columns is None else list(options.columns)
+    return _chosen_names(table.arrow_schema.names, options)
+
+
+def _chosen_names(stored: Sequence[str], options: ScannerOptions) -> tuple[str, ...]:
+    columns = stored if options.columns is None else list(options.columns)
     appended = row_columns(with_row_id=options.with_row_id, with_row_address=options.with_row_address)
     return (*(name for name in columns if name not in appended), *appended)
 
 
-def _num_columns(table: Table, options: ScannerOptions) -> int:
+def _num_columns(table: Scannable, options: ScannerOptions) -> int:
     return len(_names(table, options))
 
 
-def _native_schema(table: Table, options: ScannerOptions) -> pa.Schema:
-    columns = resolve_columns(table.schema, _names(table, options), blobs_as_bytes=options.blobs_as_bytes)
-    return pa.schema([column.output for column in columns], table.schema.arrow_metadata)
+def _native_schema(schema: Schema, options: ScannerOptions) -> pa.Schema:
+    names = _chosen_names(schema.names, options)
+    columns = resolve_columns(schema, names, blobs_as_bytes=options.blobs_as_bytes)
+    return pa.schema([column.output for column in columns], schema.arrow_metadata)
 
 
 def _uses_statistics(options: ScannerOptions) -> bool:
     return options.use_stats and options.use_scalar_index
 
 
-def _filter_text(expression: Filter, table: Table) -> str:
+def _filter_text(expression: Filter, table: Scannable) -> str:
     if isinstance(expression, pc.Expression):
         return to_text(to_predicate(expression, system_schema(table.arrow_schema)))
     return str(expression)

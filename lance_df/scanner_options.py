@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias
 
@@ -12,6 +13,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
+    from lance_df.api.namespace_reading import NamespaceReading
     from lance_df.dataset import LanceDataset
     from lance_df.fragment import LanceFragment
     from lance_df.scanner import LanceScanner
@@ -20,6 +22,7 @@ Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None
 Filter: TypeAlias = str | pc.Expression | None
 
 _MAX_ROWS = 2**63 - 1
+_BATCH_SIZE_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
 _BLOB_HANDLING = ("all_binary", "blobs_descriptions")
 _REFUSED = (
     "nearest",
@@ -40,6 +43,11 @@ _IGNORED = (
     "fast_search",
     "disable_scoring_autoprojection",
     "scan_stats_callback",
+    # pyarrow's
+    "use_threads",
+    "memory_pool",
+    "cache_metadata",
+    "fragment_scan_options",
 )
 
 
@@ -54,7 +62,10 @@ class ColumnOrdering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannerOptions:
-    """What a scanner was asked for; names and meanings are those of `LanceDataset.scanner`."""
+    """What a scanner was asked for; names and meanings are those of `LanceDataset.scanner`.
+
+    ``condition`` must be true beside a filter that is SQL; it is that of `LanceDataset.filter`.
+    """
 
     columns: Columns = None
     filter: Filter = None
@@ -70,11 +81,14 @@ class ScannerOptions:
     strict_batch_size: bool = False
     order_by: tuple[ColumnOrdering, ...] = ()
     blobs_as_bytes: bool = False
+    condition: pc.Expression | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("limit", 0), ("offset", 0), ("batch_size", 1)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or not least <= value <= _MAX_ROWS):
+                if not least and isinstance(value, int) and value < 0:
+                    raise InvalidInputError(f"{name.capitalize()} must be non-negative, it is {value}")
                 raise InvalidInputError(f"{name} is {value!r}, expected an integer from {least}")
         if self.include_deleted_rows and not self.with_row_id:
             raise InvalidInputError(
@@ -95,6 +109,22 @@ class ScannerOptions:
         return isinstance(self.filter, str) or isinstance(self.columns, Mapping)
 
 
+def default_batch_size() -> int | None:
+    """Return the upper bound for the rows of a batch that the environment sets, as for pylance.
+
+    Raises
+    ------
+    InvalidInputError
+        ``LANCE_DEFAULT_BATCH_SIZE`` is no number from 1.
+    """
+    text = os.environ.get(_BATCH_SIZE_VARIABLE)
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidInputError(f"{_BATCH_SIZE_VARIABLE} is {text!r:.60}, expected a number of rows from 1")
+    return int(text)
+
+
 class ScannerBuilder:
     """Collects what a scanner is asked for; every method returns the builder. As pylance's.
 
@@ -102,7 +132,7 @@ class ScannerBuilder:
     effect.
     """
 
-    def __init__(self, ds: LanceDataset) -> None:
+    def __init__(self, ds: LanceDataset | NamespaceReading) -> None:
         self.ds = ds
         self._values: dict[str, Any] = {}
 
@@ -303,4 +333,15 @@ class ScannerBuilder:
         """
         from lance_df.scanner import LanceScanner
 
-        return LanceScanner(self.ds, ScannerOptions(**self._values))
+        return LanceScanner(self.ds, self.to_options())
+
+    def to_options(self) -> ScannerOptions:
+        """Return what was collected. Raises as `to_scanner`."""
+        values = dict(self._values)
+        if values.get("batch_size") is None and (default := default_batch_size()) is not None:
+            values["batch_size"] = default
+        condition, given = values.get("condition"), values.get("filter")
+        if condition is not None and not isinstance(given, str):
+            values["filter"] = condition if given is None else condition & given
+            values["condition"] = None
+        return ScannerOptions(**values)

@@ -6,10 +6,11 @@ from typing import Self
 
 import pyarrow as pa
 
+from lance_df.api.json_schema import json_to_schema, schema_to_json
 from lance_df.errors import InvalidInputError
 from lance_df.format.schema import Field, Schema, schema_from_arrow
 
-__all__ = ["LanceField", "LanceSchema"]
+__all__ = ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"]
 
 
 class LanceField:
@@ -68,6 +69,11 @@ class LanceSchema:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
+
+    def _repr_html_(self) -> str:
+        from lance_df.api.descriptions import schema_html
+
+        return schema_html(self._schema)
 
     def __repr__(self) -> str:
         return f"LanceSchema({self.fields()!r})"

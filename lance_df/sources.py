@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -11,16 +12,31 @@ import pyarrow.dataset as pads
 from lance_df.errors import InvalidInputError
 from lance_df.table.reading.prefetch import iterate_ahead
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def to_batches(data: Any, schema: pa.Schema | None = None) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+# of Polars' lazy frames: rows that are in memory at a time
+_LAZY_ROWS = 256 * 1024
+
+
+def to_batches(
+    data: Any,
+    schema: pa.Schema | None = None,
+    *,
+    column_types: pa.Schema | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return the schema and the batches of a source, cast to ``schema`` if there is one.
 
     Parameters
     ----------
     data
-        A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, pandas or Polars frame, a dict of
-        columns, a list of dicts, anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or, with
+        A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, pandas or Polars frame, lazy or
+        not, a relation of DuckDB, a frame of DataFusion, a dict of columns, a list of dicts, anything with
+        ``__arrow_c_stream__`` or ``__arrow_c_array__``, a path, URL or glob of Parquet or CSV files, or, with
         ``schema``, an iterable of batches and tables.
+    column_types, storage_options
+        Of files; see `lance_df.file_sources.open_files`.
 
     Returns
     -------
@@ -33,6 +49,10 @@ def to_batches(data: Any, schema: pa.Schema | None = None) -> tuple[pa.Schema, I
         No such source, or values that do not fit the schema.
     """
     try:
+        if isinstance(data, str | os.PathLike):
+            from lance_df.file_sources import open_files
+
+            data = open_files(data, schema, column_types=column_types, storage_options=storage_options)
         source = _opened(data, schema)
     except (pa.ArrowException, TypeError, ValueError) as err:
         if isinstance(err, InvalidInputError):
@@ -70,6 +90,8 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
         return pa.Table.from_pandas(data, schema=schema)
     if library == "polars" and type(data).__name__ == "DataFrame":
         return data.to_arrow()  # unlike its stream, without views
+    if library == "polars" and type(data).__name__ == "LazyFrame":
+        return _collected(data)
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
@@ -77,6 +99,19 @@ def _opened(data: Any, schema: pa.Schema | None) -> pa.Table | pa.RecordBatchRea
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         return data
     raise InvalidInputError(f"{type(data).__name__} is no Arrow data")
+
+
+def _collected(frame: Any) -> pa.Table | pa.RecordBatchReader:
+    """Run a lazy frame of Polars; some rows at a time, where it has that."""
+    if not hasattr(frame, "collect_batches"):
+        return frame.collect().to_arrow()
+    empty = frame.clear().collect().to_arrow()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for part in frame.collect_batches(chunk_size=_LAZY_ROWS, maintain_order=True):
+            yield from part.to_arrow().cast(empty.schema).to_batches()
+
+    return pa.RecordBatchReader.from_batches(empty.schema, batches())
 
 
 def _cast(

@@ -53,8 +53,8 @@ class BatchUDF:
             )
         if self.output_schema is not None and not result.schema.equals(self.output_schema):
             raise InvalidInputError(
-                f"the function returned the schema {_one_line(result.schema)}, "
-                f"not {_one_line(self.output_schema)}"
+                "Output schema of function does not match the expected schema: it is "
+                f"{_one_line(result.schema)}, not {_one_line(self.output_schema)}"
             )
         return result
 

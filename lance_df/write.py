@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.namespace.directory.folders import holds_table
+from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY
 from lance_df.progress import ReportedProgress
 from lance_df.sources import to_batches
 from lance_df.storage.schemes import with_allowed_schemes
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.metadata.external_store import ExternalManifestStore
 
-_COMMIT_MESSAGE = "__lance_commit_message"
 _CLEANUP_DEFAULTS = {"interval": 20, "older_than_seconds": 14 * 24 * 60 * 60}
 _UNITS = (("days", 24 * 60 * 60), ("h", 60 * 60), ("m", 60), ("s", 1))
 
@@ -82,17 +83,20 @@ def write_dataset(
     Parameters
     ----------
     data_obj
-        A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, Lance dataset, pandas or Polars
-        frame, a dict of columns, a list of dicts, anything with ``__arrow_c_stream__``, or, with ``schema``,
-        an iterable of batches. Streams are consumed batch by batch; memory is bounded by pages, not by the
-        input.
+        A Table, RecordBatch, RecordBatchReader, pyarrow Dataset or Scanner, Lance dataset or namespace,
+        pandas or Polars frame (lazy ones too), a relation of DuckDB, a frame of DataFusion, a dict of
+        columns, a list of dicts, anything with ``__arrow_c_stream__``, a path, URL or glob that ends in
+        ``.parquet`` or ``.csv``, or, with ``schema``, an iterable of batches. Streams are consumed batch by
+        batch; memory is bounded by pages, not by the input. Files in a store are opened with
+        ``storage_options``.
     uri
         The folder of the table or branch; or a dataset, of which the branch that it shows is written to.
     schema
         The schema to write with; data of other types is cast to it where no value is lost.
     mode
         ``"create"``: the table must not exist. ``"append"``: rows are added; ``"overwrite"``: a new version
-        has only these rows, older versions stay. Both create a table that does not exist.
+        has only these rows, older versions stay. Both create a table that does not exist. In ``memory://`` a
+        name may be created again: whoever has the older table open keeps it.
     max_rows_per_file, max_bytes_per_file
         When to start the next data file; bytes are checked after each batch.
     max_rows_per_group
@@ -183,9 +187,11 @@ def write_dataset(
         allow_external_blobs=allow_external_blob_outside_bases,
         blob_pack_bytes=blob_pack_file_size_threshold,
     )
-    data_schema, batches = to_batches(data_obj, schema)
+    from_files = storage_options if isinstance(data_obj, str) and "://" in data_obj else None
+    data_schema, batches = to_batches(data_obj, schema, storage_options=from_files)
     from lance_df.dataset import LanceDataset
 
+    is_in_memory = False
     if isinstance(uri, LanceDataset):
         known, name, storage_options = uri._table, uri.uri, uri._storage_options
         target = TableLocation(known.location, known.shared.external_store)
@@ -194,14 +200,21 @@ def write_dataset(
         known, name = None, str(uri)
         storage_options = with_allowed_schemes(storage_options, allowed_base_schemes)
         target = locate_table(uri, storage_options, external_store, base_store_params)
-        target = dataclasses.replace(
-            target, location=target.location.allowing(base.path for base in options.initial_bases)
-        )
+        location = target.location.allowing(base.path for base in options.initial_bases)
+        if is_in_memory := mode == "create" and location.uri.startswith("memory://"):
+            from lance_df.storage.memory import separate_store
+
+            location = separate_store(location, is_taken=holds_table(location))
+        target = dataclasses.replace(target, location=location)
     if target.external_store is not None:
         options = dataclasses.replace(options, external_store=target.external_store)
     if lock is not None:
         options = dataclasses.replace(options, commit_options=CommitOptions(lock=lock))
     file = write_table(target.location, data_schema, batches, mode=mode, options=options)
+    if is_in_memory:
+        from lance_df.storage.memory import publish_store
+
+        publish_store(target.location)
     made = table_at(target, file) if known is None else known.followed_by(file)
     made = made if lock is None else made.locked_by(lock)
     auto_cleanup(made)
@@ -226,7 +239,7 @@ def _file_version(data_storage_version: str | None, use_legacy_format: bool | No
 def _properties(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
     merged = dict(properties or {})
     if message is not None:
-        merged[_COMMIT_MESSAGE] = message
+        merged[LANCE_COMMIT_MESSAGE_KEY] = message
     if not all(isinstance(text, str) for pair in merged.items() for text in pair):
         raise InvalidInputError("commit_message is a text, transaction_properties a dict of texts")
     return merged

@@ -8,7 +8,6 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import boto3
-import numba  # noqa: F401 - as in a process that has read much: tests of kernels are to call them
 import pytest
 from hypothesis import settings
 from moto.s3.responses import S3Response

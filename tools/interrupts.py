@@ -43,7 +43,7 @@ SCHEMA: Final = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.string
 PATIENCE_SECONDS: Final = 60.0
 _MODULES: Final = (
     *("lance_df.api.namespaces", "lance_df.cli.app", "lance_df.cli.shell", "lance_df.engine.session"),
-    *("lance_df.file.writer", "datafusion", "numba", "pyarrow.compute", "pyarrow.dataset"),
+    *("lance_df.file.v2.writer", "datafusion", "pyarrow.compute", "pyarrow.dataset"),
 )
 
 
@@ -93,6 +93,7 @@ def _opened(path: Path) -> lance_df.PartitionedNamespace:
 def _statements(path: Path, *statements: str) -> None:
     """Run statements in a shell; an interruption leads to the next one, so it is raised here instead."""
     from lance_df.cli.shell import Shell
+    from lance_df.cli.shell_session import ShellSession
     from lance_df.engine.session import connect
 
     lines = iter(statements)
@@ -102,7 +103,7 @@ def _statements(path: Path, *statements: str) -> None:
             raise EOFError
         return line
 
-    Shell(connect(path.parent), read_line, stop_at_error=True).run()
+    Shell(ShellSession(connect(path.parent)), read_line, stop_at_error=True).run()
 
 
 _WIDER: Final = {"path": "s", "data_type": pa.large_string()}

@@ -215,8 +215,8 @@ def main() -> None:
         {"batches": batches, "installed": installed}[name](package, folder)
         return
     with tempfile.TemporaryDirectory() as folder:
-        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
-        subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, str(ROOT)]
+        subprocess.run(build, check=True)
         [wheel] = Path(folder).glob("*.whl")
         package = shutil.copy(str(wheel), f"{folder}/lance_df.zip")
         for name in sys.argv[1:] or ("batches", "installed"):

@@ -25,14 +25,18 @@ ROOT = Path(__file__).resolve().parents[1]
 MAIN = ROOT / ".venv-test"
 PROTOS = ROOT / ".venv-protos"
 GENERATOR = "grpcio-tools==1.71.2"
+DOCS = ROOT / ".venv-docs"
+SITE = ("mkdocs-material>=9.6", "mkdocstrings[python]>=0.29")
 OTHER_DATAFUSIONS = ("51", "53")  # beside the newest, which the main environment has
+KERNELS = ROOT / "lance_df" / "encodings" / "kernels"
+DAMAGED_TABLES = "300"  # of each kind, read by kernels with sanitizers
 
 
-def run(*command: str | Path) -> None:
+def run(*command: str | Path, **variables: str) -> None:
     """Run a command in the project's folder; end with its exit code when it fails."""
-    print("+", *command, flush=True)
+    print("+", *(f"{name}={value}" for name, value in variables.items()), *command, flush=True)
     # tests start many processes, which should not compile all that they import
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | variables
     code = subprocess.run([str(part) for part in command], cwd=ROOT, env=env, check=False).returncode
     if code:
         sys.exit(f"tools/test.py: failed with exit code {code}: {' '.join(map(str, command))}")
@@ -66,8 +70,20 @@ def ensure(folder: Path, *requirements: str, base: Path | None = None) -> Path:
     return python(folder)
 
 
-def lint() -> None:
+def main_environment() -> Path:
+    """Return the interpreter of the environment that has the package, with kernels as they are now."""
     interpreter = ensure(MAIN, "-e", ".[test]")
+    sources = [ROOT / "setup.py", *sorted(KERNELS.glob("*.py")), *sorted(KERNELS.glob("*.pxd"))]
+    wanted = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    stamp = MAIN / "kernels.sha256"
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        run(interpreter, "setup.py", "-q", "build_ext", "--inplace")
+        stamp.write_text(wanted)
+    return interpreter
+
+
+def lint() -> None:
+    interpreter = main_environment()
     run(interpreter, "-m", "ruff", "check", ".")
     run(interpreter, "-m", "ruff", "format", "--check", ".")
     run(interpreter, "-m", "mypy")
@@ -78,20 +94,55 @@ def protos() -> None:
 
 
 def tests() -> None:
-    interpreter = ensure(MAIN, "-e", ".[test]")
+    interpreter = main_environment()
     run(interpreter, "-m", "pytest", "-q", "-n", "2", "-m", "not spark")
     run(interpreter, "-m", "pytest", "-q", "-m", "spark", "tests/spark")  # one JVM, which has two workers
 
 
+def kernels() -> None:
+    """Run what reads and writes files with kernels that check all they do, and with uncompiled ones."""
+    interpreter = main_environment()
+    pytest = (interpreter, "-m", "pytest", "-q", "-n", "2")
+    run(*pytest, "tests/encodings/kernels", LANCE_DF_KERNELS="python")
+    if sys.platform != "linux":
+        return
+    run(interpreter, "setup.py", "-q", "build_ext", "--inplace", LANCE_DF_CHECKED="1")
+    run(*pytest, "tests/encodings", "tests/file", "tests/property", LANCE_DF_KERNELS="checked")
+    run(interpreter, "setup.py", "-q", "build_ext", "--inplace", LANCE_DF_CHECKED="sanitize")
+    run(
+        *pytest,
+        "tests/encodings/kernels",
+        "tests/property/test_damage.py",
+        "--deselect=tests/property/test_damage.py::test_lies_take_no_memory",  # sanitizers take much
+        LANCE_DF_KERNELS="sanitize",
+        LANCE_DF_DAMAGE_EXAMPLES=DAMAGED_TABLES,
+        LD_PRELOAD=subprocess.check_output(["cc", "-print-file-name=libasan.so"], text=True).strip(),
+        ASAN_OPTIONS="detect_leaks=0",
+    )
+
+
+def docs() -> None:
+    """Build the site of the documentation: a link that leads nowhere is an error."""
+    interpreter = ensure(DOCS, *SITE)
+    run(interpreter, "-m", "mkdocs", "build", "--strict", "--quiet", NO_MKDOCS_2_WARNING="1")
+
+
 def engines() -> None:
-    ensure(MAIN, "-e", ".[test]")
+    main_environment()
     for release in OTHER_DATAFUSIONS:
         folder = ROOT / f".venv-datafusion{release}"
         interpreter = ensure(folder, "--no-deps", f"datafusion=={release}.*", base=MAIN)
         run(interpreter, "-m", "pytest", "-q", "-n", "2", "-m", "engine")
 
 
-STEPS: dict[str, Callable[[], None]] = {"lint": lint, "protos": protos, "tests": tests, "engines": engines}
+STEPS: dict[str, Callable[[], None]] = {
+    "lint": lint,
+    "protos": protos,
+    "tests": tests,
+    "kernels": kernels,
+    "docs": docs,
+    "engines": engines,
+}
 
 
 def main() -> None:

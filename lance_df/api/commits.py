@@ -14,7 +14,7 @@ from lance_df.api.operation_models import from_transaction, overwrite_model, to_
 from lance_df.errors import DatasetNotFoundError, InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_df.format import operations as ops
 from lance_df.format.transaction import Transaction as TransactionModel
-from lance_df.operations import LanceOperation, Transaction
+from lance_df.operations import LANCE_COMMIT_MESSAGE_KEY, LanceOperation, Transaction
 from lance_df.table.commit.lock import checked_lock
 from lance_df.table.commit.loop import CommitOptions, commit, create_table
 from lance_df.table.commit.row_account import RowChange
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lance_df.table.commit.lock import CommitLock
     from lance_df.table.table import Table
 
-_COMMIT_MESSAGE = "__lance_commit_message"
 _TIMEOUT = dt.timedelta(minutes=30)
 # of these the parts were checked one by one, and there may be very many of them
 _CHECKED = (ops.Append, ops.Overwrite, ops.Merge, ops.Rewrite)
@@ -223,7 +222,7 @@ def _transaction(
         raise InvalidInputError(f"an operation or a transaction is committed, not {type(operation).__name__}")
     if read_version is None and not isinstance(operation, LanceOperation.Overwrite | LanceOperation.Restore):
         raise InvalidInputError("read_version is needed for all operations but overwrite and restore")
-    properties = {} if message is None else {_COMMIT_MESSAGE: message}
+    properties = {} if message is None else {LANCE_COMMIT_MESSAGE_KEY: message}
     return Transaction(read_version or 0, operation, str(uuid.uuid4()), properties)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
 from lance_df.api import directory_responses as responses
+from lance_df.api.descriptions import MAX_LISTED, directory_html
+from lance_df.api.namespace_client import is_true, storage_properties
 from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_df.namespace.directory.directory import Directory
 from lance_df.namespace.directory.folders import holds_table
@@ -43,9 +45,16 @@ class DirectoryNamespace:
         Whether there are namespaces, and properties: rows of the table ``__manifest``.
     dir_listing_enabled
         Whether folders ``x.lance`` right in the root are tables, also without a row.
+    session, context_provider
+        Taken so that calls written for pylance work; they have no effect.
+    **properties
+        What pylance's class takes as text, such as ``lance_namespace.connect`` passes on: storage options as
+        ``storage.region``.
 
     Raises
     ------
+    InvalidInputError
+        A property that is not known, or a setting that is neither true nor false.
     UnsupportedFeatureError
         ``__manifest`` needs a reader that knows more.
     CorruptDataError
@@ -58,19 +67,40 @@ class DirectoryNamespace:
         *,
         storage_options: Mapping[str, Any] | None = None,
         allowed_base_schemes: Iterable[str] | None = None,
-        manifest_enabled: bool = True,
-        dir_listing_enabled: bool = True,
+        manifest_enabled: bool | str = True,
+        dir_listing_enabled: bool | str = True,
+        session: object = None,
+        context_provider: object = None,
+        **properties: Any,
     ) -> None:
-        options = with_allowed_schemes(storage_options, allowed_base_schemes)
-        self._directory = Directory(open_location(root, options), use_manifest=manifest_enabled)
-        self._tables = DirectoryTables(self._directory, use_listing=dir_listing_enabled)
+        del session, context_provider
+        options = {**storage_properties(properties), **(storage_options or {})} or None
+        uses_manifest = is_true("manifest_enabled", manifest_enabled)
+        uses_listing = is_true("dir_listing_enabled", dir_listing_enabled)
+        location = open_location(root, with_allowed_schemes(options, allowed_base_schemes))
+        self._directory = Directory(location, use_manifest=uses_manifest)
+        self._tables = DirectoryTables(self._directory, use_listing=uses_listing)
 
     def __repr__(self) -> str:
         return f"<lance_df.DirectoryNamespace {self._directory.root.uri}>"
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Free what is cached of ``__manifest``; used again, it is read again."""
+        self._directory.free_cache()
+
+    def _repr_html_(self) -> str:
+        return directory_html(
+            self._directory.root.uri,
+            lambda: self.list_namespaces(limit=MAX_LISTED).namespaces,
+            lambda: self.list_tables(limit=MAX_LISTED).tables,
+        )
+
     def namespace_id(self) -> str:
-        """Return what identifies this namespace."""
-        return repr(self)
+        """Return what identifies this namespace: the text that pylance has for it."""
+        return f'DirectoryNamespace {{ root: "{self._directory.root.uri}" }}'
 
     # -- namespaces -----------------------------------------------------------------------------------------
 

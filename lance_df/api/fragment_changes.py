@@ -14,6 +14,7 @@ from lance_df.api.row_filters import matching_rows
 from lance_df.api.schema_changes import joined, open_lookup
 from lance_df.api.transforms import open_transform
 from lance_df.errors import InvalidInputError
+from lance_df.progress import NumberedFragments
 from lance_df.schema import LanceSchema
 from lance_df.table.changes.removal import rows_removed
 from lance_df.table.changes.row_set import RowSet
@@ -73,7 +74,7 @@ class FragmentChanges:
             max_rows_per_file=2**31 - 1,
             max_rows_per_group=max_rows_per_group,
             max_bytes_per_file=2**62,
-            progress=progress,
+            progress=None if progress is None else NumberedFragments(progress, fragment_id or 0),
             data_storage_version=data_storage_version,
             use_legacy_format=use_legacy_format,
             storage_options=storage_options,
@@ -148,7 +149,9 @@ class FragmentChanges:
             As in `LanceDataset.add_columns`, and for a function with a checkpoint file.
         """
         if isinstance(value_func, BatchUDF) and value_func.cache is not None:
-            raise InvalidInputError("a function with a checkpoint file works on whole tables only")
+            raise InvalidInputError(
+                "A checkpoint file cannot be used for one fragment: such functions work on whole tables"
+            )
         transform = open_transform(
             self._ds,
             value_func,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 _FILE_TYPES = {DeletionFileType.ARROW: "array", DeletionFileType.BITMAP: "bitmap"}
 
 
+class _Path(str):
+    """The path of a data file, which was a method in old releases of pylance."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        warnings.warn("DataFile.path() is deprecated, use DataFile.path", DeprecationWarning, stacklevel=2)
+        return str(self)
+
+
 @dataclass(slots=True)
 class DataFile:
     """A data file of a fragment. ``path`` is relative to the data folder of its base."""
@@ -30,6 +41,10 @@ class DataFile:
     file_minor_version: int = 0
     file_size_bytes: int | None = None
     base_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.path, str):
+            self.path = _Path(self.path)
 
     @classmethod
     def create(cls, dataset: LanceDataset, path: str, *, base_id: int | None = None) -> Self:

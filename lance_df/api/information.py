@@ -10,8 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.api.base import DatasetBase
+from lance_df.api.descriptions import sizes_text
 from lance_df.api.reading import integer
-from lance_df.errors import DatasetNotFoundError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.errors import (
+    DatasetNotFoundError,
+    IndexNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from lance_df.exits import stoppable
 from lance_df.table.maintenance.index_report import index_statistics
 from lance_df.table.metadata.delta import changed_rows, deleted_row_ids
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lance_df.dataset import LanceDataset
-    from lance_df.file.api_session import LanceFileSession
+    from lance_df.file.api.session import LanceFileSession
     from lance_df.operations import Transaction
     from lance_df.table.table import Table
 
@@ -65,6 +71,10 @@ class LanceStats:
     def __init__(self, table: Table) -> None:
         self._table = table
 
+    def __repr__(self) -> str:
+        table = self._table
+        return f"<lance_df.LanceStats of {table.uri} version {table.version}: {sizes_text(table)}>"
+
     def dataset_stats(self, max_rows_per_group: int = 1024) -> DatasetStats:
         """Return counts; a small file is a fragment of fewer rows than ``max_rows_per_group``."""
         table, indices = self._table, np.arange(len(self._table.fragments))
@@ -80,7 +90,7 @@ class LanceStats:
 
         Raises
         ------
-        NotFoundError
+        IndexNotFoundError
             There is no such index.
         """
         return index_statistics(self._table, index_name)
@@ -294,7 +304,7 @@ class Information(DatasetBase):
 
     def new_file_session(self) -> LanceFileSession:
         """Return a session for single files below the root of the table."""
-        from lance_df.file.api_session import LanceFileSession
+        from lance_df.file.api.session import LanceFileSession
 
         return LanceFileSession(self._uri, storage_options=self._storage_options)
 
@@ -305,12 +315,12 @@ class Information(DatasetBase):
 
         Raises
         ------
-        NotFoundError
+        IndexNotFoundError
             There is no such index.
         """
         del with_position, index_segments
         if name not in {index.name for index in self._table.indices}:
-            raise NotFoundError(f"{self._table.uri}: no index {name!r}")
+            raise IndexNotFoundError(f"{self._table.uri}: no index {name!r}")
 
     @staticmethod
     def drop(

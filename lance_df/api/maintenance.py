@@ -96,7 +96,7 @@ class Maintenance(DatasetBase):
 
         Raises
         ------
-        NotFoundError
+        IndexNotFoundError
             There is no such index.
         """
         self._follow(drop_index(self._table, name))
@@ -110,7 +110,7 @@ class Maintenance(DatasetBase):
 
         Raises
         ------
-        NotFoundError
+        IndexNotFoundError
             There is no such index.
         """
         return index_statistics(self._table, index_name)

@@ -165,6 +165,10 @@ class MergeInsertBuilder:
         self._dataset._follow(table)
         return _result(statistics)
 
+    def execute_batches(self, new_data: pa.RecordBatchReader) -> MergeResult:
+        """Merge the rows of a reader; see `execute`."""
+        return self.execute(new_data)
+
     def execute_uncommitted(
         self, data_obj: Any, *, schema: pa.Schema | None = None
     ) -> tuple[Transaction, MergeResult]:

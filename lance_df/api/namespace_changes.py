@@ -12,7 +12,7 @@ import numpy as np
 from lance_df.api.merge_insert import key_columns
 from lance_df.api.namespace_columns import ColumnMethods
 from lance_df.api.namespace_rows import rows_to_store
-from lance_df.api.row_changes import checked_updates, updatable
+from lance_df.api.row_changes import checked_updates, text_hint, updatable
 from lance_df.api.row_filters import check_addressable
 from lance_df.engine.pruning.pushed_condition import pushed_condition
 from lance_df.engine.query import scan_with_sql
@@ -98,7 +98,7 @@ class NamespaceTransaction(ColumnMethods):
         self._update(updates, where)
 
     def _update(self, updates: Mapping[str, str], where: str | None) -> RowUpdate:
-        expressions = checked_updates(updates)
+        expressions = written = checked_updates(updates)
         stages = self._open()
         snapshot = stages.snapshot
         schema = snapshot.manifest.schema.columns
@@ -114,7 +114,8 @@ class NamespaceTransaction(ColumnMethods):
             return _rows_by_member(snapshot, tables, expressions, where, types)
 
         # wrong expressions are an error at once, and where there are no rows, too
-        next(values(()), None)
+        with text_hint(written, types, names):
+            next(values(()), None)
         return stages.rows.update(list(expressions), condition, values, text=f"update {where or ''}")
 
     def _change_columns(self, change: Callable[[NamespaceSnapshot], ColumnChange]) -> None:
@@ -176,8 +177,9 @@ class NamespaceChanges:
         Parameters
         ----------
         data
-            As for `lance_df.write_dataset`, or batches. Columns that may be null may be missing. Values of
-            another width, unit or layout of the same kind are taken where they fit.
+            As for `lance_df.write_dataset`: frames, relations, files and globs among it; or batches. Columns
+            that may be null may be missing; those of CSV files are read in the types of the namespace. Values
+            of another width, unit or layout of the same kind are taken where they fit.
         statistics
             Whether to build zone map indices (smallest and largest value of every 8192 rows) for every column
             of a suitable type. By default for partitions that get more than 8192 rows.

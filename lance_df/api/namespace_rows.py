@@ -7,6 +7,7 @@ have large strings, Python has integers of any size, SQL gives int64 and nanosec
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,12 +68,15 @@ def rows_to_store(data: Any, columns: Schema) -> tuple[pa.Schema, Iterable[pa.Re
     InvalidInputError
         No rows. Later, from the batches: a value that does not fit the type of its column.
     """
-    is_inferred = isinstance(data, list | dict) or type(data).__module__.partition(".")[0] in _FRAMES
+    is_inferred = (
+        isinstance(data, list | dict | str | os.PathLike)
+        or type(data).__module__.partition(".")[0] in _FRAMES
+    )
     if isinstance(data, list | tuple | Iterator) and not hasattr(data, "__arrow_c_stream__"):
         data, schema = _with_schema_of_first(data, columns)
         given, batches = to_batches(data, schema)
     else:
-        given, batches = to_batches(data)
+        given, batches = to_batches(data, column_types=columns.to_arrow())
     by_name = {field.name: field for field in columns.fields}
     fields = [
         field.with_type(_column_type(field.type, by_name[field.name], is_inferred=is_inferred))

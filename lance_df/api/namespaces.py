@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lance_df.api.descriptions import namespace_html
 from lance_df.api.namespace_changes import NamespaceChanges
 from lance_df.api.namespace_columns import NamespaceColumns
 from lance_df.api.namespace_health import NamespaceHealth
+from lance_df.api.namespace_reading import NamespaceReading
 from lance_df.api.namespace_upkeep import NamespaceUpkeep
-from lance_df.engine.query import plan_with_sql, scan_with_sql
-from lance_df.errors import AlreadyExistsError, InvalidInputError
-from lance_df.exits import busy
+from lance_df.errors import AlreadyExistsError
 from lance_df.namespace.manifest_table import READ_FIELDS, NamespaceManifest
 from lance_df.namespace.member import FILE_VERSION
 from lance_df.namespace.names import MANIFEST_FOLDER
@@ -23,19 +22,24 @@ from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.namespace_schema import NamespaceSchema
 from lance_df.namespace.spec.partition_by import PartitionBy, resolve_all
 from lance_df.namespace.spec.partition_spec import PartitionSpec, PartitionSpecs
-from lance_df.scan.plan import ScanPlan
-from lance_df.sql.expressions import with_quoted_columns
-from lance_df.storage import open_location
+from lance_df.storage import Location, open_location
 from lance_df.storage.schemes import with_allowed_schemes
 from lance_df.table.metadata.versions import VERSIONS_DIR
 from lance_df.table.writing.schema_rules import check_schema
 
 
-class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, NamespaceHealth):
+class PartitionedNamespace(
+    NamespaceChanges, NamespaceColumns, NamespaceUpkeep, NamespaceHealth, NamespaceReading
+):
     """A partitioned namespace, at one version. Made by `create` or `open`.
 
     Changes move this object on to the version that they made; other objects stay where they are.
+
+    A `pyarrow.dataset.Dataset`: pandas, Polars, DuckDB and DataFusion read it as it
+    is, and push columns and filters into it.
     """
+
+    _default_scan_options: Mapping[str, Any] | None = None
 
     @classmethod
     def create(
@@ -113,6 +117,31 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
     def __repr__(self) -> str:
         return f"<lance_df.PartitionedNamespace {self.uri} version {self.version}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._table.root, self.version, self._default_scan_options)
+
+    def __copy__(self) -> PartitionedNamespace:
+        return self._with_table(self._table)
+
+    def _repr_html_(self) -> str:
+        return namespace_html(self, self._table)
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    def _free_cache(self) -> None:
+        self._table.clear_cache()
+
+    def _with_table(self, snapshot: NamespaceSnapshot) -> PartitionedNamespace:
+        namespace = PartitionedNamespace(snapshot)
+        namespace._default_scan_options = self._default_scan_options
+        return namespace
+
+    def _with_scan_options(self, options: Mapping[str, Any]) -> PartitionedNamespace:
+        namespace = PartitionedNamespace(self._table)
+        namespace._default_scan_options = options
+        return namespace
+
     @property
     def uri(self) -> str:
         """The folder of the namespace."""
@@ -124,19 +153,13 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         return self._table.version
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns of all members, in the types of what is read."""
-        # extension types that pyarrow knows are made of what is said of them when a schema comes to it
-        return pa.Schema._import_from_c_capsule(self._table.arrow_schema.__arrow_c_schema__())
-
-    @property
     def specs(self) -> tuple[PartitionSpec, ...]:
         """All versions of the partition spec, the current one last."""
         return self._table.manifest.specs.versions
 
     def at(self, version: int) -> PartitionedNamespace:
         """Return the namespace as it was at a version: all members in the state that they had then."""
-        return PartitionedNamespace(self._table.checkout(version))
+        return self._with_table(self._table.checkout(version))
 
     def checkout_latest(self) -> None:
         """Move this object to the newest version."""
@@ -152,82 +175,10 @@ class PartitionedNamespace(NamespaceChanges, NamespaceColumns, NamespaceUpkeep, 
         )
         return partitions.rename_columns([*fields, *partitions.column_names[len(columns) :]])
 
-    def plan_scan(self, filter: str | pc.Expression | None = None) -> ScanPlan:  # noqa: A002 - pylance's name
-        """Return the plan of a scan; its ``report`` says what would be read.
 
-        Parameters
-        ----------
-        filter
-            An SQL expression, a pyarrow one, or None for all rows; see `to_batches`.
-
-        Raises
-        ------
-        InvalidInputError, ColumnNotFoundError
-            A name or the expression is wrong.
-        """
-        text, condition = self._filter(filter)
-        return plan_with_sql(self._table, filter=text, condition=condition)
-
-    def to_batches(
-        self,
-        columns: Sequence[str] | Mapping[str, str] | None = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield batches of rows.
-
-        Parameters
-        ----------
-        columns
-            Names, or names and SQL expressions.
-        filter
-            An SQL expression, or a pyarrow one. As in all SQL expressions over a namespace, what is in double
-            quotes is a column if one has exactly that name; otherwise it is text, as in filters of a
-            `LanceDataset`.
-
-        Raises
-        ------
-        InvalidInputError, ColumnNotFoundError
-            A name or an expression is wrong.
-        """
-        return iter(self._reader(columns, filter))
-
-    def to_table(
-        self,
-        columns: Sequence[str] | Mapping[str, str] | None = None,
-        filter: str | pc.Expression | None = None,  # noqa: A002
-    ) -> pa.Table:
-        """Read into memory; see `to_batches`."""
-        with busy():
-            return self._reader(columns, filter).read_all()
-
-    def count_rows(self, filter: str | pc.Expression | None = None) -> int:  # noqa: A002
-        """Return the number of rows, or of those for which a filter is true; see `to_batches`."""
-        if filter is None:
-            return self._table.count_rows()
-        return sum(batch.num_rows for batch in self._reader([self.schema.names[0]], filter))
-
-    def _reader(
-        self,
-        columns: Sequence[str] | Mapping[str, str] | None,
-        filter: str | pc.Expression | None,  # noqa: A002
-    ) -> pa.RecordBatchReader:
-        text, condition = self._filter(filter)
-        if isinstance(columns, str):
-            raise InvalidInputError(f"columns are a list of names, not {columns!r:.60}")
-        if isinstance(columns, Mapping):
-            names = self._table.arrow_schema.names
-            columns = {name: with_quoted_columns(each, names) for name, each in columns.items()}
-        return scan_with_sql(self._table, columns=columns, filter=text, condition=condition)
-
-    def _filter(
-        self,
-        filter: str | pc.Expression | None,  # noqa: A002
-    ) -> tuple[str | None, pc.Expression | None]:
-        """Return a filter as SQL text or as a pyarrow expression; None for what it is not."""
-        if not isinstance(filter, str | pc.Expression | None):
-            raise InvalidInputError(
-                f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
-            )
-        if isinstance(filter, str):
-            return with_quoted_columns(filter, self._table.arrow_schema.names), None
-        return None, filter
+def _reopen(
+    root: Location, version: int, default_scan_options: Mapping[str, Any] | None
+) -> PartitionedNamespace:
+    namespace = PartitionedNamespace(NamespaceSnapshot.open(root, version))
+    namespace._default_scan_options = default_scan_options
+    return namespace

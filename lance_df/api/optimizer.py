@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from lance_df.api.descriptions import sizes_text
 from lance_df.errors import InvalidInputError
 from lance_df.optimize import Compaction
 from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
@@ -25,6 +26,13 @@ class DatasetOptimizer:
 
     def __init__(self, dataset: LanceDataset) -> None:
         self._dataset = dataset
+
+    def __repr__(self) -> str:
+        table = self._dataset._table
+        return (
+            f"<lance_df.DatasetOptimizer of {table.uri} version {table.version}: {sizes_text(table)}; "
+            "compact_files, optimize_indices, enable_auto_cleanup, disable_auto_cleanup>"
+        )
 
     def compact_files(
         self,

@@ -110,10 +110,6 @@ class Reading(DatasetBase):
         scan_options = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
         return self.scanner(columns, filter, **scan_options).to_pandas(**options)
 
-    def head(self, num_rows: int, **options: Any) -> pa.Table:
-        """Return the first rows; see `scanner`."""
-        return self.scanner(**{**options, "limit": num_rows}).to_table()
-
     def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
         """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
         if filter is None and not options and not self._default_scan_options:
@@ -139,8 +135,13 @@ class Reading(DatasetBase):
         return self._computed(columns, lambda names: take_addresses(self._table, addresses, columns=names))
 
     def _computed(self, columns: Columns, take: Any) -> pa.Table:
-        if not isinstance(columns, Mapping):
+        if columns is None or isinstance(columns, str):
             return show_table(take(columns))
+        if not isinstance(columns, Mapping):
+            names = list(columns)
+            once = list(dict.fromkeys(names))
+            taken = show_table(take(once))
+            return taken if len(once) == len(names) else taken.select([once.index(name) for name in names])
         from lance_df.engine.query import compute_columns
 
         return show_table(compute_columns(take(None), columns))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.api.base import DatasetBase
 from lance_df.api.merge_insert import MergeInsertBuilder
 from lance_df.api.row_filters import check_addressable, checked_filter, matching_rows, retry_options
-from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.table.changes.delete import deletion
 from lance_df.table.changes.retry import RetryOptions, commit_with_retries
 from lance_df.table.changes.row_set import RowSet
@@ -20,8 +21,6 @@ from lance_df.table.changes.update import row_update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from lance_df.format.schema import Field, Schema
     from lance_df.scanner_options import Filter
@@ -128,7 +127,7 @@ class RowChanges(DatasetBase):
 
         @contextmanager
         def compute(table: Table) -> Iterator[Change[int]]:
-            with row_update(table, list(expressions), _new_values(table, expressions, where)) as change:
+            with row_update(table, list(expressions), new_values(table, expressions, where)) as change:
                 yield change
 
         options = retry_options(conflict_retries, retry_timeout)
@@ -173,22 +172,60 @@ class RowChanges(DatasetBase):
         self._table = write_dataset(data, self, mode=mode, **kwargs)._table  # type: ignore[arg-type]
 
 
-def _new_values(table: Table, updates: Mapping[str, str], where: Filter) -> Iterator[pa.RecordBatch]:
-    """Yield the new values of the rows to update, and their addresses."""
+def new_values(
+    table: Table,
+    updates: Mapping[str, str],
+    where: Filter,
+    *,
+    fragment_ids: tuple[int, ...] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the new values of the rows to update, and their addresses; ``None`` stands for all fragments."""
     from lance_df.engine.query import scan_with_sql
 
     check_addressable(table)
     types = {name: updatable(table.schema, name).arrow_type() for name in updates}
-    reader = scan_with_sql(
-        table,
-        columns=updates,
-        filter=where if isinstance(where, str) else None,
-        condition=where if isinstance(where, pc.Expression) else None,
-        with_row_address=True,
-        types=types,
-    )
+    with text_hint(updates, types, table.schema.names):
+        reader = scan_with_sql(
+            table,
+            columns=updates,
+            filter=where if isinstance(where, str) else None,
+            condition=where if isinstance(where, pc.Expression) else None,
+            with_row_address=True,
+            fragment_ids=fragment_ids,
+            types=types,
+        )
     with reader:
         yield from reader
+
+
+@contextmanager
+def text_hint(
+    updates: Mapping[str, str], types: Mapping[str, pa.DataType], columns: Sequence[str]
+) -> Iterator[None]:
+    """Say to quote text, where words that are no column make the planning of an update fail."""
+    try:
+        yield
+    except (ColumnNotFoundError, InvalidInputError) as err:
+        if (unquoted := _unquoted_text(updates, types, columns)) is None:
+            raise
+        name, text = unquoted
+        raise type(err)(
+            f"no column {text!r}, which column {name!r} was to be set to: values are SQL expressions. "
+            f"For the text itself quote it: {{{name!r}: \"'{text}'\"}}"
+        ) from err
+
+
+def _unquoted_text(
+    updates: Mapping[str, str], types: Mapping[str, pa.DataType], columns: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return a column of strings, and the words that it was to be set to, which name no column."""
+    known = {name.lower() for name in columns}
+    for name, text in updates.items():
+        words = text.strip()
+        are_words = all(word.isidentifier() for word in words.split(" ")) and words.lower() not in known
+        if are_words and types[name] in (pa.string(), pa.large_string()):
+            return name, words
+    return None
 
 
 def updatable(schema: Schema, name: str) -> Field:

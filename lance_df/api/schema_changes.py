@@ -14,6 +14,7 @@ from lance_df.errors import InvalidInputError
 from lance_df.format.operations import UpdateConfig
 from lance_df.table.evolution.add_columns import columns_added, null_columns
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
+from lance_df.table.evolution.column_files import data_version
 from lance_df.table.evolution.drop_columns import columns_dropped
 from lance_df.table.evolution.join import Lookup
 from lance_df.table.evolution.live_rows import read_keys
@@ -61,7 +62,8 @@ class SchemaChanges(DatasetBase):
         transforms
             A dict of names and SQL expressions; a function from a batch to a batch or frame of new columns,
             which `lance_df.batch_udf` may have wrapped; any Arrow data with a row for each row of the table;
-            or a field, a list of fields or a schema, for columns of nulls, for which no data is written.
+            or a field, a list of fields or a schema, for columns of nulls, for which no data is written; nor
+            is it if all expressions are such as ``CAST(NULL AS INT)``.
         read_columns
             What a function is given; all columns by default. May name ``_rowid`` and ``_rowaddr``.
         reader_schema
@@ -83,6 +85,7 @@ class SchemaChanges(DatasetBase):
         if schema is not None:
             self._commit(null_columns(self._table, schema))
             return
+        are_nulls = _are_nulls(transforms) and data_version(self._table) != "0.1"
         transform = open_transform(
             cast("LanceDataset", self),
             transforms,
@@ -90,6 +93,10 @@ class SchemaChanges(DatasetBase):
             reader_schema=reader_schema,
             batch_size=batch_size,
         )
+        if are_nulls:
+            nullable = [field.with_nullable(True) for field in transform.schema]
+            self._commit(null_columns(self._table, pa.schema(nullable)))
+            return
         with columns_added(self._table, transform.schema, transform.rows_of) as operation:
             transform.check_end()
             self._commit(operation)
@@ -221,6 +228,15 @@ def joined(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Iterat
     matches = lookup.find(read_keys(table, fragment, key))
     for start in range(0, len(matches), _BATCH_ROWS):
         yield lookup.take(matches.slice(start, _BATCH_ROWS))
+
+
+def _are_nulls(transforms: Any) -> bool:
+    """Whether new columns are given by SQL expressions that all are NULL of a type."""
+    if not isinstance(transforms, Mapping) or not transforms:
+        return False
+    from lance_df.sql.null_constants import is_typed_null
+
+    return all(isinstance(text, str) and is_typed_null(text) for text in transforms.values())
 
 
 def as_alteration(given: Any) -> Alteration:

@@ -117,6 +117,18 @@ class TableCache:
         """Return what this cache and its parts hold."""
         return statistics_of(self._family.caches())
 
+    def clear(self) -> None:
+        """Drop all entries of this cache, of that which it is a part of, and of all other parts of that."""
+        freed = 0
+        dropped: list[_Entry] = []  # freed when no lock is held
+        for cache in self._family.caches():
+            with cache._lock:
+                for name, entry in list(cache._entries.items()):
+                    cache._remove(name, entry)
+                    freed += entry.num_bytes
+                    dropped.append(entry)
+        BUDGET.add(-freed)
+
     def num_bytes(self) -> int:
         """Return what the entries take together."""
         with self._lock:

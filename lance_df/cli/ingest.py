@@ -14,7 +14,7 @@ import warnings
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from lance_df.cli import session
-from lance_df.cli.text import count_text, size_text
+from lance_df.display.numbers import number_text, size_text
 from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -223,9 +223,9 @@ def _pair(text: str, form: str) -> tuple[str, str]:
 def summary_text(summary: IngestSummary) -> str:
     """Return what an ingest did, for people."""
     rows = f"{summary.rows_in:,} in, {summary.rows_out:,} out, {summary.rows_rejected:,} rejected"
-    files = f"{count_text(summary.files, 'file')}, {size_text(summary.bytes)}"
+    files = f"{number_text(summary.files, 'file')}, {size_text(summary.bytes)}"
     if summary.partitions is not None:
-        files += f", in {count_text(summary.partitions, 'partition')}"
+        files += f", in {number_text(summary.partitions, 'partition')}"
     lines = [f"ingest    {summary.id}", f"target    {summary.target}, version {summary.version}"]
     if summary.is_repeated:
         lines.append("rows      those of this id are there already: none were added")
@@ -269,12 +269,12 @@ def progress_text(progress: IngestProgress) -> str:
     share = 0.0
     if progress.partitions:
         share = progress.partitions_done / progress.partitions
-        total = count_text(progress.partitions, "partition")
+        total = number_text(progress.partitions, "partition")
         parts.insert(0, f"stage {progress.stage}: {progress.partitions_done:,} of {total}")
     else:
         parts.insert(0, "planning or committing" if progress.stage else "planning")
     if progress.rows:
-        parts.append(count_text(progress.rows, "row"))
+        parts.append(number_text(progress.rows, "row"))
     if progress.bytes:
         parts.append(size_text(progress.bytes))
     if progress.seconds_left is not None:

@@ -1,20 +1,13 @@
-"""The SQL session of a command: which tables have names, and how statements run."""
+"""The SQL session of a command: which tables have names."""
 
 from __future__ import annotations
 
-import itertools
-import sys
-import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from lance_df.cli.render import render
 from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
 
     from lance_df.engine.session import SessionContext
 
@@ -56,33 +49,6 @@ def open_session(root: str, options: argparse.Namespace) -> SessionContext:
 def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
     """Return ``--storage-option`` as a mapping, or None without any."""
     return pairs(options.storage_option, "--storage-option KEY=VALUE") or None
-
-
-def run_statement(ctx: SessionContext, statement: str, *, style: str, out: IO[str]) -> None:
-    """Run one statement, write its rows to ``out``, their number and the time to stderr."""
-    began = time.perf_counter()
-    frame = ctx.sql(statement)
-    stream = (batch.to_pyarrow() for batch in frame.execute_stream())
-    schema, batches = _with_schema(frame.schema(), stream)
-    num_rows = render(schema, batches, style=style, out=out) if schema.names else _drain(batches)
-    out.flush()
-    if schema.names or num_rows:
-        rows = "1 row" if num_rows == 1 else f"{num_rows:,} rows"
-        print(f"({rows}, {time.perf_counter() - began:.3f} s)", file=sys.stderr)
-
-
-def _with_schema(
-    planned: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the schema that the batches have: it may differ from the planned one in nullability."""
-    first = next(batches, None)
-    if first is None:
-        return planned, iter(())
-    return first.schema, itertools.chain([first], batches)
-
-
-def _drain(batches: Iterable[pa.RecordBatch]) -> int:
-    return sum(batch.num_rows for batch in batches)
 
 
 def pairs(texts: list[str], form: str) -> dict[str, str]:

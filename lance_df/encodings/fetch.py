@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.encodings.gather import FEW, take_words
+from lance_df.encodings.gather import take_words
+from lance_df.encodings.kernels import variable
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.storage import ByteRange
@@ -27,9 +28,6 @@ _NEAR_BYTES = 4 * 1024
 # Beyond so many ranges of one buffer, the gaps that a remote store would read over are read.
 _MANY_RANGES = 256
 _FAR_BYTES = 256 * 1024
-
-# So many bytes are gathered one by one sooner than by what has to be compiled.
-_FEW_BYTES = 64 * 1024
 
 # From one row of so many on, all that lies between rows is read.
 _DENSE = 4
@@ -121,14 +119,12 @@ def take_spans(
     total = int(bounds[-1])
     if not total:
         return bounds, pa.py_buffer(b"")
-    if len(starts) < FEW and not kernels.are_loaded():
-        if total > _FEW_BYTES:
-            return _pick_spans(data, starts, ends)
-        places = np.arange(total) + np.repeat(starts - bounds[:-1], lengths)
-        return bounds, pa.py_buffer(np.frombuffer(data, np.uint8)[places])
+    if not kernels.COMPILED:
+        return _take_spans(data, starts, ends)
     out = pa.allocate_buffer(total)
     source = np.frombuffer(data, np.uint8)
-    kernels.copy_spans(source, starts, lengths, np.frombuffer(out, np.uint8), bounds[:-1])
+    starts = np.ascontiguousarray(starts)
+    variable.copy_spans(source, starts, lengths, np.frombuffer(out, np.uint8), bounds[:-1])
     return bounds, out
 
 
@@ -139,7 +135,7 @@ def _ends_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return bounds
 
 
-def _pick_spans(
+def _take_spans(
     part: pa.Buffer, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], pa.Buffer]:
     """Take the spans as every other value of an array that also holds what lies between them."""
@@ -160,10 +156,10 @@ def fetch_bits(buffer: ByteRange, rows: Rows) -> IoPlan[pa.Buffer]:
         first, stop = rows.start // 8, (rows.stop + 7) // 8
         (data,) = yield [ByteRange(buffer.start + first, buffer.start + stop)]
         return data if rows.start % 8 == 0 else _shift_down(data, rows.start % 8)
-    in_bytes, place = np.unique(rows >> 3, return_inverse=True)
+    in_bytes, byte_index = np.unique(rows >> 3, return_inverse=True)
     data = yield from fetch_fixed(buffer, 1, in_bytes)
-    found = (np.frombuffer(data, np.uint8)[place] >> (rows & 7).astype(np.uint8)) & np.uint8(1)
-    return pack_bits(found.astype(np.uint8, copy=False))
+    bits = (np.frombuffer(data, np.uint8)[byte_index] >> (rows & 7).astype(np.uint8)) & np.uint8(1)
+    return pack_bits(bits.astype(np.uint8, copy=False))
 
 
 def pack_bits(values: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:
@@ -179,7 +175,7 @@ def _shift_down(bitmap: pa.Buffer, by: int) -> pa.Buffer:
 
 
 def _cut_at_gaps(rows: RowPositions, width: int) -> list[tuple[int, int]]:
-    """Return (first, stop) indices into ``rows`` of the stretches to be read in one range."""
+    """Return (first, stop) indices into ``rows`` of the row slices to be read in one range."""
     if int(rows[-1]) - int(rows[0]) < _DENSE * len(rows):
         return [(0, len(rows))]
     starts = rows * width

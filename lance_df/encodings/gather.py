@@ -10,16 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
+from lance_df.encodings.kernels import gather, gather_strings
 from lance_df.errors import CorruptDataError, InvalidInputError
 
 Positions: TypeAlias = npt.NDArray[np.integer[Any]]
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-# For less, loading the compiler takes longer than the work.
+# For less, numpy is as fast as kernels, or Arrow.
 FEW = 4096
+# What a kernel may write beyond the positions that it finds.
+_ROOM = 8
 _PADDED_BYTES = (16, 24, 32)
-_WORD_BYTES = (1, 2, 4, 8)
+_WORD_BYTES = (1, 2, 4, 8, 16)
 _PAIR_BYTES = 16
 _INT32_MAX = 2**31 - 1
+_NOTHING = np.empty(0, np.uint8)
+_NO_LENGTHS = np.empty(0, np.int32)
 # By the number of a type, whatever its unit or precision: to ask pyarrow takes longer than a short gather.
 _OFFSET_BYTES = {
     kind.id: width
@@ -43,12 +49,13 @@ _BYTES_OF_WORDS = {
 }
 
 
-def true_positions(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the positions of what is true."""
-    if not kernels.are_worth(len(mask)):
-        return np.flatnonzero(mask)
-    found = np.empty(len(mask), np.int64)
-    return found[: kernels.mask_positions(mask, found)]
+def find_positions(mask: npt.NDArray[np.bool_], count: int, *, wanted: bool = True) -> npt.NDArray[np.int64]:
+    """Return the positions of what is ``wanted``; the caller knows how many there are."""
+    if not kernels.COMPILED:
+        return np.flatnonzero(mask if wanted else ~mask)
+    positions = np.empty(count + _ROOM, np.int64)
+    gather.find_positions(np.ascontiguousarray(mask).view(np.uint8), wanted, positions)
+    return positions[:count]
 
 
 def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
@@ -60,39 +67,37 @@ def take(values: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
         The strings are too long for one array.
     """
     width = word_bytes(values.type)
-    if len(positions) < FEW and (not width or values.null_count) and not is_view(values.type):
-        return take_few(values, positions)
     if width:
-        picked = _take_fixed(values, width, positions)
-    elif _offset_bytes(values.type):
-        picked = _Variable(values).look_up(positions)
+        taken = _take_fixed(values, width, positions)
+    elif _offset_bytes(values.type) and kernels.COMPILED:
+        taken = _Variable(values).look_up(positions)
     else:
-        return values.take(pa.array(positions))
+        return take_few(values, positions)
     if not values.null_count:
-        return picked
+        return taken
     valid, num_nulls = _take_validity(values, positions)
     return pa.Array.from_buffers(
-        values.type, len(picked), [valid if num_nulls else None, *picked.buffers()[1:]], null_count=num_nulls
+        values.type, len(taken), [valid if num_nulls else None, *taken.buffers()[1:]], null_count=num_nulls
     )
 
 
 def _take_fixed(values: pa.Array, width: int, positions: npt.NDArray[np.int64]) -> pa.Array:
     """Return values whose nulls are any."""
     _, data, *shared = values.buffers()
-    picked = take_words(data or pa.py_buffer(b""), width, positions, first=values.offset)
-    return pa.Array.from_buffers(values.type, len(positions), [None, picked, *shared], null_count=0)
+    taken = take_words(data, width, positions, first=values.offset)
+    return pa.Array.from_buffers(values.type, len(positions), [None, taken, *shared], null_count=0)
 
 
 def _take_validity(values: pa.Array, positions: npt.NDArray[np.int64]) -> tuple[pa.Buffer, int]:
     """Return the bitmap of values at ``positions``, and how many of them are null; ``values`` has nulls."""
     count = len(positions)
-    bits = np.frombuffer(values.buffers()[0], np.uint8)
-    if count < FEW or not kernels.are_worth(count):
-        places = positions + values.offset
-        valid = (bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1
+    bits = _bytes_of(values.buffers()[0])
+    if not kernels.COMPILED:
+        shifted = positions + values.offset
+        valid = (bits[shifted >> 3] >> (shifted & 7).astype(np.uint8)) & 1
         return pa.py_buffer(np.packbits(valid, bitorder="little")), count - int(np.count_nonzero(valid))
     bitmap = pa.allocate_buffer(-(-count // 8))
-    num_valid = kernels.gather_bits(_frozen(bits), values.offset, positions, np.frombuffer(bitmap, np.uint8))
+    num_valid = gather.gather_bits(bits, values.offset, np.ascontiguousarray(positions), _bytes_of(bitmap))
     return bitmap, count - num_valid
 
 
@@ -102,7 +107,7 @@ def take_few(values: pa.Array, positions: Positions) -> pa.Array:
     return taken
 
 
-def take_words(data: pa.Buffer, width: int, positions: npt.NDArray[np.int64], *, first: int = 0) -> pa.Buffer:
+def take_words(data: pa.Buffer, width: int, positions: Positions, *, first: int = 0) -> pa.Buffer:
     """Return values of ``width`` bytes back to back; the caller knows that they lie within ``data``.
 
     Parameters
@@ -110,11 +115,27 @@ def take_words(data: pa.Buffer, width: int, positions: npt.NDArray[np.int64], *,
     first
         The value of ``data`` that positions count from.
     """
+    return _take_words(_bytes_of(data)[first * width :], width, positions)
+
+
+def _take_words(values: _Bytes, width: int, positions: Positions) -> pa.Buffer:
     count = len(positions)
-    if count >= FEW and width in (*_WORD_BYTES, _PAIR_BYTES) and kernels.are_worth(count):
-        return _gather_words(_words_of(data, width, data.size // width - first, first * width), positions)
-    words = np.frombuffer(data, f"V{width}", offset=first * width)
-    return pa.py_buffer(words.take(positions, mode="clip"))
+    if not kernels.COMPILED or width not in _WORD_BYTES:
+        words = values[: len(values) // width * width].view(f"V{width}")
+        return pa.py_buffer(words.take(positions, mode="clip") if count else b"")
+    taken = pa.allocate_buffer(count * width)
+    gather.gather_values(values, width, *_numbers(positions), _bytes_of(taken))
+    return taken
+
+
+def _bytes_of(buffer: pa.Buffer | None) -> _Bytes:
+    """Return a view of the bytes, which may be none."""
+    return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else _NOTHING
+
+
+def _numbers(positions: Positions) -> tuple[_Bytes, int]:
+    """Return the bytes of all, and of each."""
+    return np.ascontiguousarray(positions).view(np.uint8), positions.itemsize
 
 
 class Lookup:
@@ -130,9 +151,12 @@ class Lookup:
 
     def __init__(self, values: pa.Array) -> None:
         self.values = values
-        self._table: _Fixed | _Variable | None = _fixed_of(values) or _padded_of(values)
-        if self._table is None and _offset_bytes(values.type):
-            self._table = _Variable(values)
+        width = word_bytes(values.type)
+        self._table: _Fixed | _Variable | None = None
+        if width:
+            self._table = _Fixed(values, width)
+        elif _offset_bytes(values.type) and kernels.COMPILED:
+            self._table = _Variable(values, may_pad=True)
 
     def look_up(self, indices: Positions) -> pa.Array:
         """Return the value of each index.
@@ -148,135 +172,96 @@ class Lookup:
             highest, lowest = int(indices.max()), 0 if indices.dtype.kind == "u" else int(indices.min())
             if highest >= len(self.values) or lowest < 0:
                 raise CorruptDataError(f"dictionary index {highest}, there are {len(self.values)} values")
-        return self.pick(indices)
+        return self.take(indices)
 
-    def pick(self, indices: Positions) -> pa.Array:
+    def take(self, indices: Positions) -> pa.Array:
         """Do the same for indices that the caller has checked."""
-        table, count = self._table, len(indices)
-        if table is None or (isinstance(table, _Variable) and table.is_simple(count)):
-            return take_few(self.values, indices)
-        return table.look_up(indices)
+        table = self._table
+        return take_few(self.values, indices) if table is None else table.look_up(indices)
 
-    def pick_at(self, indices: Positions, positions: npt.NDArray[np.int64]) -> pa.Array:
+    def take_at(self, indices: Positions, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Return the values of the indices at some positions, all of which the caller has checked."""
-        count = len(positions)
-        if isinstance(self._table, _Fixed) and count >= FEW and kernels.are_worth(count):
+        if isinstance(self._table, _Fixed) and self._table.width == _PAIR_BYTES and kernels.COMPILED:
             return self._table.look_up_at(indices, positions)
-        return self.pick(indices.take(positions, mode="clip"))
+        taken = take_words(pa.py_buffer(indices), indices.itemsize, positions)
+        return self.take(np.frombuffer(taken, indices.dtype) if len(positions) else indices[:0])
 
 
 class _Fixed:
     """Values of 1, 2, 4, 8 or 16 bytes; views are, and point to bytes that are shared."""
 
-    __slots__ = ("_few", "_many", "_shared", "_type")
+    __slots__ = ("_data", "_shared", "_type", "width")
 
     def __init__(self, values: pa.Array, width: int) -> None:
-        self._type = values.type
+        self._type, self.width = values.type, width
         _, data, *self._shared = values.buffers()
-        data, start = data or pa.py_buffer(b""), values.offset * width
-        self._few = np.frombuffer(data, f"V{width}", len(values), start)
-        self._many = _words_of(data, width, len(values), start)
+        self._data = _bytes_of(data)[values.offset * width :]
 
     def look_up(self, positions: Positions) -> pa.Array:
-        count = len(positions)
-        if count < FEW or not kernels.are_worth(count):
-            data = pa.py_buffer(self._few.take(positions, mode="clip"))
-        else:
-            data = _gather_words(self._many, positions)
-        return self._array(count, data)
+        return self._array(len(positions), _take_words(self._data, self.width, positions))
 
     def look_up_at(self, indices: Positions, positions: npt.NDArray[np.int64]) -> pa.Array:
-        if self._many.ndim == 1:
-            return self.look_up(indices.take(positions, mode="clip"))
-        data = pa.allocate_buffer(len(positions) * _PAIR_BYTES)
-        kernels.look_up_pairs(self._many, indices, positions, np.frombuffer(data, "<u8").reshape(-1, 2))
-        return self._array(len(positions), data)
+        taken = pa.allocate_buffer(len(positions) * self.width)
+        gather.look_up_pairs(
+            self._data, *_numbers(indices), np.ascontiguousarray(positions), _bytes_of(taken)
+        )
+        return self._array(len(positions), taken)
 
     def _array(self, count: int, data: pa.Buffer) -> pa.Array:
         return pa.Array.from_buffers(self._type, count, [None, data, *self._shared], null_count=0)
 
 
-def _words_of(data: pa.Buffer, width: int, count: int, start: int = 0) -> npt.NDArray[Any]:
-    """Return values as words, those of 16 bytes as rows of two."""
-    if width == _PAIR_BYTES:
-        return _frozen(np.frombuffer(data, "<u8", 2 * count, start).reshape(-1, 2))
-    return _frozen(np.frombuffer(data, f"<u{width}", count, start))
-
-
-def _gather_words(words: npt.NDArray[Any], positions: Positions) -> pa.Buffer:
-    buffer = pa.allocate_buffer(len(positions) * words.strides[0])
-    out = np.frombuffer(buffer, words.dtype)
-    if words.ndim == 1:
-        kernels.gather_words(words, positions, out)
-    else:
-        kernels.gather_pairs(words, positions, out.reshape(-1, 2))
-    return buffer
-
-
 class _Variable:
-    """Strings and binaries of any length, or short ones as padded rows of words."""
+    """Strings and binaries of any length, or short ones as padded rows."""
 
-    __slots__ = ("_data", "_lengths", "_offsets", "_padded", "_type", "longest")
+    __slots__ = ("_data", "_lengths", "_longest", "_offsets", "_padded", "_type")
 
-    def __init__(self, values: pa.Array, *, padded: int | None = None) -> None:
+    def __init__(self, values: pa.Array, *, may_pad: bool = False) -> None:
         self._type = values.type
         width = _offset_bytes(values.type)
-        offsets = values.buffers()[1]
+        _, offsets, data = values.buffers()
         self._offsets = (
-            _frozen(np.frombuffer(offsets, f"<i{width}", len(values) + 1, values.offset * width))
+            np.frombuffer(offsets, f"<i{width}", len(values) + 1, values.offset * width)
             if offsets
             else np.zeros(1, f"<i{width}")
         )
-        self._data = _frozen(np.frombuffer(values.buffers()[2] or b"", np.uint8))
-        self._lengths = np.diff(self._offsets)
-        self.longest = int(self._lengths.max(initial=0))
-        self._padded = None if padded is None else self._pad(padded)
-
-    def is_simple(self, count: int) -> bool:
-        """Whether Arrow is to look up so many values, which then surely fit into one array."""
-        return count < FEW or (count * self.longest <= _INT32_MAX and not kernels.are_worth(count))
+        self._data = _bytes_of(data)
+        self._lengths, self._longest, self._padded = _NO_LENGTHS, 0, 0
+        if may_pad and len(values):
+            lengths = np.diff(self._offsets)
+            self._longest = int(lengths.max())
+            self._padded = next((size for size in _PADDED_BYTES if self._longest <= size), 0)
+            if self._padded:
+                self._lengths = lengths.astype(np.int32)
+                self._data = self._pad()
 
     def look_up(self, positions: Positions) -> pa.Array:
         count, width = len(positions), self._offsets.itemsize
-        if self._padded is None:
-            total = self._checked_total(kernels.sum_lengths(self._lengths, positions))
-            offsets, data = pa.allocate_buffer((count + 1) * width), pa.allocate_buffer(total)
-            ends = np.frombuffer(offsets, f"<i{width}")
-            out = np.frombuffer(data, np.uint8) if total else np.empty(0, np.uint8)
-            kernels.gather_spans(self._offsets, self._data, positions, ends, out)
+        numbers = _numbers(positions)
+        offsets = pa.allocate_buffer((count + 1) * width)
+        ends = _bytes_of(offsets)
+        if not self._padded or (width == 4 and count * self._longest > _INT32_MAX):
+            total = gather_strings.gather_ends(self._offsets.view(np.uint8), width, *numbers, ends)
+            if width == 4 and total > _INT32_MAX:
+                raise InvalidInputError(
+                    f"{total} bytes do not fit into one array of strings: read fewer rows"
+                )
+        if self._padded:
+            data = pa.allocate_buffer(count * self._longest + self._padded)
+            rows = self._data, self._padded, self._lengths
+            data = data.slice(0, gather_strings.gather_padded(*rows, *numbers, width, ends, _bytes_of(data)))
         else:
-            room = count * self.longest
-            if width == 4 and room > _INT32_MAX:
-                self._checked_total(kernels.sum_lengths(self._lengths, positions))
-            offsets = pa.allocate_buffer((count + 1) * width)
-            data = pa.allocate_buffer(room + self._padded[:1].nbytes)
-            ends, out = np.frombuffer(offsets, f"<i{width}"), np.frombuffer(data, np.uint8)
-            data = data.slice(0, kernels.gather_padded(self._padded, self._lengths, positions, ends, out))
+            data = pa.allocate_buffer(total)
+            gather_strings.gather_spans(
+                self._offsets.view(np.uint8), width, self._data, *numbers, _bytes_of(data)
+            )
         return pa.Array.from_buffers(self._type, count, [None, offsets, data], null_count=0)
 
-    def _checked_total(self, total: int) -> int:
-        if self._offsets.itemsize == 4 and total > _INT32_MAX:
-            raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
-        return total
-
-    def _pad(self, num_bytes: int) -> npt.NDArray[np.uint64]:
-        rows = np.zeros((len(self._lengths), num_bytes), np.uint8)
+    def _pad(self) -> _Bytes:
+        rows = np.zeros((len(self._lengths), self._padded), np.uint8)
         content = self._data[int(self._offsets[0]) : int(self._offsets[-1])]
-        rows[np.arange(num_bytes) < self._lengths[:, None]] = content
-        return rows.view("<u8")
-
-
-def _fixed_of(values: pa.Array) -> _Fixed | None:
-    width = word_bytes(values.type)
-    return _Fixed(values, width) if width else None
-
-
-def _padded_of(values: pa.Array) -> _Variable | None:
-    if not _offset_bytes(values.type) or not len(values):
-        return None
-    longest = _Variable(values).longest
-    padded = next((size for size in _PADDED_BYTES if longest <= size), None)
-    return None if padded is None else _Variable(values, padded=padded)
+        rows[np.arange(self._padded) < self._lengths[:, None]] = content
+        return rows.reshape(-1)
 
 
 def _offset_bytes(data_type: pa.DataType) -> int:
@@ -292,10 +277,3 @@ def word_bytes(data_type: pa.DataType) -> int:
 def is_view(data_type: pa.DataType) -> bool:
     """Whether values are views, which pyarrow can neither take nor filter."""
     return data_type.id in _VIEWS
-
-
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a view that may not be written to: kernels are compiled for that only."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -59,11 +59,11 @@ def decode_jsonb(values: pa.Array) -> pa.Array:
     """
     encoded = values.dictionary_encode()
     texts = [_decode(document) for document in encoded.dictionary.to_pylist()]
-    found = pa.array(texts, pa.string())
-    if isinstance(found, pa.ChunkedArray):
+    documents = pa.array(texts, pa.string())
+    if isinstance(documents, pa.ChunkedArray):
         raise InvalidInputError("the JSON texts take more than 2 GiB: read fewer rows")
     try:
-        return found.take(encoded.indices)
+        return documents.take(encoded.indices)
     except pa.ArrowException as err:
         raise InvalidInputError("the JSON texts take more than 2 GiB: read fewer rows") from err
 

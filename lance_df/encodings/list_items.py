@@ -14,18 +14,20 @@ def list_offsets(array: pa.Array) -> npt.NDArray[np.int64]:
     return array.offsets.to_numpy().astype(np.int64, copy=False)
 
 
-def kept_items(array: pa.Array, offsets: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> pa.Array:
+def selected_items(
+    array: pa.Array, offsets: npt.NDArray[np.int64], selected: npt.NDArray[np.int64]
+) -> pa.Array:
     """Return the items of lists, in order, without those that lie under null lists.
 
     Parameters
     ----------
     array, offsets
         A list array and the result of :func:`list_offsets`.
-    kept
+    selected
         How many items each list has; 0 where its items are left out.
     """
-    total = int(kept.sum())
+    total = int(selected.sum())
     if total == offsets[-1] - offsets[0]:
         return array.values.slice(offsets[0], total)
-    before = np.cumsum(kept) - kept
-    return array.values.take(pa.array(np.repeat(offsets[:-1] - before, kept) + np.arange(total)))
+    before = np.cumsum(selected) - selected
+    return array.values.take(pa.array(np.repeat(offsets[:-1] - before, selected) + np.arange(total)))

@@ -60,3 +60,9 @@ def together(plans: Sequence[IoPlan[T]]) -> IoPlan[list[T]]:
             answers.append((index, received[position : position + len(ranges)]))
             position += len(ranges)
     return results
+
+
+def read_whole(buffer: ByteRange) -> IoPlan[pa.Buffer]:
+    """Return one buffer."""
+    (data,) = yield [buffer]
+    return data

@@ -6,13 +6,17 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+import pyarrow as pa
+
 from lance_df.compute.compat import DataFrame, PlainSessionContext, RecordBatch, RecordBatchStream
 from lance_df.engine.failures import execution_errors
 from lance_df.engine.statement import Statement
+from lance_df.errors import LanceError
 from lance_df.forks import Origin
 
 # become Python objects by one call of pyarrow
 _OBJECT_ROWS: Final = 4096
+_NUM_SHOWN: Final = 20
 
 
 class LanceDataFrame(DataFrame):  # type: ignore[misc]
@@ -29,6 +33,9 @@ class LanceDataFrame(DataFrame):  # type: ignore[misc]
         self.statements = statements
         self.ctx = ctx
 
+    def _repr_html_(self) -> str:
+        return frame_html(self)
+
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries."""
         # some rows at a time: pyarrow looks for no signal while it makes objects
@@ -43,6 +50,26 @@ class LanceDataFrame(DataFrame):  # type: ignore[misc]
             name: [value for part in parts for value in column.slice(part.start, len(part)).to_pylist()]
             for name, column in zip(table.column_names, table.columns, strict=True)
         }
+
+
+def frame_html(frame: LanceDataFrame) -> str:
+    """Return the first rows; why there are none where the statement fails."""
+    from lance_df.display.elements import note
+    from lance_df.display.rows import rows_html
+
+    batches: list[pa.RecordBatch] = []
+    num_rows = 0
+    try:
+        schema = frame.schema()
+        stream = frame.execute_stream()
+        while num_rows <= _NUM_SHOWN and (batch := next(stream, None)) is not None:
+            batches.append(batch.to_pyarrow())
+            num_rows += batches[-1].num_rows
+    except LanceError as err:
+        return f"<div>{note(f'The rows cannot be read: {err}')}</div>"
+    rows = pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+    more = note("… more rows") if num_rows > _NUM_SHOWN else ""
+    return f"<div>{rows_html(rows, len(schema), _NUM_SHOWN)}{more}</div>"
 
 
 def with_types_of_rows(ctx: PlainSessionContext, frame: DataFrame, optimized: Any = None) -> DataFrame:

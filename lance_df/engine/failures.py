@@ -6,28 +6,38 @@ statements remember theirs, so the text identifies the one to raise again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from lance_df.compute.calls import engine_call
+from lance_df.engine.messages import missing_table, of_expression, readable, with_similar_table
 from lance_df.engine.statement import Statement
 from lance_df.errors import ColumnNotFoundError, DatasetNotFoundError, InvalidInputError, LanceError
 from lance_df.forks import Origin
 from lance_df.interrupts import raised_at_the_end
 
 _MAX_STATEMENT = 200
-_PREFIXES = re.compile(
-    r"^(DataFusion error: |External error: |Error during planning: |Optimizer rule '\w+' failed\s*)+"
-)
+
+
+NamesIn: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
 
 
 @contextmanager
-def planning_errors(statement: Statement) -> Iterator[None]:
-    """Raise what goes wrong while a statement is planned as a `LanceError` that names the statement."""
+def planning_errors(
+    statement: Statement, names_in: NamesIn | None = None, *, table: str | None = None
+) -> Iterator[None]:
+    """Raise what goes wrong while a statement is planned as a `LanceError` that names the statement.
+
+    Parameters
+    ----------
+    names_in
+        As of `lance_df.engine.messages.with_similar_table`; without it no table is suggested.
+    table
+        Where expressions were written, not a statement: the name of the table in the statement around them.
+    """
     with raised_at_the_end():  # what the handler of SIGINT raises may be an Exception, too
         try:
             with engine_call():
@@ -38,7 +48,7 @@ def planning_errors(statement: Statement) -> Iterator[None]:
             remembered = _remembered(err, [statement])
             if remembered is not None:
                 raise remembered from err
-            raise _planning_error(err, statement.text) from err
+            raise _planning_error(err, statement.shown, names_in, table) from err
 
 
 @contextmanager
@@ -55,7 +65,7 @@ def execution_errors(statements: Sequence[Statement]) -> Iterator[None]:
             if remembered is not None:
                 raise remembered from err
             if type(err) is Exception:  # DataFusion's; what Python raises for wrong arguments stays
-                text = next((statement.text for statement in statements), "")
+                text = next((statement.shown for statement in statements), "")
                 raise _planning_error(err, text) from err
             raise
 
@@ -97,14 +107,21 @@ def _remembered(error: Exception, statements: Iterable[Statement]) -> LanceError
     return None
 
 
-def _planning_error(error: Exception, statement: str) -> LanceError:
-    message = _PREFIXES.sub("", str(error)).strip()
+def _planning_error(
+    error: Exception, statement: str, names_in: NamesIn | None = None, table: str | None = None
+) -> LanceError:
+    message = readable(str(error))
+    if table is not None:
+        message = of_expression(message, statement, table)
+    if names_in is not None:
+        message = with_similar_table(message, names_in)
     shown = " ".join(statement.split())
     if len(shown) > _MAX_STATEMENT:
         shown = shown[: _MAX_STATEMENT - 1] + "…"
-    text = f"{message} (in the statement: {shown})"
+    where = "statement" if table is None else "expression"
+    text = f"{message} (in the {where}: {shown})"
     if "No field named" in message or "FieldNotFound" in message:
         return ColumnNotFoundError(text)
-    if re.search(r"table '.*' not found", message):
+    if missing_table(message) is not None:
         return DatasetNotFoundError(text)
     return InvalidInputError(text)

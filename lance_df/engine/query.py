@@ -22,6 +22,7 @@ from lance_df.exits import stoppable
 from lance_df.expr.text_views import parts_of_texts
 from lance_df.scan.options import ALL, NO_STATISTICS
 from lance_df.scan.request import ScanRequest
+from lance_df.sql.conditions import condition_to_datafusion
 from lance_df.sql.expressions import to_datafusion
 from lance_df.sql.splice import quote_identifier
 from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
@@ -101,9 +102,9 @@ def scan_with_sql(
     )
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
-        text += f" WHERE (\n{to_datafusion(filter, selected.known)}\n)"
-    statement = Statement(filter or text)
-    with planning_errors(statement):
+        text += f" WHERE (\n{condition_to_datafusion(filter, selected.known)}\n)"
+    statement = Statement(filter or _expressions(columns) or text)
+    with planning_errors(statement, table=_TABLE):
         planned = _planned_table(table, request, condition, statement)
         frame = _plan(text, planned, batch_size or _BATCH_ROWS)
         if limit is not None or offset:
@@ -135,9 +136,9 @@ def plan_with_sql(
     )
     text = f"SELECT {selected.sql()} FROM {_TABLE}"
     if filter is not None:
-        text += f" WHERE (\n{to_datafusion(filter, selected.known)}\n)"
+        text += f" WHERE (\n{condition_to_datafusion(filter, selected.known)}\n)"
     statement = Statement(filter or text)
-    with planning_errors(statement):
+    with planning_errors(statement, table=_TABLE):
         planned = _planned_table(table, request, condition, statement)
         _plan(text, planned, _BATCH_ROWS).execution_plan()
         if not planned.log.scans:  # no row can match, so the plan of the statement has no scan
@@ -161,15 +162,22 @@ def compute_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
         for name, expression in columns.items()
     ]
     text = f"SELECT {', '.join(items)} FROM {_TABLE}"
-    statement = Statement(text)
+    statement = Statement(_expressions(columns) or text)
     ctx = PlainSessionContext(SessionConfig().with_target_partitions(1))
     batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     ctx.register_record_batches(_TABLE, [batches])
-    with planning_errors(statement):
+    with planning_errors(statement, table=_TABLE):
         frame = ctx.sql(text)
         _check_rowwise(frame.optimized_logical_plan())
     schema = _plain_schema(frame.schema())
     return pa.Table.from_batches(_batches(frame, schema, statement), schema)
+
+
+def _expressions(columns: Sequence[str] | Mapping[str, str] | None) -> str:
+    """Return the expressions as they are written, for errors; those that are mere columns are left out."""
+    if not isinstance(columns, Mapping):
+        return ""
+    return ", ".join(text for name, text in columns.items() if text.strip('"`') != name)
 
 
 class _Selection:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lance_df.display.reports import bytes_text, cache_text, count_text, reports_html
 from lance_df.records import dataclass
 from lance_df.scan.report import Count, TableReport
 
 if TYPE_CHECKING:
-    from lance_df.cache import CacheStatistics
     from lance_df.engine.optimizer.planned import RuleReport
     from lance_df.engine.statement import Statement
-
-_TITLES = ("table", "version", "partitions", "fragments", "pages", "bytes", "why")
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +62,9 @@ class ScanReport:
         return "\n".join([*lines, *(f"rule {rule.rule} {rule.effect}" for rule in self.rules)])
 
     def _repr_html_(self) -> str:
-        titles = "".join(f"<th>{title}</th>" for title in _TITLES)
-        joins = "".join(f"<p>{html.escape(f'{join.join}: {join.effect}')}</p>" for join in self.joins)
-        return f"<table><tr>{titles}</tr>{''.join(map(_row, self.tables))}</table>{joins}"
+        lines = [f"{join.join}: {join.effect}" for join in self.joins]
+        lines += [f"rule {rule.rule} {rule.effect}" for rule in self.rules]
+        return f"<div>{reports_html(self.tables, lines)}</div>"
 
 
 def scan_reports(statement: Statement) -> Iterator[TableReport]:
@@ -112,58 +108,15 @@ def _sum(counts: Iterable[Count]) -> Count:
 def _lines(table: TableReport) -> Iterable[str]:
     yield f"{table.table} (version {table.version})"
     if table.partitions is not None:
-        yield f"  partitions {_of(table.partitions)}"
+        yield f"  partitions {count_text(table.partitions)}"
     for spec in table.specs:
-        yield f"    {spec.spec}: {_of(spec.partitions)}"
+        yield f"    {spec.spec}: {count_text(spec.partitions)}"
         yield f"      __manifest: {spec.predicate}"
         for reason in spec.reasons:
             yield f"      no help: {reason.conjunct}: {reason.effect}"
-    yield f"  fragments {_of(table.fragments)}, pages {_of(table.pages)}, bytes {_bytes_of(table.bytes)}"
+    fragments, pages = count_text(table.fragments), count_text(table.pages)
+    yield f"  fragments {fragments}, pages {pages}, bytes {bytes_text(table.bytes)}"
     for reason in table.reasons:
         yield f"  {reason.conjunct}: {reason.effect}"
     if table.cache is not None:
-        yield f"  cache: {_cache_text(table.cache)}"
-
-
-def _cache_text(cache: CacheStatistics) -> str:
-    total = cache.total
-    return (
-        f"{total.entries:,} entries, {_size(total.num_bytes)} of {_size(cache.max_bytes)}; "
-        f"{total.hits:,} hits, {total.misses:,} misses, {total.evictions:,} evictions"
-    )
-
-
-def _row(table: TableReport) -> str:
-    lines = [f"{reason.conjunct}: {reason.effect}" for reason in table.reasons]
-    for spec in table.specs:
-        lines += [f"{spec.spec}: {_of(spec.partitions)}: {spec.predicate}"]
-        lines += [f"no help in {spec.spec}: {reason.conjunct}: {reason.effect}" for reason in spec.reasons]
-    lines += [] if table.cache is None else [f"cache: {_cache_text(table.cache)}"]
-    why = "<br>".join(map(html.escape, lines))
-    cells = (
-        html.escape(table.table),
-        str(table.version),
-        "" if table.partitions is None else _of(table.partitions),
-        _of(table.fragments),
-        _of(table.pages),
-        _bytes_of(table.bytes),
-        why,
-    )
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
-
-
-def _of(count: Count) -> str:
-    return f"{count.kept:,} of {count.total:,}"
-
-
-def _bytes_of(count: Count) -> str:
-    return f"{_size(count.kept)} of {_size(count.total)}"
-
-
-def _size(num_bytes: int) -> str:
-    size = float(num_bytes)
-    for unit in _UNITS:
-        if size < 1024 or unit == _UNITS[-1]:
-            return f"{num_bytes} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError("unreachable")
+        yield f"  {cache_text(table)}"

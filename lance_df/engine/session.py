@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lance_df.compute.compat import (
     DataFrame,
@@ -34,7 +35,10 @@ from lance_df.engine.tables.created import (
     created_external_table,
     created_view,
     external_source,
+    may_change,
+    may_name_versions,
     name_parts,
+    named_versions,
     query_of_created_table,
     registered_name_parts,
 )
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
 
 SomeContext = TypeVar("SomeContext", bound=PlainSessionContext)
 
+_log = logging.getLogger("lance_df")
 _NO_LIMIT = 2**62
 _SHOWS_FUNCTIONS = re.compile(r"\s*show\s+functions\b", re.IGNORECASE)
 _LISTS_FUNCTIONS = re.compile(r"\b(routines|parameters)\b", re.IGNORECASE)
@@ -79,8 +84,11 @@ class LanceSession:
         without it all at once. The size of a group is estimated.
     scan_options
         What may be done to take less time.
+    read_only
+        Whether statements that change tables are refused.
     """
 
+    read_only: bool = False
     partitioned_joins: PartitionedJoins = "auto"
     join_memory_limit: int | None = None
     scan_options: ScanOptions = ALL
@@ -98,11 +106,13 @@ class LanceSession:
         param_values: dict[str, Any] | None = None,
         **named_params: Any,
     ) -> LanceDataFrame:
-        """Plan a statement; run it when it is DDL.
+        """Plan a statement; run it when it changes something.
 
         As `datafusion.SessionContext.sql`, and besides: each table is read in one version, the newest unless
         it is pinned; predicates that DataFusion does not push into scans prune all the same; `murmur3` takes
         any type; ``CREATE EXTERNAL TABLE t STORED AS LANCE LOCATION '…' OPTIONS('version' '3')`` works.
+        ``FROM t VERSION AS OF 3`` reads another version. INSERT, DELETE, UPDATE, MERGE, TRUNCATE, and
+        CREATE, DROP and ALTER TABLE change stored tables and namespaces at once, and return ``count``.
 
         Raises
         ------
@@ -113,15 +123,27 @@ class LanceSession:
         """
         if not isinstance(query, str):
             raise InvalidInputError(f"a statement is text, not {type(query).__name__}")
+        if options is not None and not isinstance(options, SQLOptions):
+            raise InvalidInputError(f"options are datafusion.SQLOptions, not {type(options).__name__}")
         statement = Statement(query, self.scan_options)
-        query = as_written = bounded(query)
-        lowered = query.lower()
-        with planning_errors(statement):
+        query = bounded(query)
+        if may_name_versions(query):
+            query = named_versions(query)
+        as_written, lowered = query, query.lower()
+        if may_change(query):
+            from lance_df.engine.statements.run import run_change
+            from lance_df.engine.statements.target import Parameters
+
+            changed = run_change(self, query, options, Parameters(param_values, named_params))
+            if changed is not None:
+                return changed
+        with planning_errors(statement, self._names_in):
             if (external := created_external_table(query)) is not None:
                 return self._create_external(external, statement, options)
             if "murmur3" in lowered:
                 query = self._with_typed_calls(query, param_values)
             frame = self._plan(query, statement, options, param_values, named_params)
+            _log.debug("planned a statement over %d tables: %s", len(statement.tables), query)
             self._join_settings.forget(lowered)
             if "prepare" in lowered or "deallocate" in lowered:
                 self._note_prepared(query)
@@ -134,6 +156,16 @@ class LanceSession:
 
                 frame = LanceDataFrame(without_functions(self, frame, helpers).df, frame.statements, self)
             return frame if query == as_written else _named_as_written(frame)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Free what is cached of the tables that have a name here. The session goes on working.
+
+        Objects that were opened elsewhere and given a name here are read again, too, when they are used.
+        """
+        names_of(self).free_caches()
 
     def table(self, name: str) -> LanceDataFrame:
         """Return a table as a frame; it stays at the version that is current now."""
@@ -197,6 +229,18 @@ class LanceSession:
 
         return ScanReport(tuple(scan_reports(statement)), tuple(statement.joins), tuple(statement.rules))
 
+    def _names_in(self, whole: str) -> tuple[str, list[str]]:
+        """Return a table that is missing as users name it, and the names in its schema."""
+        catalog, default = default_schema_name(self)
+        name = whole.removeprefix(f"{catalog}.{default}.")
+        schema = default if name != whole else whole.removeprefix(f"{catalog}.").rpartition(".")[0]
+        try:
+            known = names_of(self).schema(self, catalog, schema) if schema else None
+            names = [] if known is None else list(known.table_names)
+        except Exception:  # noqa: BLE001 - a folder that cannot be listed has nothing to suggest
+            names = []
+        return name.removeprefix(f"{catalog}."), names
+
     def _set_up(self, storage_options: Mapping[str, Any] | None) -> None:
         self._storage_options = storage_options
         self._registered = set()
@@ -209,6 +253,19 @@ class LanceSession:
         names = names_of(self)
         names.lenient = True
         names.schema(self, *default_schema_name(self))
+
+    def plan_query(
+        self,
+        query: str,
+        statement: Statement,
+        param_values: dict[str, Any] | None,
+        named_params: dict[str, Any],
+    ) -> LanceDataFrame:
+        """Plan a query that is a part of a statement, which may have names of its own."""
+        with planning_errors(statement):
+            if "murmur3" in query.lower():
+                query = self._with_typed_calls(query, param_values, statement.temporary)
+            return self._plan(query, statement, _ONLY_QUERIES, param_values, named_params)
 
     def _plan(
         self,
@@ -249,7 +306,7 @@ class LanceSession:
 
         is_large = can_prove and may_be_large(tables)
         planned = Planned(typed, plan_of_frame, tables, plan_again, slots, tuple(scans), is_large)
-        if can_prove and (is_large or planned.reads_namespaces):
+        if can_prove and not statement.is_change and (is_large or planned.reads_namespaces):
             from lance_df.engine.optimizer.driver import optimized
 
             planned = optimized(planned, self._context_of(statement))
@@ -294,13 +351,18 @@ class LanceSession:
         self._prepared = self._prepared or PreparedStatements()
         self._prepared.note(query)
 
-    def _with_typed_calls(self, query: str, param_values: dict[str, Any] | None) -> str:
+    def _with_typed_calls(
+        self,
+        query: str,
+        param_values: dict[str, Any] | None,
+        temporary: Mapping[str, TableSource] | None = None,
+    ) -> str:
         from lance_df.compute.typed_calls import with_typed_calls
 
         def optimize(text: str) -> None:
             # EXPLAIN keeps DDL from being run
             explained = text if text.lstrip()[:7].upper() == "EXPLAIN" else f"EXPLAIN {text}"
-            with planning(Statement(text, self.scan_options)):
+            with planning(Statement(text, self.scan_options, temporary=dict(temporary or {}))):
                 PlainSessionContext.sql(self, explained, None, param_values).optimized_logical_plan()
 
         return with_typed_calls(query, self._typed_functions, optimize)
@@ -353,6 +415,8 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         For ``root`` and for `lance_scan` and external tables.
     partitioned_joins, join_memory_limit, scan_options
         See `LanceSession`.
+    read_only
+        Whether statements that change tables are refused; see :meth:`sql`.
 
     Raises
     ------
@@ -370,6 +434,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         partitioned_joins: PartitionedJoins = "auto",
         join_memory_limit: int | None = None,
         scan_options: ScanOptions = ALL,
+        read_only: bool = False,
     ) -> None:
         JoinOptions(partitioned_joins, join_memory_limit)
         if not isinstance(scan_options, ScanOptions):
@@ -377,6 +442,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         super().__init__((config or SessionConfig()).with_information_schema(True), runtime)
         if root is not None:
             location = open_location(root, storage_options)
+            location.check_listable()
             questions: list[Callable[[], bool]] = [
                 location.exists,
                 location.is_file,
@@ -397,6 +463,7 @@ class SessionContext(LanceSession, PlainSessionContext):  # type: ignore[misc]
         self.partitioned_joins = partitioned_joins
         self.join_memory_limit = join_memory_limit
         self.scan_options = scan_options
+        self.read_only = bool(read_only)
 
 
 def connect(
@@ -408,6 +475,7 @@ def connect(
     partitioned_joins: PartitionedJoins = "auto",
     join_memory_limit: int | None = None,
     scan_options: ScanOptions = ALL,
+    read_only: bool = False,
 ) -> SessionContext:
     """Return a session in which the tables below ``root`` have names; see `SessionContext`.
 
@@ -420,6 +488,7 @@ def connect(
         partitioned_joins=partitioned_joins,
         join_memory_limit=join_memory_limit,
         scan_options=scan_options,
+        read_only=read_only,
     )
 
 

@@ -114,7 +114,7 @@ class Statement:
     Attributes
     ----------
     text
-        As it is written.
+        What is planned.
     options
         Of its scans.
     stand_ins
@@ -129,6 +129,12 @@ class Statement:
         The providers that read some members of a namespace each, with the key of the table.
     unit_plans
         Plan what is not planned before its turn comes.
+    temporary
+        Tables that have a name in this statement alone.
+    is_change
+        Whether its rows are to be changed: then it is planned as it is written.
+    written
+        The statement of which this is a query, for messages; None if it is one by itself.
     """
 
     text: str
@@ -139,6 +145,9 @@ class Statement:
     rules: list[RuleReport] = field(default_factory=list)
     units: list[tuple[int, LanceTableProvider]] = field(default_factory=list)
     unit_plans: list[Callable[[], Any]] = field(default_factory=list)
+    temporary: dict[str, TableSource] = field(default_factory=dict)
+    is_change: bool = False
+    written: str | None = None
     _tables: dict[int, PlannedTable] = field(default_factory=dict)
     _slots: dict[int, TableSlot] = field(default_factory=dict)
     _planned: Mapping[int, PlannedTable] = field(default_factory=dict)
@@ -146,6 +155,11 @@ class Statement:
     _scanned: dict[Hashable, TableSource] = field(default_factory=dict)
     _versions: dict[int, Scannable] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=new_lock)
+
+    @property
+    def shown(self) -> str:
+        """What messages say the statement is."""
+        return self.text if self.written is None else self.written
 
     def source_once(self, key: Hashable, make: Callable[[], TableSource]) -> TableSource:
         """Return the source that the statement has for a key, which is made once.
@@ -187,6 +201,12 @@ class Statement:
             if key not in self._slots:
                 self._slots[key] = TableSlot(self._planned.get(key, known))
             return self._slots[key]
+
+    def see(self, source: TableSource, version: Scannable) -> None:
+        """Let the statement read this version of a source."""
+        with self._lock:
+            self._versions[id(source)] = version
+            self._sources.append(source)
 
     def add_table(self, names: frozenset[tuple[str | None, str]], scan: SourceScan) -> PlannedTable:
         """Add a table that no name has to be resolved for, and return it."""

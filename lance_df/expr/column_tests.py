@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from lance_df.encodings.kept_rows import KeptRows
+from lance_df.encodings.selected_rows import SelectedRows
 from lance_df.expr.nodes import And, Column, Comparison, In, IsNull, Literal, Not, Or
 from lance_df.expr.value_ranges import NumberLine
 from lance_df.expr.value_words import Vocabulary
@@ -52,7 +52,7 @@ class ValueSets(Protocol[S]):
 
     def parts(self, values: S, /) -> tuple[list[npt.NDArray[Any]], bool]: ...
 
-    def operands(self, values: pa.Array) -> tuple[npt.NDArray[Any], ...]: ...
+    def operands(self, values: pa.Array) -> tuple[Any, ...]: ...
 
 
 class ColumnTest:
@@ -69,19 +69,21 @@ class ColumnTest:
         """How often each value is looked at."""
         return len(self._parts)
 
-    def rows(self, values: pa.Array) -> KeptRows:
+    def rows(self, values: pa.Array) -> SelectedRows:
         """Return where values are in the set; nulls count as any value."""
         if not len(values):
-            return KeptRows.nothing(0)
+            return SelectedRows.nothing(0)
         if not self._parts:
-            return KeptRows.everything(len(values)) if self._inverted else KeptRows.nothing(len(values))
+            return (
+                SelectedRows.everything(len(values)) if self._inverted else SelectedRows.nothing(len(values))
+            )
         operands = self._operands(values)
         selections = (self._find(operands, part, len(values)) for part in self._parts)
         return reduce(and_ if self._inverted else or_, selections)
 
-    def _find(self, operands: tuple[npt.NDArray[Any], ...], part: npt.NDArray[Any], count: int) -> KeptRows:
+    def _find(self, operands: tuple[Any, ...], part: npt.NDArray[Any], count: int) -> SelectedRows:
         mask = np.empty(count, np.bool_)
-        return KeptRows(mask, self._kernel(*operands, part, self._inverted, mask.view(np.uint8)))
+        return SelectedRows(mask, self._kernel(*operands, part, self._inverted, mask.view(np.uint8)))
 
 
 def column_test(predicate: Predicate, data_type: pa.DataType) -> ColumnTest | None:

@@ -88,9 +88,10 @@ def to_predicate(
     if isinstance(expression, pa.Scalar):
         return _as_predicate(expression, schema)
     try:
-        predicate = _Builder(schema).build(tokens(expression, true_column=true_column))
+        given = list(tokens(expression, true_column=true_column))
     except ValueError:
         return Unknown(str(expression))
+    predicate = _Builder(schema).build(given)
     if (depth := depth_of(predicate)) > MAX_DEPTH:
         raise InvalidInputError(f"a filter is {depth:,} conditions deep; {MAX_DEPTH} are supported")
     return predicate

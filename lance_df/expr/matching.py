@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.encodings.gather import FEW
-from lance_df.encodings.kept_rows import KeptRows
+from lance_df.encodings.kernels.compare import look_up_truth
+from lance_df.encodings.selected_rows import SelectedRows
 from lance_df.expr.column_tests import column_test
 from lance_df.expr.evaluate import evaluate
 from lance_df.expr.nodes import And, Or
@@ -33,7 +34,7 @@ _DICTIONARY_BYTES = 1024
 class Matcher(Protocol):
     """A predicate that is made ready to be asked of many windows. Safe to share between threads."""
 
-    def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
+    def rows(self, columns: _Columns, num_rows: int) -> SelectedRows:
         """Return the rows for which the predicate is TRUE, neither FALSE nor NULL.
 
         Takes and raises what `evaluate` does. Operands of AND and OR that cannot matter any more are not
@@ -61,7 +62,7 @@ class _Junction:
         self._parts = parts
         self._is_and = is_and
 
-    def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
+    def rows(self, columns: _Columns, num_rows: int) -> SelectedRows:
         first, *others = self._parts
         selected = first.rows(columns, num_rows)
         for part in others:
@@ -78,8 +79,8 @@ class _Generally:
     def __init__(self, predicate: Predicate) -> None:
         self._predicate = predicate
 
-    def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
-        return KeptRows(_true_values(evaluate(self._predicate, columns, num_rows)))
+    def rows(self, columns: _Columns, num_rows: int) -> SelectedRows:
+        return SelectedRows(_true_values(evaluate(self._predicate, columns, num_rows)))
 
 
 class _OfColumn:
@@ -95,7 +96,7 @@ class _OfColumn:
         self._judged_bytes = 0
         self._num_judged = 0
 
-    def rows(self, columns: _Columns, num_rows: int) -> KeptRows:
+    def rows(self, columns: _Columns, num_rows: int) -> SelectedRows:
         values = columns.get(self._path)
         if not isinstance(values, pa.Array) or len(values) != num_rows:
             return self._evaluated(columns, num_rows)
@@ -103,12 +104,12 @@ class _OfColumn:
             return self._of_indices(values)
         return self._of_values(values)
 
-    def _evaluated(self, columns: _Columns, num_rows: int) -> KeptRows:
-        return KeptRows(_true_values(evaluate(self._predicate, columns, num_rows)))
+    def _evaluated(self, columns: _Columns, num_rows: int) -> SelectedRows:
+        return SelectedRows(_true_values(evaluate(self._predicate, columns, num_rows)))
 
-    def _of_values(self, values: pa.Array) -> KeptRows:
+    def _of_values(self, values: pa.Array) -> SelectedRows:
         self._num_judged += len(values)
-        if self._num_judged < FEW or not kernels.are_worth(len(values)):
+        if self._num_judged < FEW or not kernels.COMPILED:
             return self._evaluated({self._path: values}, len(values))
         test = self._test
         if test is None or test.data_type != values.type:
@@ -121,7 +122,7 @@ class _OfColumn:
     def _null_matches(self, data_type: pa.DataType) -> bool:
         return bool(self._evaluated({self._path: pa.nulls(1, data_type)}, 1).count)
 
-    def _of_indices(self, values: pa.DictionaryArray) -> KeptRows:
+    def _of_indices(self, values: pa.DictionaryArray) -> SelectedRows:
         """Judge each value of a dictionary once, and look that up."""
         dictionary, count = values.dictionary, len(values)
         key = len(dictionary), dictionary.offset, *map(_address, dictionary.buffers())
@@ -132,7 +133,7 @@ class _OfColumn:
             judged = self._judge(key, dictionary)
         num_nulls = values.null_count
         if not judged.count and not (num_nulls and judged.null_matches):
-            return KeptRows.nothing(count)
+            return SelectedRows.nothing(count)
         return _with_nulls(values, judged.look_up(values), null_matches=judged.null_matches)
 
     def _judge(self, key: tuple[int, ...], dictionary: pa.Array) -> _JudgedDictionary:
@@ -163,15 +164,14 @@ class _JudgedDictionary:
 
     __slots__ = ("_dictionary", "_last", "_truth", "count", "null_matches")
 
-    def __init__(self, dictionary: pa.Array, matching: KeptRows, *, null_matches: bool) -> None:
+    def __init__(self, dictionary: pa.Array, matching: SelectedRows, *, null_matches: bool) -> None:
         self._dictionary = dictionary
         self._last = len(dictionary) - 1
         self._truth = matching.mask.view(np.uint8)
-        self._truth.flags.writeable = False  # as kernels are compiled for
         self.count = matching.count
         self.null_matches = null_matches
 
-    def look_up(self, values: pa.DictionaryArray) -> KeptRows:
+    def look_up(self, values: pa.DictionaryArray) -> SelectedRows:
         """Return the rows whose values match; nulls count as any value."""
         indices, count = values.indices, len(values)
         width = indices.type.bit_width // 8
@@ -180,23 +180,23 @@ class _JudgedDictionary:
         )
         if values.null_count:  # below them stands any index
             numbers = np.minimum(numbers, numbers.dtype.type(min(self._last, np.iinfo(numbers.dtype).max)))
-        if not kernels.are_worth(count):
-            return KeptRows(self._truth.take(numbers).view(np.bool_))
-        numbers.flags.writeable = False
+        if not kernels.COMPILED:
+            return SelectedRows(self._truth.take(numbers).view(np.bool_))
         mask = np.empty(count, np.bool_)
-        return KeptRows(mask, kernels.look_up_truth(self._truth, numbers, mask.view(np.uint8)))
+        num_true = look_up_truth(self._truth, numbers.view(np.uint8), width, mask.view(np.uint8))
+        return SelectedRows(mask, num_true)
 
 
 def _address(buffer: pa.Buffer | None) -> int:
     return 0 if buffer is None else int(buffer.address)
 
 
-def _with_nulls(values: pa.Array, rows: KeptRows, *, null_matches: bool) -> KeptRows:
+def _with_nulls(values: pa.Array, rows: SelectedRows, *, null_matches: bool) -> SelectedRows:
     """Return the same rows but for those that are null."""
     if not values.null_count or rows.count == (len(values) if null_matches else 0):
         return rows
     valid = _unpacked(values.buffers()[0], values.offset, len(values))
-    return KeptRows(rows.mask | ~valid if null_matches else rows.mask & valid)
+    return SelectedRows(rows.mask | ~valid if null_matches else rows.mask & valid)
 
 
 def _true_values(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings import kernels
+from lance_df.encodings.kernels import compare
 from lance_df.expr.floats import bit_values, float_values, order_keys
 from lance_df.expr.nodes import Operator
 from lance_df.expr.whole_numbers import whole_numbers
@@ -56,31 +56,28 @@ class NumberLine:
     def of(cls, data_type: pa.DataType) -> NumberLine | None:
         """Return the numbers of a type; None for types that are compared in other ways."""
         if pa.types.is_decimal128(data_type):
-            return cls(data_type, kernels.pairs_within, np.dtype("<u8"), 2)
+            return cls(data_type, compare.pairs_within, np.dtype("<u8"), 2)
         if not pa.types.is_primitive(data_type):
             return None
         empty = pa.array([], data_type)
         if pa.types.is_floating(data_type):
-            return cls(data_type, kernels.floats_within, bit_values(float_values(empty)).dtype, 1)
+            return cls(data_type, compare.floats_within, bit_values(float_values(empty)).dtype, 1)
         numbers = whole_numbers(empty)
-        return None if numbers is None else cls(data_type, kernels.numbers_within, numbers.dtype, 1)
+        return None if numbers is None else cls(data_type, compare.numbers_within, numbers.dtype, 1)
 
-    def operands(self, values: pa.Array) -> tuple[npt.NDArray[Any], ...]:
-        """Return the words of values, nulls as any; several to a row where a value has several."""
-        return (_frozen(self._words(values)),)
-
-    def _words(self, values: pa.Array) -> npt.NDArray[Any]:
-        count, size = len(values) * self._width, self._width * self._dtype.itemsize
-        words = np.frombuffer(values.buffers()[1], self._dtype, count, values.offset * size)
-        return words if self._width == 1 else words.reshape(-1, self._width)
+    def operands(self, values: pa.Array) -> tuple[npt.NDArray[np.uint8], int]:
+        """Return the bytes of values, nulls as any, and how many each has."""
+        size = self._width * self._dtype.itemsize
+        data = np.frombuffer(values.buffers()[1], np.uint8, len(values) * size, values.offset * size)
+        return data, size
 
     def _number(self, value: pa.Scalar) -> int:
-        words = self._words(pa.repeat(value, 1))
+        words = np.frombuffer(pa.repeat(value, 1).buffers()[1], self._dtype, self._width)
         if self._is_float:
             words = order_keys(words.view(f"f{words.itemsize}"))
         if self._width == 1:
             return int(words[0])
-        low, high = words[0].tolist()
+        low, high = words.tolist()
         return int(low + _WORD * (high - _WORD if high >> 63 else high))
 
     def compared(self, operator: Operator, value: pa.Scalar) -> Ranges:
@@ -126,21 +123,16 @@ class NumberLine:
         pairs = zip(edges[::2], edges[1::2], strict=True)
         return tuple((low, stop - 1) for low, stop in pairs if low < stop)
 
-    def parts(self, numbers: Ranges) -> tuple[list[npt.NDArray[Any]], bool]:
-        """Return the ends of each range as the kernel takes them, and whether all other numbers are meant."""
+    def parts(self, numbers: Ranges) -> tuple[list[npt.NDArray[np.uint64]], bool]:
+        """Return the bounds of each range for the kernel, and whether all other numbers are meant."""
         others = self.complement(numbers)
         inverted = len(others) < len(numbers)
-        return [self._ends(low, high) for low, high in (others if inverted else numbers)], inverted
+        return [self._bounds(low, high) for low, high in (others if inverted else numbers)], inverted
 
-    def _ends(self, low: int, high: int) -> npt.NDArray[Any]:
-        ends = (low, high) if self._width == 1 else (_two_words(low), _two_words(high - low))
-        return _frozen(np.array(ends, self._dtype))
-
-
-def _two_words(number: int) -> tuple[int, int]:
-    return number % _WORD, number // _WORD % _WORD
+    def _bounds(self, low: int, high: int) -> npt.NDArray[np.uint64]:
+        size = 8 * self._width
+        return np.frombuffer(b"".join(_two_complement(each, size) for each in (low, high - low)), "<u8")
 
 
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array.flags.writeable = False  # as kernels are compiled for
-    return array
+def _two_complement(number: int, num_bytes: int) -> bytes:
+    return (number % (1 << 8 * num_bytes)).to_bytes(num_bytes, "little")

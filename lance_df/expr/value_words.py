@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings import kernels
+from lance_df.encodings.kernels.compare import strings_equal
 from lance_df.expr.nodes import Operator
 
 if TYPE_CHECKING:
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 # The words, and whether it is all others that are meant.
 Words: TypeAlias = tuple[frozenset[bytes], bool]
 
-_OFFSETS = {
-    pa.string(): "<i4",
-    pa.binary(): "<i4",
-    pa.large_string(): "<i8",
-    pa.large_binary(): "<i8",
-}
+_OFFSET_BYTES = {pa.string(): 4, pa.binary(): 4, pa.large_string(): 8, pa.large_binary(): 8}
 
 
 class Vocabulary:
@@ -32,22 +27,19 @@ class Vocabulary:
 
     def __init__(self, data_type: pa.DataType) -> None:
         self.data_type = data_type
-        self.kernel = kernels.strings_equal
-        self._offsets = _OFFSETS[data_type]
+        self.kernel = strings_equal
+        self._width = _OFFSET_BYTES[data_type]
 
     @classmethod
     def of(cls, data_type: pa.DataType) -> Vocabulary | None:
         """Return the words of a type; None for types that have none."""
-        return cls(data_type) if data_type in _OFFSETS else None
+        return cls(data_type) if data_type in _OFFSET_BYTES else None
 
-    def operands(self, values: pa.Array) -> tuple[npt.NDArray[Any], ...]:
-        """Return the offsets and the bytes of values."""
+    def operands(self, values: pa.Array) -> tuple[npt.NDArray[np.uint8], int, npt.NDArray[np.uint8]]:
+        """Return the offsets of values, how many bytes each of these has, and the bytes of values."""
         _, offsets, data = values.buffers()
-        start = values.offset * np.dtype(self._offsets).itemsize
-        ends = np.frombuffer(offsets, self._offsets, len(values) + 1, start)
-        content = np.frombuffer(data or b"", np.uint8)
-        ends.flags.writeable = content.flags.writeable = False  # as kernels are compiled for
-        return ends, content
+        ends = np.frombuffer(offsets, np.uint8, (len(values) + 1) * self._width, values.offset * self._width)
+        return ends, self._width, np.frombuffer(data or b"", np.uint8)
 
     def compared(self, operator: Operator, value: pa.Scalar) -> Words | None:
         """Return the words that are, or are not, a value; None for an order."""

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings import kernels
-from lance_df.encodings.kept_rows import KeptRows
+from lance_df.encodings.kernels.word_search import find_words
+from lance_df.encodings.selected_rows import SelectedRows
 from lance_df.expr.nodes import Column, Unknown
 from lance_df.expr.terms import Call, Value
 from lance_df.expr.walk import conjuncts
@@ -24,10 +25,7 @@ _ESCAPE: Final = "\\"
 _LEAST_BYTES: Final = 2
 # Where more than one row in so many has the words, to leave out the others does not pay.
 _FREQUENT: Final = 4
-_FINDERS: Final = {
-    pa.string(): ("find_words_32", 4),
-    pa.large_string(): ("find_words_64", 8),
-}
+_OFFSET_BYTES: Final = {pa.string(): 4, pa.large_string(): 8}
 
 
 class WordMatcher:
@@ -54,54 +52,55 @@ class WordMatcher:
         self._rarest = int(self._sizes.argmax())
         self._num_rows = self._num_selected = 0
 
-    def rows(self, columns: Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray], num_rows: int) -> KeptRows:
+    def rows(
+        self, columns: Mapping[tuple[str, ...], pa.Array | pa.ChunkedArray], num_rows: int
+    ) -> SelectedRows:
         """Return the rows that may be needed. See `lance_df.expr.matching.Matcher`."""
         values = columns[self.path]
-        if self._num_selected * _FREQUENT > self._num_rows or not kernels.are_worth(num_rows):
-            return KeptRows.everything(num_rows)
+        if self._num_selected * _FREQUENT > self._num_rows or not kernels.COMPILED:
+            return SelectedRows.everything(num_rows)
         selected = (
             self._of_indices(values) if isinstance(values, pa.DictionaryArray) else self._of_values(values)
         )
         if selected is None:
-            return KeptRows.everything(num_rows)
+            return SelectedRows.everything(num_rows)
         # that threads lose some counts does no harm
         self._num_rows += num_rows
         self._num_selected += selected.count
         return selected
 
-    def _of_values(self, values: pa.Array | pa.ChunkedArray) -> KeptRows | None:
-        if values.type not in _FINDERS or not isinstance(values, pa.Array):
+    def _of_values(self, values: pa.Array | pa.ChunkedArray) -> SelectedRows | None:
+        if values.type not in _OFFSET_BYTES or not isinstance(values, pa.Array):
             return None
         if not len(values):
-            return KeptRows.nothing(0)
-        finder, width = _FINDERS[values.type]
+            return SelectedRows.nothing(0)
+        width = _OFFSET_BYTES[values.type]
         _, offsets, data = values.buffers()
         mask = np.zeros(len(values), np.bool_)
-        count = getattr(kernels, finder)(
-            offsets.address + values.offset * width,
-            len(values),
-            0 if data is None else data.address,
-            self._bytes.ctypes.data,
-            self._sizes.ctypes.data,
-            len(self._sizes),
+        count = find_words(
+            np.frombuffer(offsets, np.uint8)[values.offset * width :],
+            width,
+            np.frombuffer(data or b"", np.uint8),
+            self._bytes,
+            self._sizes,
             self._rarest,
-            mask.ctypes.data,
+            mask.view(np.uint8),
         )
-        return KeptRows(mask, count)
+        return SelectedRows(mask, count)
 
-    def _of_indices(self, values: pa.DictionaryArray) -> KeptRows | None:
+    def _of_indices(self, values: pa.DictionaryArray) -> SelectedRows | None:
         if len(values.dictionary) > len(values) or not len(values.dictionary):
             return None
         in_dictionary = self._of_values(values.dictionary)
         if in_dictionary is None:
             return None
         if not in_dictionary.count:
-            return KeptRows.nothing(len(values))
+            return SelectedRows.nothing(len(values))
         indices = values.indices
         width = indices.type.bit_width // 8
         numbers = np.frombuffer(indices.buffers()[1], f"<u{width}", len(indices), indices.offset * width)
         # below nulls stands any index
-        return KeptRows(in_dictionary.mask.take(numbers, mode="clip"))
+        return SelectedRows(in_dictionary.mask.take(numbers, mode="clip"))
 
 
 def word_matchers(pruning_predicate: Predicate) -> Iterator[WordMatcher]:

@@ -6,13 +6,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lance_df.file.api import LanceFileReader as LanceFileReader
-    from lance_df.file.api_session import LanceFileSession as LanceFileSession
-    from lance_df.file.api_writer import LanceFileWriter as LanceFileWriter
+    from lance_df.file.api.reader import LanceFileReader as LanceFileReader
+    from lance_df.file.api.session import LanceFileSession as LanceFileSession
+    from lance_df.file.api.writer import LanceFileWriter as LanceFileWriter
 
-__all__ = ["LanceFileReader", "LanceFileSession", "LanceFileWriter"]
+__all__ = ["LanceFileReader", "LanceFileSession", "LanceFileWriter", "stable_version"]
 
-_MODULES = {"LanceFileReader": "api", "LanceFileSession": "api_session", "LanceFileWriter": "api_writer"}
+_MODULES = {
+    "LanceFileReader": "api.reader",
+    "LanceFileSession": "api.session",
+    "LanceFileWriter": "api.writer",
+}
+
+
+def stable_version() -> str:
+    """Return the file version of new tables: what ``data_storage_version="stable"`` stands for."""
+    return "2.2"
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lance_df.errors import LanceError
-from lance_df.file.container import Container
 from lance_df.file.open import open_file
+from lance_df.file.v2.container import Container
 from lance_df.format.encodings_v2_0 import parse_array_encoding
 from lance_df.format.page_layout_messages import parse_page_layout
 from lance_df.records import dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_df.file.container import Container
 from lance_df.file.tail import with_tail
+from lance_df.file.v2.container import Container
 from lance_df.format.file_metadata import file_version
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def open_file(
     source = with_tail(source)
     version = file_version(source.read_tail(8).to_pybytes(), source=source.path)
     if version == "0.1":
-        from lance_df.file.legacy import LegacyFileReader
+        from lance_df.file.legacy.reader import LegacyFileReader
 
         return LegacyFileReader(source, field_ids=field_ids, dictionary_source=dictionary_source)
     container = Container(source)
     if version == "2.0":
-        from lance_df.file.v2_0 import V2_0FileReader
+        from lance_df.file.v2.reader_2_0 import V2_0FileReader
 
         return V2_0FileReader(container, column_of)
-    from lance_df.file.v2_1 import V2_1FileReader
+    from lance_df.file.v2.reader_2_1 import V2_1FileReader
 
     return V2_1FileReader(container, column_of)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from lance_df.file.legacy_writer import LegacyFileWriter
-from lance_df.file.writer import PAGE_BYTES, FileWriter
+from lance_df.file.legacy.writer import LegacyFileWriter
+from lance_df.file.v2.writer import PAGE_BYTES, FileWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_df.file.blob_writer import BlobPlacement
-    from lance_df.file.writer import WrittenFile
+    from lance_df.file.blobs.writer import BlobPlacement
+    from lance_df.file.v2.writer import WrittenFile
     from lance_df.format.schema import Schema
     from lance_df.storage.sink import ByteSink
 
 
 class DataFileWriter(Protocol):
-    """Writes one data file. See :class:`lance_df.file.writer.FileWriter`."""
+    """Writes one data file. See :class:`lance_df.file.v2.writer.FileWriter`."""
 
     num_rows: int
 
@@ -64,11 +64,11 @@ def open_writer(
     page_bytes
         Of 2.x files only: Arrow bytes of a column that become one page.
     rows_per_group, dictionaries
-        Of 0.1 files only, see :class:`lance_df.file.legacy_writer.LegacyFileWriter`.
+        Of 0.1 files only, see :class:`lance_df.file.legacy.writer.LegacyFileWriter`.
     blob_placement
         Where blobs come from and go to beside the file.
     num_encoders
-        Of 2.x files only, see :class:`lance_df.file.writer.FileWriter`.
+        Of 2.x files only, see :class:`lance_df.file.v2.writer.FileWriter`.
     """
     if version == "0.1":
         return LegacyFileWriter(sink, schema, rows_per_group=rows_per_group, dictionaries=dictionaries)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from lance_df.cache import Footprint
     from lance_df.encodings.plan import Rows
-    from lance_df.file.resident_column import ResidentColumn
+    from lance_df.file.v2.resident_column import ResidentColumn
     from lance_df.format.schema import Field, Schema
 
 

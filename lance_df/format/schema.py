@@ -251,9 +251,12 @@ _recent_messages: Entries[tuple[tuple[Field, ...], list[file_pb2.Field]]] = PROC
 
 
 def _arrow_metadata(metadata: Mapping[str, bytes]) -> dict[bytes, bytes] | None:
-    """Return what Arrow takes for metadata. It is stored as bytes, but engines rely on UTF-8."""
-    texts = {key.encode(): value.decode("utf-8", "replace").encode() for key, value in metadata.items()}
-    return texts or None
+    """Return what Arrow takes for metadata. It is stored as bytes, but engines rely on UTF-8.
+
+    Keys are sorted, since maps of protobuf have no order, and what is written has that of the user.
+    """
+    items = sorted(metadata.items())
+    return {key.encode(): value.decode("utf-8", "replace").encode() for key, value in items} or None
 
 
 def _build_tree(messages: Sequence[file_pb2.Field], source: str) -> tuple[Field, ...]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.encodings import kernels
+from lance_df.encodings.kernels import hashing
 from lance_df.errors import InvalidInputError
 
 _Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -34,9 +34,9 @@ def murmur3(values: pa.Array) -> pa.Int32Array:
     # first byte
     first = plain.offset % 8
     out = pa.allocate_buffer(4 * (first + len(plain)))
-    hashes = np.frombuffer(out, np.int32)[first:]
+    hashes = np.frombuffer(out, np.uint32)[first:]
     if (words := _as_int64(plain)) is not None:
-        kernels.hash_words(words, hashes)
+        hashing.murmur3_words(np.ascontiguousarray(words).view(np.uint8), hashes)
     else:
         _hash_bytes(*_as_bytes(plain), hashes)
     validity = plain.buffers()[0].slice(plain.offset // 8) if plain.null_count else None
@@ -58,9 +58,9 @@ def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
     parts = [pc.fill_null(canonical_bytes(column), empty) for column in columns]
     joined = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, empty)
     is_null = np.logical_and.reduce([_null_mask(column) for column in columns])
-    hashes = np.empty(len(joined), np.int32)
+    hashes = np.empty(len(joined), np.uint32)
     _hash_bytes(*_as_bytes(joined), hashes)
-    return pa.array(hashes, mask=is_null)
+    return pa.array(hashes.view(np.int32), mask=is_null)
 
 
 def murmur3_of_lists(keys: pa.ListArray) -> pa.Int32Array:
@@ -71,10 +71,10 @@ def murmur3_of_lists(keys: pa.ListArray) -> pa.Int32Array:
     num_present = np.concatenate(([0], np.cumsum(~_null_mask(items))))
     lengths = pc.fill_null(pc.list_value_length(keys), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     bounds = np.concatenate(([0], np.cumsum(lengths)))
-    hashes = np.empty(len(keys), np.int32)
+    hashes = np.empty(len(keys), np.uint32)
     _hash_bytes(item_offsets[bounds], data, hashes)
     has_value = np.diff(num_present[bounds]) > 0
-    return pa.array(hashes, mask=~has_value)
+    return pa.array(hashes.view(np.int32), mask=~has_value)
 
 
 def _null_mask(values: pa.Array) -> npt.NDArray[np.bool_]:
@@ -171,9 +171,10 @@ def _as_bytes(plain: pa.Array) -> tuple[_Offsets, pa.Buffer | None]:
     return all_offsets[values.offset : values.offset + len(values) + 1], data
 
 
-def _hash_bytes(offsets: _Offsets, data: pa.Buffer | None, out: npt.NDArray[np.int32]) -> None:
+def _hash_bytes(offsets: _Offsets, data: pa.Buffer | None, out: npt.NDArray[np.uint32]) -> None:
     """Hash what lies between offsets, one after the other."""
-    kernels.hash_bytes(offsets, data.address if data else 0, out)
+    content = np.frombuffer(data or b"", np.uint8)
+    hashing.murmur3_bytes(offsets.view(np.uint8), offsets.itemsize, content, out)
 
 
 def _decimal_bytes(values: pa.Array) -> pa.Array:
@@ -185,7 +186,7 @@ def _decimal_bytes(values: pa.Array) -> pa.Array:
     raw = np.frombuffer(buffer.buffers()[1], np.uint8)[start : start + len(buffer) * width]
     wide = _sign_extended(raw.reshape(len(buffer), width))
     lengths, data = np.empty(len(wide), np.int64), np.empty((len(wide), 33), np.uint8)
-    kernels.decimal_bytes(wide, values.type.scale, lengths, data, np.empty((2, 4), np.uint64))
+    hashing.decimal_bytes(wide.reshape(-1), values.type.scale, lengths, data.reshape(-1))
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     packed = data[np.arange(data.shape[1]) < lengths[:, None]]
     joined = pa.LargeBinaryArray.from_buffers(

@@ -1,1 +1,18 @@
-"""Many tables as one: directory namespaces, partition specs, and what they say about predicates."""
+"""Many tables as one: directory namespaces, partition specs, and what they say about predicates.
+
+`DirectoryNamespace` lives above this room, and has pylance's name here as well: ``lance_namespace`` opens it
+as ``connect("lance_df.namespace.DirectoryNamespace", {"root": …})``.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["DirectoryNamespace"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "DirectoryNamespace":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    client = import_module("lance_df.api.directory_namespace").DirectoryNamespace
+    import_module("lance_df.api.namespace_client").register_client(client)
+    return client

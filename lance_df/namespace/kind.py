@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from lance_df.namespace.names import MANIFEST_FOLDER
 from lance_df.table.metadata.versions import VERSIONS_DIR
@@ -21,6 +21,11 @@ def namespace_of(source: object) -> NamespaceSnapshot | None:
     if module is None or not isinstance(source, module.NamespaceSnapshot):
         return None
     return cast("NamespaceSnapshot", source)
+
+
+def is_table(source: object) -> TypeGuard[Table]:
+    """Whether a source is one table."""
+    return isinstance(source, Table)
 
 
 def opened_in(value: object) -> Table | NamespaceSnapshot | None:

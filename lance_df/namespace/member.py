@@ -47,7 +47,9 @@ FILE_VERSION: Final = "2.2"
 # In transactions of versions that show only when the namespace publishes them.
 STAGED_KEY: Final = "lance_df:staged"
 # Nobody else's commit may come between.
-MEMBER_COMMIT: Final = CommitOptions(strict=True, max_retries=0, properties={STAGED_KEY: "true"})
+MEMBER_COMMIT: Final = CommitOptions(
+    strict=True, max_retries=0, properties={STAGED_KEY: "true"}, is_part=True
+)
 _ATTEMPTS: Final = 20
 
 

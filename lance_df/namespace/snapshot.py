@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from lance_df.namespace.published import Member
     from lance_df.scan.source import Sample
     from lance_df.storage import Location
+
+_log = logging.getLogger("lance_df")
 
 SYSTEM_NAMES: Final = frozenset(SYSTEM_COLUMNS)
 # of a fragment in a table of many small members
@@ -141,6 +144,11 @@ class NamespaceSnapshot:
         """The table that commits go to: ``__manifest``."""
         return self.manifest.table
 
+    def clear_cache(self) -> None:
+        """Free what is cached of all versions of the namespace and of its members."""
+        self.cache.clear()
+        self.manifest.table.clear_cache()
+
     @property
     def plan_cache(self) -> Entries[Any]:
         """See `lance_df.scan.source.Scannable`."""
@@ -182,6 +190,15 @@ class NamespaceSnapshot:
         plan = Table.plan if is_small and _is_plain(request) else plan_scan
         plans = [plan(table, requests[choice]) for table, choice in self._tables_of(request, selected)]
         tasks: Sequence[ScanTask] = [task for plan in plans for task in plan.tasks]
+        _log.debug(
+            "%s version %d: planned a scan of %d of %d partitions in %d tasks: %s",
+            self.uri,
+            self.version,
+            len(selected.positions),
+            len(self.manifest.members),
+            len(tasks),
+            request,
+        )
         return ScanPlan(
             schema,
             request.promises(),

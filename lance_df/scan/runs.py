@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
+from lance_df.encodings.kernels import run_sums
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
@@ -97,12 +98,11 @@ class SummedColumn:
 
 
 def _sums(numbers: npt.NDArray[Any], step: int, runs: Runs, width: int) -> npt.NDArray[Any]:
-    if numbers.dtype.kind == "f" or not kernels.are_worth(len(runs.begins)):
+    if numbers.dtype.kind == "f" or not kernels.COMPILED:
         sums = np.add.reduceat(numbers[::step], runs.starts)
         return sums if width == 1 else np.column_stack((sums, sums >> 63))
     out = np.empty(len(runs.ends) * width, np.int64)
-    words = kernels.frozen(numbers.view(np.int64))
-    kernels.add_up_runs(words, step, kernels.frozen(runs.begins), out, width)
+    run_sums.add_up_runs(numbers.view(np.int64), step, runs.begins, width, out)
     return out
 
 
@@ -138,11 +138,13 @@ def find_runs(keys: Sequence[pa.Array], num_rows: int, max_rows: int) -> Runs | 
         return None
     longest = 1 << (min(max_rows, MAX_RUN_ROWS).bit_length() - 1)
     words = _words(keys[0]) if len(keys) == 1 and not keys[0].null_count else None
-    if words is not None and words.ndim == 1 and words.itemsize >= 4 and kernels.are_worth(num_rows):
+    if words is not None and words.ndim == 1 and words.itemsize >= 4 and kernels.COMPILED:
         # of memory that Arrow hands out each thread would keep some
         begins, ends = np.empty(num_rows, np.uint8), np.empty(num_rows, np.int64)
         key_words = np.empty(num_rows, words.dtype)
-        count = kernels.find_runs(kernels.frozen(words), longest, begins, key_words, ends)
+        count = run_sums.find_runs(
+            words.view(np.uint8), words.itemsize, longest, begins, key_words.view(np.uint8), ends
+        )
         array = pa.Array.from_buffers(keys[0].type, count, [None, pa.py_buffer(key_words)])
         return None if count > most else Runs(ends[:count], [array], begins)
     marks = run_starts(keys, num_rows, longest)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_df.api.namespaces import PartitionedNamespace
 from lance_df.errors import AlreadyExistsError, InvalidInputError
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
+from lance_df.spark.column_names import with_target_names
 from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits
 from lance_df.spark.distribution import HASH, check_distribution
 from lance_df.spark.failures import errors_of_spark
@@ -52,6 +53,7 @@ def append(
 ) -> None:
     """Append the rows of a DataFrame to a partitioned namespace: to all partitions at once, or to none.
 
+    Columns are matched by name, whatever their case unless ``spark.sql.caseSensitive`` is true.
     Rows are brought together by partition first, so that each partition is written by as few tasks as its
     size needs; large ones are split among tasks (Spark's ``rebalance``, by
     ``spark.sql.adaptive.advisoryPartitionSizeInBytes``). ``distribution`` can leave that out.
@@ -107,7 +109,8 @@ def append(
         return
     ref = SourceRef(str(root), snapshot.version, is_namespace=True, storage=dict(storage_options or {}))
     with errors_of_spark():
-        rows = routed(df, ref, snapshot, sort_by, distribution=distribution)
+        rows = with_target_names(df, snapshot.arrow_schema.names)
+        rows = routed(rows, ref, snapshot, sort_by, distribution=distribution)
         if can_cross_as_integers(df.sparkSession):
             rows, options = with_digits(rows), options | DIGITS
         with bounded_by_rows(df.sparkSession, rows.schema):

@@ -17,6 +17,7 @@ from lance_df.errors import (
     JobFailedError,
     LanceError,
     NotFoundError,
+    UnsupportedFeatureError,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +32,14 @@ except ImportError:  # of a client of Spark Connect
     OF_SPARK = (PySparkException,)
 else:
     OF_SPARK = (PySparkException, Py4JError)
+
+
+def is_of_other_release(error: Exception) -> bool:
+    """Whether Spark has no such class or method, as releases before or after may not have it."""
+    return (type(error).__name__ == "Py4JError" and "does not exist" in str(error)) or (
+        isinstance(error, TypeError) and "JavaPackage" in str(error)
+    )
+
 
 # The last line of a Python traceback, as it stands in the messages of Spark.
 _RAISED: Final = re.compile(r"^\s*lance_df\.errors\.(\w+): (.*)$", re.MULTILINE)
@@ -56,6 +65,9 @@ _LOST: Final = re.compile(
     re.MULTILINE,
 )
 _UNKNOWN_SOURCE: Final = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: lance_df"
+_NO_PARTITIONING: Final = "provided partitioning"
+_OF_SOURCE: Final = "lance_df"
+_SAVE_MODE: Final = "[UNSUPPORTED_DATA_SOURCE_SAVE_MODE]"
 _IN_PYTHON: Final = "Traceback (most recent call last):"
 _ADVICE: Final = " Consider setting 'spark."
 
@@ -108,6 +120,17 @@ def cause_of(error: BaseException) -> LanceError | None:
         return InvalidInputError(
             "Spark does not know the data source lance_df in this thread: "
             "call lance_df.spark.register(spark) here"
+        )
+    if _SAVE_MODE in text and _OF_SOURCE in text:
+        return UnsupportedFeatureError(
+            "Spark gives a Python source the modes append and overwrite alone: set one of them, or call "
+            "lance_df.spark.write(df, path, mode='errorifexists' or 'ignore')"
+        )
+    if _NO_PARTITIONING in text and isinstance(error, OF_SPARK):
+        return UnsupportedFeatureError(
+            "Spark passes partitionBy to no Python source: call "
+            "lance_df.spark.write(df, path, mode=…, partition_by=[…]), which makes a partitioned namespace; "
+            "one that exists has its partitions, and takes rows without partitionBy"
         )
     raised = _RAISED.findall(text)
     if not raised or _is_of_query(error, text):

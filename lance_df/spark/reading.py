@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lance_df.spark.decimals import to_integers, without_integers
 from lance_df.spark.opened import SourceRef
+from lance_df.spark.scan_log import log_scan, show_in_worker
 from lance_df.spark.splits import plan_splits
 from lance_df.spark.types import arrow_schema, to_spark
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from lance_df.spark.opened import Source
     from lance_df.spark.options import SourceOptions
     from lance_df.spark.splits import Piece
+
+WHOLE_BYTES: Final = 1024 * 1024 * 1024
+"""From so many bytes on, a read without conditions and columns is worth a warning."""
+_has_warned = False
 
 
 class Split(InputPartition):
@@ -57,7 +63,26 @@ class LanceReader(DataSourceReader):
             split_bytes=self._options.split_bytes,
             parallelism=os.cpu_count() or 1,
         )
+        self._warn_if_whole(sum(piece.num_bytes for pieces in splits for piece in pieces))
+        show_in_worker()
+        log_scan(self._source, self._schema.names, self._options.filter, len(splits))
         return [Split(pieces) for pieces in splits or [()]]
+
+    def _warn_if_whole(self, num_bytes: int) -> None:
+        """Say once in a process what would read less, since Spark passes neither conditions nor columns."""
+        global _has_warned  # noqa: PLW0603 - a process is warned, not a reader
+        if _has_warned or num_bytes < WHOLE_BYTES:
+            return
+        if self._options.filter is not None or self._options.columns is not None:
+            return
+        _has_warned = True
+        warnings.warn(
+            f"{self._options.path}: all columns and rows are read ({num_bytes // 1024**2} MiB). where() and "
+            "select() read no less: use lance_df.spark.sql(spark, …) or lance_df.spark.prune(df), or the "
+            "options filter and columns",
+            UserWarning,
+            stacklevel=2,
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""

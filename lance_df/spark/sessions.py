@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,15 +11,16 @@ from lance_df.errors import InvalidInputError, MissingDependencyError
 from lance_df.spark import arrow_checks
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.requirements import require_java
-from lance_df.spark.source import LanceSource
+from lance_df.spark.source import DynamicLanceSource, LanceSource
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource
 
+_PYTHON: Final = "spark.pyspark.python"
+_OVERWRITES: Final = "spark.sql.sources.partitionOverwriteMode"
 CONNECT: Final = "sc://"
 """What URLs of servers of Spark Connect begin with."""
 
@@ -27,7 +29,8 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
     """Return a session that reads and writes with ``format("lance_df")``: the active one, or a new one.
 
     Where it starts Spark, rows from Python are read without checks that they do not need: see
-    `lance_df.spark.arrow_checks`.
+    `lance_df.spark.arrow_checks`. On this machine the workers run the Python of this process, unless
+    ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another one.
 
     Parameters
     ----------
@@ -50,6 +53,9 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
             starts_spark = not is_running()
         if master is not None:
             builder = builder.master(master)
+    if starts_spark and _PYTHON not in given and (master is None or master.startswith("local")):
+        # else the first python3 of the PATH, which is another one where an environment is not activated
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in ({**arrow_checks.EXECUTORS, **given} if starts_spark else given).items():
         builder = builder.config(key, value)
     try:
@@ -73,22 +79,46 @@ def is_connect(spark: SparkSession) -> bool:
     return getattr(spark, "_sc", None) is None
 
 
-def register(spark: SparkSession) -> None:
+def register(
+    spark: SparkSession,
+    root: str | os.PathLike[str] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
     """Let a session read and write with ``format("lance_df")``, in the thread that calls this.
+
+    With ``root``, all tables and namespaces of a folder become temporary views, of the versions that are the
+    newest. `lance_df.spark.sql` refreshes them; for ``spark.sql``, another call of this does.
 
     Spark looks for sources of Python in the active session of a thread, which this session becomes, as it is
     by ``createDataFrame``. Each other thread that reads or writes has to call this, too; the functions of
     `lance_df.spark` do.
 
-    Spark does not pass the conditions of a query in a way that is right for every query: see `read` and the
+    Spark does not pass the conditions of a query in a way that is right for every query: see `prune`, and the
     option ``filter``.
+
+    Nor does it pass settings: ``spark.sql.sources.partitionOverwriteMode`` holds for writes as it is now, or
+    at the next call of any function of `lance_df.spark`.
 
     Parameters
     ----------
     spark
         The session. Its executors need lance_df, too.
+    root
+        Of a folder with tables.
+    storage_options
+        For the fsspec filesystem of the folder.
     """
-    make_known(spark, LanceSource)
+    make_known(spark, DynamicLanceSource if overwrites_dynamically(spark) else LanceSource)
+    if root is not None:
+        from lance_df.spark.folders import show_folder
+
+        show_folder(spark, root, storage_options)
+
+
+def overwrites_dynamically(spark: SparkSession) -> bool:
+    """Whether a session says that ``overwrite`` replaces the partitions that occur in the rows alone."""
+    return str(spark.conf.get(_OVERWRITES, "static")).lower() == "dynamic"
 
 
 def make_known(spark: SparkSession, source: type[DataSource]) -> None:

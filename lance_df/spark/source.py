@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
@@ -34,6 +34,7 @@ class LanceSource(DataSource):
     """
 
     _pinned: tuple[int, str | None] | None = None
+    _of_session: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def name(cls) -> str:
@@ -85,7 +86,9 @@ class LanceSource(DataSource):
         """Return a writer that appends, or replaces what is there."""
         from lance_df.spark.writing import writer_for
 
-        return writer_for(SourceOptions.parse(self.options), schema, overwrite=overwrite)
+        given = {name.lower(): value for name, value in self.options.items()}
+        options = SourceOptions.parse({**self._of_session, **given})
+        return writer_for(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LanceStreamWriter:  # noqa: N802
         """Return a writer of the batches of a streaming query."""
@@ -93,15 +96,27 @@ class LanceSource(DataSource):
 
         return LanceStreamWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
 
+    def pinned(self, options: SourceOptions) -> SourceOptions:
+        """Return options that name the version that this has been made for, if it has been."""
+        if self._pinned is None:
+            return options
+        version, branch = self._pinned
+        return replace(options, version=version, branch=branch)
+
     def _opened(self, given: Mapping[str, str]) -> tuple[SourceOptions, Source]:
         options = SourceOptions.parse(given)
         if self._pinned is not None:
-            version, branch = self._pinned
-            return options, open_source(replace(options, version=version, branch=branch))
+            return options, open_source(self.pinned(options))
         source = open_source(options)
         ref = SourceRef.of(source, options)
         self._pinned = ref.version, ref.branch
         return options, source
+
+
+class DynamicLanceSource(LanceSource):
+    """For sessions whose setting says that ``overwrite`` replaces the partitions that occur in the rows."""
+
+    _of_session: ClassVar[Mapping[str, str]] = {"partitionoverwritemode": "dynamic"}
 
 
 def _chosen(schema: pa.Schema, names: Sequence[str] | None, path: str) -> pa.Schema:

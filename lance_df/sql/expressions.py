@@ -2,8 +2,8 @@
 
 Observed with pylance 14: a name without quotes means the column of exactly that name, else the one that
 differs in case only; back-ticks mean exactly what they hold; double quotes are strings; ``a.b`` is the field
-``b`` of the struct ``a``. DataFusion reads names otherwise, so they are put in its terms here, token by
-token.
+``b`` of the struct ``a``; the type ``datetime`` is ``timestamp``. DataFusion reads names otherwise, so they
+are put in its terms here, token by token.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def to_datafusion(expression: str, columns: Sequence[str]) -> str:
     try:
         tokens = tokenize(expression)
     except TokenError as err:
-        raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
+        raise InvalidInputError(
+            f"the expression {expression!r} is malformed: a quote or a comment in it does not end"
+        ) from err
     _check_shape(expression, tokens)
     return bounded(splice(expression, _edits(expression, tokens, columns)))
 
@@ -129,6 +131,9 @@ def _edits(expression: str, tokens: list[Token], columns: Sequence[str]) -> Iter
         if token.token_type is TokenType.IDENTIFIER and expression[token.start] == '"':
             yield Edit(token.start, token.end + 1, quote_string(token.text))
             continue
+        if token.token_type is TokenType.DATETIME and index > 1 and _is_type(tokens[index - 2]):
+            yield Edit(token.start, token.end + 1, "TIMESTAMP")
+            continue
         name = _column_name(tokens, index - 1, columns)
         if name is None:
             continue
@@ -137,6 +142,11 @@ def _edits(expression: str, tokens: list[Token], columns: Sequence[str]) -> Iter
             field = tokens[index + 1]
             yield Edit(tokens[index].start, field.end + 1, f"[{quote_string(field.text)}]")
             index += 2
+
+
+def _is_type(previous: Token) -> bool:
+    """Whether a type follows, as in ``CAST(x AS DATETIME)``."""
+    return previous.token_type in (TokenType.ALIAS, TokenType.DCOLON)
 
 
 def _column_name(tokens: list[Token], index: int, columns: Sequence[str]) -> str | None:

@@ -65,7 +65,9 @@ def check_row_expression(expression: str, functions: Collection[str]) -> None:
     try:
         tokens = tokenize(expression)
     except TokenError as err:
-        raise InvalidInputError(f"the expression {expression!r} is malformed: {err}") from err
+        raise InvalidInputError(
+            f"the expression {expression!r} is malformed: a quote or a comment in it does not end"
+        ) from err
     if not tokens:
         raise InvalidInputError("an expression is needed, but there is nothing in it")
     check_growth(expression, tokens)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 from lance_df.sql.dialect import tokenize
+from lance_df.sql.token_reader import TokenReader, token_reader
 
 _PREPARATIONS: Final = ("PREPARE", "EXECUTE", "DEALLOCATE")
 
@@ -61,7 +61,7 @@ def parse_name(text: str) -> tuple[str, ...]:
         It is not a name of one to three parts.
     """
     try:
-        reader = _Reader(tokenize(text))
+        reader = TokenReader(tokenize(text))
         name = reader.name()
         reader.end()
     except (TokenError, InvalidInputError) as err:
@@ -79,7 +79,7 @@ def parse_create_external_table(text: str) -> CreateExternalTable | None:
     InvalidInputError
         It is such a statement, and malformed.
     """
-    reader = _reader(text)
+    reader = token_reader(text)
     if reader is None or not reader.take("CREATE"):
         return None
     or_replace = reader.take("OR", "REPLACE")
@@ -97,7 +97,7 @@ def parse_create_external_table(text: str) -> CreateExternalTable | None:
 
 def parse_create_view(text: str) -> CreateView | None:
     """Return the statement if it creates a view for sure, without a list of columns, else None."""
-    reader = _reader(text)
+    reader = token_reader(text)
     if reader is None or not reader.take("CREATE"):
         return None
     reader.take("OR", "REPLACE")
@@ -113,7 +113,7 @@ def parse_create_view(text: str) -> CreateView | None:
 
 def parse_create_table_as(text: str) -> str | None:
     """Return the query of a ``CREATE TABLE name AS query`` without a list of columns, else None."""
-    reader = _reader(text)
+    reader = token_reader(text)
     if reader is None or not reader.take("CREATE"):
         return None
     reader.take("OR", "REPLACE")
@@ -133,7 +133,7 @@ def parse_defined_name(text: str) -> tuple[str, ...] | None:
     >>> parse_defined_name("DROP VIEW IF EXISTS a.v"), parse_defined_name("SELECT * FROM v")
     (('a', 'v'), None)
     """
-    reader = _reader(text)
+    reader = token_reader(text)
     if reader is None:
         return None
     reader.take("SHOW")
@@ -152,7 +152,7 @@ def parse_defined_name(text: str) -> tuple[str, ...] | None:
 
 def parse_preparation(text: str) -> Preparation | None:
     """Return the statement if it prepares one, executes a prepared one, or forgets it, else None."""
-    reader = _reader(text)
+    reader = token_reader(text)
     verb = None if reader is None else next(filter(reader.take, _PREPARATIONS), None)
     if reader is None or verb is None:
         return None
@@ -164,103 +164,3 @@ def parse_preparation(text: str) -> Preparation | None:
     except (InvalidInputError, ValueError):
         return None
     return Preparation(verb, name, before, text[reader.last_end() :])
-
-
-def _reader(text: str) -> _Reader | None:
-    try:
-        return _Reader(tokenize(text))
-    except TokenError:
-        return None  # DataFusion says what is wrong with it
-
-
-class _Reader:
-    """Takes tokens one after the other."""
-
-    def __init__(self, tokens: list[Token]) -> None:
-        self._tokens = tokens
-        self._next = 0
-
-    def take(self, *words: str) -> bool:
-        """Take these words if they come next."""
-        ahead = self._tokens[self._next : self._next + len(words)]
-        if tuple(token.text.upper() for token in ahead) != words or any(map(_is_quoted, ahead)):
-            return False
-        self._next += len(words)
-        return True
-
-    def has(self, *words: str) -> bool:
-        """Whether these words come in a row anywhere from here on."""
-        rest = [None if _is_quoted(token) else token.text.upper() for token in self._tokens[self._next :]]
-        return any(tuple(rest[start : start + len(words)]) == words for start in range(len(rest)))
-
-    def need(self, *words: str) -> None:
-        if not self.take(*words):
-            raise InvalidInputError(f"expected {' '.join(words)}, found {self._next_text()}")
-
-    def name(self) -> tuple[str, ...]:
-        parts = [self._part()]
-        while len(parts) < 3 and self.take("."):
-            parts.append(self._part())
-        return tuple(parts)
-
-    def string(self) -> str:
-        token = self._peek()
-        if token is None or token.token_type is not TokenType.STRING:
-            raise InvalidInputError(f"expected a string in single quotes, found {self._next_text()}")
-        self._next += 1
-        return str(token.text)
-
-    def options(self) -> tuple[tuple[str, str], ...]:
-        """Take ``('key' 'value', key value, ...)``."""
-        self.need("(")
-        pairs: list[tuple[str, str]] = []
-        while not pairs or self.take(","):
-            key = self._word()
-            while self.take("."):
-                key += "." + self._word()
-            pairs.append((key, self._word()))
-        self.need(")")
-        return tuple(pairs)
-
-    def end(self) -> None:
-        self.take(";")
-        if self._peek() is not None:
-            raise InvalidInputError(f"expected the end of the statement, found {self._next_text()}")
-
-    def position(self) -> int:
-        """Return where the next token stands in the text."""
-        token = self._peek()
-        return self._tokens[-1].end + 1 if token is None else token.start
-
-    def last_end(self) -> int:
-        """Return where the text goes on after the last token that was taken."""
-        return int(self._tokens[self._next - 1].end) + 1
-
-    def _peek(self) -> Token | None:
-        return self._tokens[self._next] if self._next < len(self._tokens) else None
-
-    def _next_text(self) -> str:
-        token = self._peek()
-        return "the end" if token is None else repr(token.text)
-
-    def _part(self) -> str:
-        token = self._peek()
-        if (
-            token is None
-            or not (_is_quoted(token) or token.text.isidentifier())
-            or (token.token_type is TokenType.STRING)
-        ):
-            raise InvalidInputError(f"expected a name, found {self._next_text()}")
-        self._next += 1
-        return str(token.text) if _is_quoted(token) else token.text.lower()
-
-    def _word(self) -> str:
-        token = self._peek()
-        if token is None or token.text in ("(", ")", ","):
-            raise InvalidInputError(f"expected a key or a value in OPTIONS, found {self._next_text()}")
-        self._next += 1
-        return str(token.text)
-
-
-def _is_quoted(token: Token) -> bool:
-    return token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)

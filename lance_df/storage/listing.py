@@ -64,6 +64,7 @@ def _scan_local(path: str) -> Iterator[ListedFile]:
 
 
 def _scan_store(folder: Location) -> Iterator[ListedFile]:
+    folder.check_listable()
     prefix = folder.path.rstrip("/")
     for info in folder.fs.ls(folder.path, detail=True, refresh=True):
         path = str(info["name"]).rstrip("/")

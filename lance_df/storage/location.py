@@ -17,6 +17,7 @@ from urllib.parse import unquote, unquote_to_bytes
 from lance_df.errors import (
     CorruptDataError,
     InvalidInputError,
+    LanceError,
     MissingDependencyError,
     NotFoundError,
     StorageError,
@@ -25,7 +26,7 @@ from lance_df.errors import (
 from lance_df.records import dataclass
 from lance_df.storage.local import LocalFiles
 from lance_df.storage.local_files import check_regular, entries_of, read_start, replace
-from lance_df.storage.options import filesystem_options
+from lance_df.storage.options import S3_SCHEMES, check_options, filesystem_options
 from lance_df.storage.schemes import (
     ALLOWED_BASE_SCHEMES,
     allowed_schemes,
@@ -54,6 +55,7 @@ _PLAIN_NAMES = re.compile(r"[\w$\-]+(?:/[\w$\-]+)*(?:\.\w+)?", re.ASCII)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "az": "azure"}
 _LOCAL = LocalFiles()
 _OBJECT_STORES = frozenset({*_EXTRAS, "memory"})
+_WEB = frozenset({"http", "https"})
 _MAX_WHOLE_BYTES = 2**31 - 1  # of a message of protobuf; other files that are read whole are smaller
 
 
@@ -95,6 +97,15 @@ class Location:
     @property
     def name(self) -> str:
         return posixpath.basename(self.path.rstrip("/"))
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether something in memory was created under this name since this was opened."""
+        if not self.uri.startswith("memory://"):
+            return False
+        from lance_df.storage.memory import store_of
+
+        return (store_of(self.path) or self.fs) is not self.fs
 
     @property
     def identity(self) -> Hashable:
@@ -319,7 +330,14 @@ class Location:
             return []
 
     def list(self) -> Iterator[Entry]:
-        """Yield the entries of this folder in name order; nothing when it does not exist."""
+        """Yield the entries of this folder in name order; nothing when it does not exist.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            It is on a web server, which cannot list what it has.
+        """
+        self.check_listable()
         try:
             with translate_errors(self.uri):
                 if self.is_local:
@@ -340,6 +358,15 @@ class Location:
             if str(info["name"]).rstrip("/") != prefix
         )
         yield from sorted(entries, key=_name_of)
+
+    def check_listable(self) -> None:
+        """Raise `UnsupportedFeatureError` for a place on a web server, which cannot list what it has."""
+        if not self.is_local and _WEB.intersection(self._schemes):
+            raise UnsupportedFeatureError(
+                f"{self.uri}: a web server cannot list its files, so that the newest version, and tables in "
+                "folders, are not found: open a table at a version that you know (version=3), copy it to a "
+                "local folder, or use the URL of its store, such as s3:// or gs://"
+            )
 
     def put(self, data: bytes, *, durable: bool = True) -> None:
         """Write a file whole, replacing one that exists.
@@ -438,11 +465,15 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
 
     scheme = text.split("://", 1)[0].lower()
     try:
+        if scheme in S3_SCHEMES:
+            check_options(scheme, storage_options, fsspec.get_filesystem_class(scheme))
         fs, path = fsspec.core.url_to_fs(text, **filesystem_options(scheme, storage_options))
     except ImportError as err:
         extra = _EXTRAS.get(scheme)
         hint = f"pip install 'lance_df[{extra}]'" if extra else "install its fsspec package"
         raise MissingDependencyError(f"{scheme}:// needs a package that is not here: {hint}") from err
+    except LanceError:
+        raise
     except OSError as err:  # some filesystems send requests when they are made
         reason = os.strerror(err.errno) if err.errno else type(err).__name__
         raise StorageError(f"{scheme}:// cannot be opened: {reason}") from None
@@ -460,7 +491,11 @@ def _opened(text: str, storage_options: Mapping[str, Any]) -> Location:
         return Location(path, path, _LOCAL)
     if "://" in path:  # such as of http
         return Location(path, path, fs)
-    return Location(f"{scheme}://{path.lstrip('/')}" if scheme != "memory" else f"memory://{path}", path, fs)
+    if scheme != "memory":
+        return Location(f"{scheme}://{path.lstrip('/')}", path, fs)
+    from lance_df.storage.memory import store_of
+
+    return Location(f"memory://{path}", path, store_of(path) or fs)
 
 
 def _name_of(entry: Entry) -> str:

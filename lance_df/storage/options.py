@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from typing import TYPE_CHECKING, Any
+
+from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +26,20 @@ _S3FS_NAMES = {
     "skip_signature": "anon",
 }
 _REGION_NAMES = frozenset({"region", "default_region"})
-_NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request", "conditional_put"})
+# what the stores of Lance are tuned with, and s3fs does without
+_NEEDLESS = frozenset(
+    {
+        *("allow_http", "virtual_hosted_style_request", "conditional_put", "copy_if_not_exists"),
+        *("timeout", "connect_timeout", "pool_idle_timeout", "pool_max_idle_per_host", "user_agent"),
+        *("download_retry_count", "client_max_retries", "client_retry_timeout", "unsigned_payload"),
+        *("checksum_algorithm", "s3_express", "imdsv1_fallback", "metadata_endpoint", "disable_tagging"),
+        *("http1_only", "http2_only", "expires_at_millis", "refresh_offset_millis", "randomize_addresses"),
+    }
+)
+# of every filesystem of fsspec
+_FSSPEC_NAMES = frozenset(
+    {"skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths", "batch_size"}
+)
 
 
 def filesystem_options(scheme: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -31,6 +48,33 @@ def filesystem_options(scheme: str, options: Mapping[str, Any] | None) -> dict[s
     if scheme in _CACHING_SCHEMES:
         renamed["use_listings_cache"] = False
     return renamed
+
+
+def check_options(scheme: str, options: Mapping[str, Any] | None, kind: Any) -> None:
+    """Raise for an option that the filesystem of S3 does not know: it would ignore it.
+
+    Parameters
+    ----------
+    kind
+        The class of the filesystem.
+
+    Raises
+    ------
+    InvalidInputError
+        There is such an option; the message has its name, and no value.
+    """
+    if scheme not in S3_SCHEMES:
+        return
+    parameters = inspect.signature(kind.__init__).parameters.values()
+    known = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} | _FSSPEC_NAMES
+    unknown = sorted(str(name) for name in s3_options(options) if name not in known)
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], [*_S3FS_NAMES, *_REGION_NAMES, *known], 1)
+        hint = f"; {near[0]!r} is near" if near else ""
+        raise InvalidInputError(
+            f"{scheme}:// has no storage option {unknown[0]!r}{hint}; there are access_key_id, "
+            "secret_access_key, session_token, region, endpoint, skip_signature, and those of s3fs"
+        )
 
 
 def s3_options(options: Mapping[str, Any] | None) -> dict[str, Any]:

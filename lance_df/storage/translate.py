@@ -9,6 +9,14 @@ from lance_df.errors import LanceError, NotFoundError, StorageError
 # client errors that are no refusal: a time-out, and what the server may answer to a repeated request
 _NO_REFUSALS = frozenset({408, 409, 412, 425, 429})
 
+# of botocore
+_NO_CREDENTIALS = frozenset(
+    {
+        *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound"),
+        *("NoAuthTokenError", "TokenRetrievalError", "SSOTokenLoadError", "UnauthorizedSSOTokenError"),
+    }
+)
+
 
 class translate_errors:  # noqa: N801 - reads as a statement where it is used
     """Turn whatever a store raises into our errors, without repeating its text (it may hold credentials).
@@ -31,8 +39,29 @@ class translate_errors:  # noqa: N801 - reads as a statement where it is used
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             raise NotFoundError(f"{self._uri}: no such file or folder") from error
         number = error.errno if isinstance(error, OSError) else None
-        reason = os.strerror(number) if number else type(error).__name__
+        reason = _advice(self._uri, error) or (os.strerror(number) if number else type(error).__name__)
         raise StorageError(f"{self._uri}: {reason}") from None
+
+
+def _advice(uri: str, error: Exception) -> str | None:
+    """Return what to do about an error of S3; None where it has a usual reason."""
+    if not uri.lower().startswith(("s3://", "s3a://")):
+        return None
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if kinds & _NO_CREDENTIALS:
+        return (
+            f"{type(error).__name__}: there are no credentials; set the storage options access_key_id and "
+            "secret_access_key (and session_token), the variables AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or a profile; skip_signature='true' reads a public bucket"
+        )
+    if "NoRegionError" in kinds:
+        return "there is no region; set the storage option region, or the variable AWS_REGION"
+    if isinstance(error, PermissionError):
+        return (
+            "access is denied; check the storage options access_key_id, secret_access_key and session_token, "
+            "and the region and the endpoint that they are for"
+        )
+    return None
 
 
 def http_status(error: BaseException | None) -> int | None:

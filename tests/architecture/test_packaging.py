@@ -13,12 +13,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def build(source, target, folder):
+    hook = {"wheel": "build_wheel", "sdist": "build_sdist"}[target]
+    code = f"import backend; backend.{hook}({str(folder)!r})"
+    path = os.pathsep.join(
+        [str(source / "tools" / "packaging"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    environment = {**os.environ, "PYTHONPATH": path}
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)],
+        [sys.executable, "-c", code],
         cwd=source,
+        env=environment,
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=300,
     )
     (made,) = folder.iterdir()
     return made
@@ -72,6 +79,25 @@ print(lance_df.__file__, lance_df.udfs.__file__, len(load_examples()))
     assert Path(package).parent == installed.site / "lance_df"
     assert Path(udfs).parent == installed.site / "lance_df" / "udfs"
     assert int(num_examples) == len(list((ROOT / "sql_examples").glob("*.sql")))
+
+
+def test_kernels_are_compiled_where_it_is_installed(installed):
+    code = "from lance_df.encodings.kernels import COMPILED, gather; print(COMPILED, gather.__file__)"
+    compiled, path = installed("-W", "error", "-P", "-c", code).split()
+    assert compiled == "True"
+    assert Path(path).parents[1] == installed.site / "lance_df" / "encodings" / "kernels" / "compiled"
+
+
+def test_the_remedy_is_named_where_nothing_was_compiled(installed):
+    code = """
+import os, warnings
+os.environ["LANCE_DF_KERNELS"] = "none"
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import lance_df.encodings.kernels
+print(*(each.message for each in caught))
+"""
+    assert "install a C compiler, or the package ziglang" in installed("-P", "-c", code)
 
 
 def test_the_command_works_where_it_is_installed(installed):

@@ -71,7 +71,7 @@ def test_arguments(name: str) -> None:
 def test_opening() -> None:
     mine, theirs = (inspect.signature(library.dataset).parameters for library in (lance_df, lance))
     tuning = {"metadata_cache_size_bytes", "index_cache_size_bytes", "read_params", "session"}
-    assert theirs.keys() - mine.keys() == {*tuning, "namespace_client", "table_id"}
+    assert theirs.keys() - mine.keys() == tuning
     for name in tuning:
         with pytest.raises(lance_df.DatasetNotFoundError):
             lance_df.dataset("/nowhere", **{name: None})

@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 
 from lance_df.cli import app, shell
+from lance_df.cli.candidates import Candidates
+from lance_df.cli.line_editing import ReadlineReader, line_reader
+from lance_df.cli.shell_session import ShellSession
 from lance_df.cli.statements import split_statements
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "demo")
+COMMANDS = ("sql", "shell", "explain", "inspect", "verify", "repair", "demo", "completion")
 
 pytestmark = pytest.mark.engine
 
@@ -24,12 +27,14 @@ def test_sql_prints_rows_to_stdout_and_the_rest_to_stderr(cli, root):
     assert err.startswith("(2 rows, ")
 
 
-@pytest.mark.parametrize("style", ["csv", "json"])
+@pytest.mark.parametrize("style", ["csv", "json", "ndjson", "markdown"])
 def test_formats(cli, root, style):
     code, out, _ = cli("sql", "SELECT id, fare FROM trips WHERE id < 2 ORDER BY id", root, "--format", style)
     expected = {
         "csv": "id,fare\n0,1.50\n1,\n",
-        "json": '{"id": 0, "fare": "1.50"}\n{"id": 1, "fare": null}\n',
+        "json": '[{"id": 0, "fare": "1.50"},\n{"id": 1, "fare": null}]\n',
+        "ndjson": '{"id": 0, "fare": "1.50"}\n{"id": 1, "fare": null}\n',
+        "markdown": "|   id | fare |\n| ---: | ---: |\n|    0 | 1.50 |\n|    1 | NULL |\n",
     }
     assert (code, out) == (0, expected[style])
 
@@ -99,7 +104,8 @@ def test_ddl_prints_nothing(cli, root):
         (["sql", "SELECT 1", "{root}", "--storage-option", "secret"], "KEY=VALUE"),
         (["explain", "SELECT * FROM nix", "{root}"], "nix"),
         (["inspect", "{root}/nowhere"], "nowhere"),
-        (["inspect", "{root}"], "no"),
+        (["inspect", "{root}/trips.lance/data"], "no Lance table"),
+        (["verify", "{root}/trips.lance/data"], "no Lance table"),
         (["inspect", "{root}/trips.lance", "--version", "77"], "77"),
         (["inspect", "{root}/trips.lance", "--version", "kein-tag"], "kein-tag"),
     ],
@@ -140,7 +146,7 @@ def test_debug_shows_the_traceback(cli, root):
 
 
 def test_errors_that_are_no_lance_errors_say_so(cli, root, monkeypatch):
-    monkeypatch.setattr("lance_df.cli.session.render", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("lance_df.cli.running.render", lambda *args, **kwargs: 1 / 0)
     code, _, err = cli("sql", "SELECT 1", root)
     assert code == 1
     assert err == "lance-df: error: ZeroDivisionError: division by zero (--debug shows where)\n"
@@ -211,7 +217,8 @@ def typed(root, capsys):
 
     def run(*lines, **options):
         reader = Lines(*lines)
-        code = shell.Shell(lance_df.engine.session.connect(str(root)), reader, **options).run()
+        opened = ShellSession(lance_df.engine.session.connect(str(root)))
+        code = shell.Shell(opened, reader, **options).run()
         said = capsys.readouterr()
         return code, said.out, said.err, reader.prompts
 
@@ -268,15 +275,22 @@ def test_shell_reads_a_pipe(cli, root, monkeypatch):
     assert (code, out.split()) == (0, ["n", "-", "0"])
 
 
-def test_shell_history_without_prompt_toolkit(tmp_path, monkeypatch):
+def test_shell_history_without_prompt_toolkit(root, tmp_path, monkeypatch):
+    import lance_df.engine.session
+
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
     registered = []
     monkeypatch.setattr("atexit.register", lambda *call: registered.append(call))
-    read_line = shell._line_reader(tmp_path / "history")
-    assert read_line is input
+    candidates = Candidates(ShellSession(lance_df.engine.session.connect(str(root))))
+    history = tmp_path / "history"
+    read_line = line_reader(history, candidates)
+    assert isinstance(read_line, ReadlineReader)
+    lines = iter(["SELECT 1", "AS a;"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    assert [read_line("lance> "), read_line("  ...> ")] == ["SELECT 1", "AS a;"]
     [(write, path)] = registered
     write(path)
-    assert (tmp_path / "history").exists()
+    assert "SELECT 1 AS a;" in history.read_text()
 
 
 def test_inspect_table(cli, root):

@@ -21,7 +21,7 @@ from lance_df.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from lance_df.file.sidecars import Sidecars
+from lance_df.file.blobs.sidecars import Sidecars
 
 _FIELD = lance.blob_field("b", inline_size_threshold=4, dedicated_size_threshold=20)
 _VALUES = [b"tiny", b"p" * 5, b"q" * 20, None, b"", b"d" * 21, b"r" * 6, b"e" * 30]

@@ -26,6 +26,6 @@ def test_views_are_those_of_a_cast(values, repeats, skipped):
 @given(st.lists(_texts, min_size=1, max_size=30), st.sampled_from([1, FEW]), st.sampled_from("BHIQ"))
 def test_views_are_looked_up(values, repeats, width):
     indices = np.tile(np.arange(len(values))[::-1], repeats).astype(width)
-    found = Lookup(pa.array(values, pa.string()).cast(pa.string_view())).pick(indices)
+    found = Lookup(pa.array(values, pa.string()).cast(pa.string_view())).take(indices)
     found.validate(full=True)
     assert found.cast(pa.string()).to_pylist() == [values[index] for index in indices.tolist()]

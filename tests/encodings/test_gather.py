@@ -1,4 +1,4 @@
-"""Values by position: what the kernels pick equals what Arrow picks."""
+"""Values by position: what the kernels take equals what Arrow takes."""
 
 from decimal import Decimal
 
@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_df.encodings.gather import Lookup, take, true_positions
+from lance_df.encodings.gather import Lookup, find_positions, take
 from lance_df.errors import CorruptDataError
 
 _COUNT = 9_000
@@ -44,7 +44,7 @@ VALUES = {
 def test_takes_what_arrow_takes(values: pa.Array, start: int, share: float) -> None:
     part = values.slice(start)
     mask = np.random.default_rng(7).random(len(part)) < share
-    positions = true_positions(mask)
+    positions = find_positions(mask, int(mask.sum()))
     np.testing.assert_array_equal(positions, np.flatnonzero(mask))
     taken = take(part, positions)
     taken.validate(full=True)

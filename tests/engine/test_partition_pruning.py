@@ -472,8 +472,9 @@ def test_literals_that_are_no_whole_days(tmp_path, field):
     ],
 )
 def test_tables_that_are_created_of_a_query_read_what_it_needs(root, condition, kept):
-    """DataFusion runs such a statement as soon as it is planned."""
-    ours = lance_df.connect(root)
+    """In a session without a folder, DataFusion runs such a statement as soon as it is planned."""
+    ours = lance_df.SessionContext()
+    lance_df.register(ours, "months", root / "months")
     for number, create in enumerate(
         ("CREATE TABLE", "create or replace table", "CREATE TABLE IF NOT EXISTS")
     ):

@@ -251,7 +251,7 @@ def test_sizes_that_a_manifest_does_not_tell_are_asked_for(store, monkeypatch):
 def test_rows_are_those_of_local_files(store, tmp_path, monkeypatch, version, small_bytes):
     """However much of a file or a page is read at once."""
     monkeypatch.setattr("lance_df.storage.location.SMALL_FILE_BYTES", small_bytes)
-    monkeypatch.setattr("lance_df.file.read_ahead._SMALL_BYTES", small_bytes)
+    monkeypatch.setattr("lance_df.file.v2.read_ahead._SMALL_BYTES", small_bytes)
     count = 3000
     rng = np.random.default_rng(small_bytes)
     numbers = rng.normal(size=count)

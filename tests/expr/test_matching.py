@@ -113,7 +113,7 @@ def _indices(numbers, valid):
 @pytest.mark.parametrize("count", [200, FEW + 100])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_windows_of_changing_dictionaries_are_told_apart(count, compiled, monkeypatch):
-    monkeypatch.setattr(kernels, "are_loaded", lambda: compiled)
+    monkeypatch.setattr(kernels, "COMPILED", compiled)
     rng = np.random.default_rng(count)
     price, mode = Column(("price",)), Column(("mode",))
     cents = pa.decimal128(15, 2)

@@ -47,7 +47,7 @@ def test_rows_that_hold_the_words_are_found(case, start):
         values = values.dictionary_encode()
     values, texts = values.slice(start), texts[start:]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "are_loaded", lambda: True)
+        patch.setattr(kernels, "COMPILED", True)
         found = WordMatcher(("x",), words).rows({("x",): values}, len(values))
     assert found.count == np.count_nonzero(found.mask)
     for text, is_found in zip(texts, found.mask.tolist(), strict=True):
@@ -57,7 +57,7 @@ def test_rows_that_hold_the_words_are_found(case, start):
 
 
 def test_words_that_most_rows_hold_are_looked_for_no_more(monkeypatch):
-    monkeypatch.setattr(kernels, "are_loaded", lambda: True)
+    monkeypatch.setattr(kernels, "COMPILED", True)
     matcher = WordMatcher(("x",), (b"ab",))
     rare, frequent = pa.array(["ab", *["c"] * 99]), pa.array(["ab"] * 100)
     assert [matcher.rows({("x",): each}, 100).count for each in (rare, rare, frequent)] == [1, 1, 100]
@@ -65,7 +65,7 @@ def test_words_that_most_rows_hold_are_looked_for_no_more(monkeypatch):
 
 
 def test_without_kernels_every_row_is_needed(monkeypatch):
-    monkeypatch.setattr(kernels, "are_worth", lambda _: False)
+    monkeypatch.setattr(kernels, "COMPILED", False)
     assert WordMatcher(("x",), (b"ab",)).rows({("x",): pa.array(["c"])}, 1).is_all
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.file.legacy import LegacyFileReader
+from lance_df.file.legacy.reader import LegacyFileReader
 from lance_df.file.open import open_file
 from lance_df.storage import ByteSource, MappedSource
 

@@ -15,8 +15,8 @@ from lance.file import LanceFileReader, LanceFileWriter
 from lance_df._pb import file_pb2
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError, LanceError, UnsupportedFeatureError
-from lance_df.file.container import Container
 from lance_df.file.open import open_file
+from lance_df.file.v2.container import Container
 from lance_df.format.column_metadata import COLUMN_ENCODING_URL, ColumnInfo
 from lance_df.format.file_metadata import Footer
 from lance_df.storage import ByteRange, MappedSource

@@ -94,7 +94,7 @@ def test_sizes_of_pages(path: Path, option: str) -> None:
 STRICT = pa.schema([pa.field("a", pa.int64(), nullable=False)])
 STRUCT = pa.schema([("s", pa.struct([("x", pa.int64())]))])
 FAILURES: dict[str, tuple[pa.Schema | None, list[pa.Table], str]] = {
-    "no schema": (None, [], "needs a schema"),
+    "no schema": (None, [], "no schema was given"),
     "missing column": (SCHEMA, [pa.table({"a": [1]})], "'s' is 0 times in a batch"),
     "column twice in a batch": (
         SCHEMA,

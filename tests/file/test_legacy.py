@@ -24,7 +24,7 @@ from lance_df.format.schema import Schema
 from lance_df.storage import MappedSource
 
 if TYPE_CHECKING:
-    from lance_df.file.legacy import LegacyFileReader
+    from lance_df.file.legacy.reader import LegacyFileReader
 
 
 def write(root: Path, table: pa.Table, **options: int) -> lance.LanceDataset:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import lance_df
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import InvalidInputError, StorageError, UnsupportedFeatureError
-from lance_df.file.legacy import LegacyFileReader
-from lance_df.file.legacy_open import load_metadata
-from lance_df.file.legacy_writer import LegacyFileWriter
+from lance_df.file.legacy.opening import load_metadata
+from lance_df.file.legacy.reader import LegacyFileReader
+from lance_df.file.legacy.writer import LegacyFileWriter
 from lance_df.format.schema import Schema, schema_from_arrow
 from lance_df.storage import MappedSource, open_location
 from lance_df.storage.sink import ByteSink
@@ -28,7 +28,7 @@ from lance_df.storage.sink import ByteSink
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_df.file.legacy_statistics import LegacyStatistics
+    from lance_df.file.legacy.statistics import LegacyStatistics
 
 
 def write(path: Path, table: pa.Table, rows_per_group: int = 1024, schema: Schema | None = None) -> bytes:

@@ -13,7 +13,7 @@ from handmade import Handmade, Page, binary, flat, no_nulls, some_nulls
 from lance.file import LanceFileReader
 
 from lance_df._pb import encodings_v2_0_pb2 as pb
-from lance_df.encodings.compression import compress
+from lance_df.encodings.general.codecs import compress
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.file.open import open_file

@@ -16,8 +16,8 @@ from lance.file import LanceFileWriter
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import LanceError
-from lance_df.file.container import Container
-from lance_df.file.v2_1 import V2_1FileReader
+from lance_df.file.v2.container import Container
+from lance_df.file.v2.reader_2_1 import V2_1FileReader
 from lance_df.storage import ByteRange
 from lance_df.storage.source import ByteSource
 

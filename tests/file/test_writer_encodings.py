@@ -14,7 +14,7 @@ from lance.file import LanceFileReader
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.file.open import open_file
-from lance_df.file.writer import FileWriter
+from lance_df.file.v2.writer import FileWriter
 from lance_df.format.schema import schema_from_arrow
 from lance_df.storage import open_location
 from lance_df.storage.sink import ByteSink

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from lance.file import LanceFileWriter
 
-from lance_df.file.writer import FileWriter
+from lance_df.file.v2.writer import FileWriter
 from lance_df.format.schema import schema_from_arrow
 from lance_df.storage import open_location
 from lance_df.storage.sink import ByteSink

@@ -7,6 +7,7 @@ import datetime as dt
 import uuid
 
 import numpy as np
+import pyarrow as pa
 import pyroaring
 import pytest
 
@@ -28,6 +29,7 @@ from lance_df.format.manifest import (
     parse_indices,
     serialize_indices,
 )
+from lance_df.format.schema import Schema, schema_from_arrow
 
 UNKNOWN = b"\xfa\x7f\x03abc"  # field 2047, 3 bytes
 
@@ -292,3 +294,14 @@ def test_deletions_among_many_fragments(with_deletions):
     assert found.num_deleted.tolist() == [0] * 100
     with pytest.raises(ValueError, match="read-only"):
         found.has_deletions[0] = True
+
+
+def test_metadata_is_in_the_order_of_its_keys():
+    keys = [f"key {n:02}" for n in range(40)]
+    field = pa.field("a", pa.int64(), metadata=dict.fromkeys(reversed(keys), "x"))
+    schema = schema_from_arrow(pa.schema([field], metadata=dict.fromkeys(reversed(keys), "y")))
+    # as it is written, and as it is read
+    for each in (schema, Schema.from_proto(schema.to_proto(), schema.metadata, source="x")):
+        arrow = each.to_arrow()
+        assert [key.decode() for key in arrow.field("a").metadata] == keys
+        assert [key.decode() for key in arrow.metadata] == keys

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from tools.histories.model import Column, Model, Settings, State
 from tools.histories.pairs import models_after
 from tools.histories.steps import Step
@@ -66,3 +68,31 @@ def test_partitions_may_be_replaced_by_another_spec():
     spec = Step("update_partition_spec", {"spec": ("v",)}, "pair"), Outcome()
     added = Step("append", given | {"numbers": [19], "statistics": None}, "pair"), Outcome()
     assert rows_of(models_after(started, [[overwrite], [spec, added]])) == {(1,), (1, 19)}
+
+
+def test_a_merge_may_not_see_rows_whose_column_was_dropped_before_it_read():
+    columns = (*COLUMNS, Column("w", "small", "int32"))
+    drop = Step("table_drop_column", {"name": "w"}, "pair"), Outcome()
+    merged = {
+        "columns": [dataclasses.astuple(each) for each in COLUMNS],
+        "numbers": [1, 2],
+        "salt": 0,
+        "on": "k",
+        "matched": None,
+        "insert": True,
+        "by_source": None,
+    }
+    merge = Step("merge_insert", merged, "pair"), Outcome()
+    found = models_after(model(columns=columns), [[drop, merge], [append([1], columns)]])
+    assert {tuple(sorted(rows)) for rows in rows_of(found)} == {(1, 2), (1, 1, 2)}
+    # rows that are there before the merge begins are seen
+    found = models_after(model(), [[append([3]), merge], [append([1])]])
+    assert {tuple(sorted(rows)) for rows in rows_of(found)} == {(1, 2, 3), (1, 1, 2, 3)}
+
+
+@pytest.mark.parametrize(("kind", "name"), [("table", "table_widen_column"), ("namespace", "widen_column")])
+def test_both_processes_may_widen_a_column(kind, name):
+    started = Model(Settings(kind), State(COLUMNS))
+    widened = Step(name, {"name": "v"}, "pair")
+    found = models_after(started, [[(widened, Outcome())], [(widened, Outcome())]])
+    assert {tuple(each.type for each in model.state.columns) for model in found} == {("int64", "int64")}

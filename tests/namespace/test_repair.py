@@ -608,6 +608,21 @@ def test_orphans_go_when_nobody_can_need_them(tmp_path):
     assert lance_df.verify(tmp_path, deep=True).ok
 
 
+def test_folders_that_a_killed_writer_left_empty_go(tmp_path):
+    create(tmp_path)
+    names = [f"0000000{number}_v1$" + "a" * 16 + "$dataset" for number in range(3)]
+    for name in names:
+        (tmp_path / name).mkdir()
+    (tmp_path / names[1] / "data").mkdir()
+    make_old(tmp_path / names[0], 8)
+    assert {problem.subject for problem in lance_df.verify(tmp_path).problems} == set(names)
+    done = PartitionedNamespace.repair(tmp_path, remove_orphans=True)
+    assert [action.subject for action in done.of_kind(RepairKind.REMOVED)] == names[:1]
+    done = PartitionedNamespace.repair(tmp_path, remove_orphans=True, older_than=dt.timedelta(0))
+    assert [action.subject for action in done.of_kind(RepairKind.REMOVED)] == names[1:]
+    assert lance_df.verify(tmp_path, deep=True).ok
+
+
 def test_what_is_no_namespace_is_not_repaired(tmp_path):
     with pytest.raises(NotFoundError, match="no namespace"):
         PartitionedNamespace.repair(tmp_path / "nowhere")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_df.namespace.changes.scattered_rows import ColumnAddresses, ScatteredRows
+from lance_df.namespace.changes.scattered_rows import BatchValues, ScatteredRows
 
 TEXTS = ["", "ä", "twelve bytes", "thirteen byte", "a text that is longer than twelve bytes", "ß" * 40]
 NUMBERS = (
@@ -49,7 +49,7 @@ def test_values_of_fixed_width_and_views(batches: list[tuple[int, int, int]], se
         whole = [values(kind, num_rows + skipped, random) for kind in kinds]
         rows.append(pa.RecordBatch.from_arrays(whole, schema=schema).slice(skipped))
         orders.append(random.integers(0, num_rows, taken))
-    scattered = ScatteredRows(schema, [ColumnAddresses(each) for each in rows], orders)
+    scattered = ScatteredRows(schema, [BatchValues(each) for each in rows], orders)
     found = scattered.columns()
     assert list(found) == list(range(len(kinds)))
     for number, kind in enumerate(kinds):
@@ -74,7 +74,7 @@ def test_other_columns_are_left_out(kind: pa.DataType) -> None:
     random = np.random.default_rng(0)
     schema = pa.schema([("plain", pa.int32()), ("other", kind)])
     batch = pa.RecordBatch.from_arrays([values(each, 5, random) for each in schema.types], schema=schema)
-    scattered = ScatteredRows(schema, [ColumnAddresses(batch)] * 2, [np.array([1, 0]), np.array([4])])
+    scattered = ScatteredRows(schema, [BatchValues(batch)] * 2, [np.array([1, 0]), np.array([4])])
     assert scattered.num_rows == 3
     assert list(scattered.columns()) == [0]
 
@@ -83,11 +83,11 @@ def test_columns_that_have_nulls_in_some_batch_are_left_out() -> None:
     batches = [pa.record_batch({"a": pa.array([1, None]), "b": pa.array([1, 2])}) for _ in range(2)]
     batches.append(pa.record_batch({"a": pa.array([1, 2]), "b": pa.array([3, 4])}))
     orders = [np.array([0])] * 3
-    found = ScatteredRows(batches[0].schema, list(map(ColumnAddresses, batches)), orders).columns()
+    found = ScatteredRows(batches[0].schema, list(map(BatchValues, batches)), orders).columns()
     assert {number: column.to_pylist() for number, column in found.items()} == {1: [1, 1, 3]}
 
 
 def test_extension_types_are_left_out() -> None:
     batch = pa.record_batch({"id": pa.array([b"0" * 16], pa.uuid()), "n": pa.array([1])})
-    found = ScatteredRows(batch.schema, [ColumnAddresses(batch)], [np.array([0])]).columns()
+    found = ScatteredRows(batch.schema, [BatchValues(batch)], [np.array([0])]).columns()
     assert list(found) == [1]

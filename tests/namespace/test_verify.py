@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import pickle
 import shutil
+from decimal import Decimal
 
 import lance
 import pyarrow as pa
@@ -269,6 +270,11 @@ def test_values_of_every_type_are_told(tmp_path):
         "data": pa.array([b"\xff\x00"], pa.binary()),
         "text": pa.array(["a$b/ü"]),
         "flag": pa.array([True]),
+        # as DataFusion writes them, not Arrow: nan, 1e+20, 1E-8
+        "nan": pa.array([float("nan")], pa.float32()),
+        "large": pa.array([1e20]),
+        "small": pa.array([Decimal("0.00000001")], pa.decimal128(38, 8)),
+        "wide": pa.array([Decimal("0.00000001")], pa.decimal256(50, 8)),
     }
     rows = pa.table(values)
     namespace = PartitionedNamespace.create(tmp_path, rows.schema, list(values))
@@ -284,6 +290,10 @@ def test_values_of_every_type_are_told(tmp_path):
         "partition.data": "ff00",
         "partition.text": "a$b/ü",
         "partition.flag": "true",
+        "partition.nan": "NaN",
+        "partition.large": "1e20",
+        "partition.small": "0.00000001",
+        "partition.wide": "0.00000001",
     }
 
 

@@ -117,7 +117,7 @@ def test_rows_arrive_in_their_order(
         "list": lambda: batches,
     }[source]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "are_worth", lambda _: is_compiled)
+        patch.setattr(kernels, "COMPILED", is_compiled and kernels.COMPILED)
         patch.setattr(waiting_rows, "_MANY_ROWS", many_rows)
         patch.setattr(waiting_rows, "_BATCH_BYTES", num_bytes)
         patch.setattr(routing, "_MIN_ROUTED_ROWS", routed_rows)

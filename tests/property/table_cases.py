@@ -1,4 +1,4 @@
-"""Small tables of every version, written by pylance, that between them hold every kind of file."""
+"""Small tables of every version, written by both libraries, that between them hold every kind of file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import lance
 import numpy as np
 import pyarrow as pa
 
+import lance_df
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from types import ModuleType
 
 _WORDS = ["", "a", "bravo", "Zürich", "a rather long word that repeats itself itself itself", "🦀 crab"]
 
@@ -78,15 +81,15 @@ def compressed_rows(num_rows: int) -> pa.Table:
     return pa.Table.from_arrays([array for array, _ in arrays.values()], schema=schema)
 
 
-def _plain(path: str, version: str) -> None:
+def _plain(path: str, version: str, writer: ModuleType = lance) -> None:
     legacy = version == "legacy"
-    lance.write_dataset(rows(0, 150, legacy=legacy), path, data_storage_version=version)
-    table = lance.write_dataset(rows(150, 260, legacy=legacy), path, mode="append")
+    writer.write_dataset(rows(0, 150, legacy=legacy), path, data_storage_version=version)
+    table = writer.write_dataset(rows(150, 260, legacy=legacy), path, mode="append")
     table.delete("id % 17 = 4")
 
 
-def _compressed(path: str, version: str) -> None:
-    lance.write_dataset(compressed_rows(4000), path, data_storage_version=version)
+def _compressed(path: str, version: str, writer: ModuleType = lance) -> None:
+    writer.write_dataset(compressed_rows(4000), path, data_storage_version=version)
 
 
 def _many_deleted(path: str) -> None:
@@ -142,6 +145,14 @@ _BUILDERS: dict[str, Callable[[str], None]] = {
     },
     **{
         f"compressed_{version}": lambda path, v=version: _compressed(path, v)
+        for version in ("2.0", "2.1", "2.2")
+    },
+    **{
+        f"own_plain_{version}": lambda path, v=version: _plain(path, v, lance_df)
+        for version in ("legacy", "2.0", "2.1", "2.2")
+    },
+    **{
+        f"own_compressed_{version}": lambda path, v=version: _compressed(path, v, lance_df)
         for version in ("2.0", "2.1", "2.2")
     },
     "many_deleted": _many_deleted,

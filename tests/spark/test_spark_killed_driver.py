@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lance_df
+from lance_df.spark import IngestJob, IngestSource, ingest
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +53,41 @@ rows.write.format("lance_df").option("runId", "first").mode("append").save(root)
 """
 
 
+INGEST = """
+import json, sys
+
+import lance_df
+from lance_df.spark import IngestJob, IngestSource, ingest
+
+source, target, rejects, conf = sys.argv[1:]
+spark = lance_df.spark.session("local[2]", conf=json.loads(conf))
+job = IngestJob(
+    sources=(IngestSource(name="rows", paths=(source,)),),
+    target=target, schema="k INT, s STRING", rejects=rejects, id="monday",
+)
+ingest(job, spark)
+"""
+
+# loaded by the workers of the driver
+HOLD_REJECTS = """
+import os, time
+from pathlib import Path
+
+from lance_df.spark.ingesting.sink import IngestWriter
+
+
+def held(self, report, done):
+    # the rows are visible, the rejects are not
+    Path(os.environ["WRITTEN"]).touch()
+    while not Path(os.environ["RELEASED"]).exists():
+        time.sleep(0.01)
+    os._exit(1)
+
+
+IngestWriter._with_rejects = held
+"""
+
+
 def data_files(root):
     return sorted(path for path in Path(root).rglob("data/*.lance") if "__manifest" not in path.parts)
 
@@ -71,18 +107,15 @@ def kill_when_written(process, written, told):
     os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_a_killed_driver_leaves_nothing_that_is_seen_and_a_rerun_adds_all_once(spark, spark_conf, tmp_path):
-    root, written, released, told = (tmp_path / name for name in ("target", "written", "released", "told"))
-    old = pa.table({"k": pa.array([-1, -2], pa.int32()), "s": ["a", "ü b"]})
-    lance_df.PartitionedNamespace.create(root, old.schema, ["identity(s)"]).append(old)
-    before = data_files(root), rows_of(root), lance_df.PartitionedNamespace.open(root).version
-    arguments = [str(root), str(written), str(released), json.dumps(spark_conf)]
+def run_until_written(program, arguments, written, released, told, **environment):
+    """Run a driver in a process of its own, and kill it when it says that it has written."""
     with told.open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", DRIVER, *arguments],
+            [sys.executable, "-W", "ignore", "-c", program, *arguments],
             start_new_session=True,
             stdout=out,
             stderr=out,
+            env=os.environ | environment,
         )
     try:
         kill_when_written(process, written, told)
@@ -91,6 +124,15 @@ def test_a_killed_driver_leaves_nothing_that_is_seen_and_a_rerun_adds_all_once(s
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def test_a_killed_driver_leaves_nothing_that_is_seen_and_a_rerun_adds_all_once(spark, spark_conf, tmp_path):
+    root, written, released, told = (tmp_path / name for name in ("target", "written", "released", "told"))
+    old = pa.table({"k": pa.array([-1, -2], pa.int32()), "s": ["a", "ü b"]})
+    lance_df.PartitionedNamespace.create(root, old.schema, ["identity(s)"]).append(old)
+    before = data_files(root), rows_of(root), lance_df.PartitionedNamespace.open(root).version
+    arguments = [str(root), str(written), str(released), json.dumps(spark_conf)]
+    run_until_written(DRIVER, arguments, written, released, told)
 
     namespace = lance_df.PartitionedNamespace.open(root)
     assert len(data_files(root)) > len(before[0])
@@ -106,3 +148,43 @@ def test_a_killed_driver_leaves_nothing_that_is_seen_and_a_rerun_adds_all_once(s
     for _ in range(2):
         rows.write.format("lance_df").option("runId", "first").mode("append").save(str(root))
         assert rows_of(root) == sorted([(-2, "ü b"), (-1, "a"), *new])
+
+
+def test_an_ingest_that_is_killed_between_its_rows_and_its_rejects_is_finished_by_the_next(
+    spark, spark_conf, tmp_path
+):
+    source, target, rejects, written, released, told = (
+        tmp_path / name for name in ("rows.csv", "target", "rejects", "written", "released", "told")
+    )
+    source.write_text("k,s\n1,one\nmany,two\n3,three\n")
+    (tmp_path / "hold_rejects.py").write_text(HOLD_REJECTS)
+    run_until_written(
+        INGEST,
+        [str(source), str(target), str(rejects), json.dumps(spark_conf)],
+        written,
+        released,
+        told,
+        WRITTEN=str(written),
+        RELEASED=str(released),
+        PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]),
+        PRELOAD_IN_WORKERS="hold_rejects",
+    )
+    rows = [{"k": 1, "s": "one"}, {"k": 3, "s": "three"}]
+    assert lance_df.dataset(target).to_table().to_pylist() == rows
+    assert not rejects.exists() or not list(rejects.glob("_versions/*.manifest"))
+
+    job = IngestJob(
+        sources=(IngestSource(name="rows", paths=(str(source),)),),
+        target=str(target),
+        schema="k INT, s STRING",
+        rejects=str(rejects),
+        id="monday",
+    )
+    done = ingest(job, spark)
+    assert (done.is_repeated, done.version, done.rows_rejected) == (True, 1, 1)
+    assert lance_df.dataset(target).to_table().to_pylist() == rows
+    (reject,) = lance_df.dataset(rejects).to_table().to_pylist()
+    assert (reject["run"], reject["column"], reject["code"]) == ("monday", "k", "VALUE_DOES_NOT_FIT")
+    assert json.loads(reject["row"]) == {"k": "many", "s": "two"}
+    assert ingest(job, spark).rows_rejected == 0
+    assert lance_df.dataset(rejects).count_rows() == 1

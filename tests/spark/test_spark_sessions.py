@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -60,6 +63,22 @@ def test_a_spark_that_is_started_does_without_checks_unless_told_otherwise(build
     system.clearProperty(NULLS)
     sessions.session("local[2]")
     assert system.getProperty(NULLS) == "false"
+
+
+def test_workers_run_the_python_of_the_session_unless_told_otherwise(builder, monkeypatch):
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(sessions, "is_running", lambda: False)
+    for master, conf, python in (
+        ("local[2]", {}, sys.executable),
+        ("local[2]", {"spark.pyspark.python": "/other"}, None),
+        ("spark://elsewhere:7077", {}, None),
+    ):
+        monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+        sessions.session(master, conf=conf)
+        assert os.environ.get("PYSPARK_PYTHON") == python
+    monkeypatch.setenv("PYSPARK_PYTHON", "/mine")
+    sessions.session("local[2]")
+    assert os.environ["PYSPARK_PYTHON"] == "/mine"
 
 
 def test_a_spark_that_runs_is_left_as_it_is(builder, system):

@@ -13,7 +13,7 @@ import pytest
 
 import lance_df
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.file.page_copy import copied_field_ids
+from lance_df.file.v2.page_copy import copied_field_ids
 from lance_df.format.operations import Merge
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS

@@ -250,6 +250,8 @@ _READERS = {
     "engine/query.py",
     "engine/statement.py",
     "scanner.py",
+    "dataset.py",
+    "api/namespace_reading.py",
     "api/namespaces.py",
     "namespace/snapshot.py",
     "spark/splits.py",

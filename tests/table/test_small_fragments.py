@@ -13,7 +13,7 @@ import pytest
 import lance_df
 from lance_df.encodings.v2_1.page_run import decode_run
 from lance_df.errors import CorruptDataError
-from lance_df.file import v2_1_columns
+from lance_df.file.v2 import columns_2_1
 from lance_df.scan.request import ScanRequest
 from lance_df.table.open import open_table
 from lance_df.table.scan.plan import plan_scan
@@ -148,7 +148,7 @@ def test_pages_of_a_constant_each_and_of_plain_values_are_decoded_as_one(
         decoded.append(len(run.num_rows))
         return decode_run(run, *rest, **options)
 
-    monkeypatch.setattr(v2_1_columns, "decode_run", counted)
+    monkeypatch.setattr(columns_2_1, "decode_run", counted)
     dataset = lance_df.dataset(str(tmp_path))
     assert dataset.to_table().equals(rows)
     # of "some" a part of the pages has nothing but null

@@ -13,7 +13,7 @@ import pytest
 
 import lance_df
 from lance_df.errors import InvalidInputError, LanceError, StorageError, UnsupportedFeatureError
-from lance_df.file.legacy import LegacyFileReader
+from lance_df.file.legacy.reader import LegacyFileReader
 from lance_df.fragment import write_fragments
 from lance_df.storage import open_location
 from lance_df.storage.sink import ByteSink

@@ -1,4 +1,4 @@
-"""A process that has imported the package and compiled its kernels, and forks off one that runs programs.
+"""A process that has imported the package, and forks off one that runs programs.
 
 Run as a script with the path of a socket. Each connection gets a process of its own, which sends its id, is
 sent a prelude, variables and constants, and then lists of programs; it answers with an outcome for each. A
@@ -25,8 +25,8 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 _IMPORTED: Final = (
-    *("lance_df", "lance_df.api.namespaces", "lance_df.spark", "lance_df.file.writer"),
-    *("datafusion", "pyarrow.compute", "pyarrow.dataset", "pyarrow.ipc", "numba", "lance"),
+    *("lance_df", "lance_df.api.namespaces", "lance_df.spark", "lance_df.file.v2.writer"),
+    *("datafusion", "pyarrow.compute", "pyarrow.dataset", "pyarrow.ipc", "lance"),
 )
 _PR_SET_PDEATHSIG: Final = 1
 # result, names of the classes of the error, its text, seconds of the processor

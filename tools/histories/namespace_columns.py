@@ -124,18 +124,23 @@ class WidenColumn(_Columns):
         return {"name": rng.choice(names)} if names else None
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return any(each.name == arguments["name"] and each.type in _WIDER for each in model.state.columns)
+        # another process may have widened it
+        types = {*_WIDER, *_WIDER.values()}
+        return any(each.name == arguments["name"] and each.type in types for each in model.state.columns)
 
     def source(self, arguments: Arguments) -> str:
         name = arguments["name"]
         return (
-            f"wider = {{'int32': pa.int64(), 'string': pa.large_string()}}\n"
-            f"ns.alter_columns({{'path': {name!r}, 'data_type': wider[str(ns.schema.field({name!r}).type)]}})"
+            f"found = ns.schema.field({name!r}).type\n"
+            f"wider = {{'int32': pa.int64(), 'string': pa.large_string()}}.get(str(found), found)\n"
+            f"ns.alter_columns({{'path': {name!r}, 'data_type': wider}})"
         )
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
         columns = tuple(
-            dataclasses.replace(each, type=_WIDER[each.type]) if each.name == arguments["name"] else each
+            dataclasses.replace(each, type=_WIDER.get(each.type, each.type))
+            if each.name == arguments["name"]
+            else each
             for each in model.state.columns
         )
         return model.with_state(dataclasses.replace(model.state, columns=columns))

@@ -63,11 +63,15 @@ def _after_snapshots(model: Model, order: Line, lines: Sequence[Line]) -> Iterat
         operation = OPERATIONS[step.operation]
         if not operation.reads_snapshot:
             continue
-        first = next(each[0] for each in lines if any(entry is other for other in each))
+        line = next(each for each in lines if any(entry is other for other in each))
         for begin in range(index):
-            read, current = model_after(model, order[:begin]), model_after(model, order[:index])
-            follows_itself = any(first is other for other in order[begin:index])
-            if follows_itself or read is None or current is None:
+            same = [other for other in order[begin:index] if any(other is each for each in line)]
+            others = [other for other in order[begin:index] if not any(other is each for each in line)]
+            if same and model_after(model, [*order[:begin], *same, *others]) is not None:
+                continue  # one of the orders by itself
+            read = model_after(model, [*order[:begin], *same])
+            current = model_after(model, order[:index])
+            if read is None or current is None:
                 continue
             if not all(operation.is_valid(each, step.arguments) for each in (read, current)):
                 continue

@@ -121,14 +121,18 @@ class TableWidenColumn(TableOperation):
         return {"name": rng.choice(names)} if names else None
 
     def is_valid(self, model: Model, arguments: Arguments) -> bool:
-        return any(each.name == arguments["name"] and each.type in _WIDER for each in model.state.columns)
+        # another process may have widened it
+        types = {*_WIDER, *_WIDER.values()}
+        return any(each.name == arguments["name"] and each.type in types for each in model.state.columns)
 
     def source(self, arguments: Arguments) -> str:
         return f"table.alter_columns({{'path': {arguments['name']!r}, 'data_type': pa.int64()}})"
 
     def apply(self, model: Model, arguments: Arguments) -> Model:
         columns = tuple(
-            dataclasses.replace(each, type=_WIDER[each.type]) if each.name == arguments["name"] else each
+            dataclasses.replace(each, type=_WIDER.get(each.type, each.type))
+            if each.name == arguments["name"]
+            else each
             for each in model.state.columns
         )
         return model.with_state(dataclasses.replace(model.state, columns=columns))

@@ -188,6 +188,7 @@ class MergeInsert(TableOperation):
 
     name = "merge_insert"
     weight = 2.5
+    pair_refusals = ("InvalidInputError",)  # rows are read, and written when the columns are others
     reads_snapshot = True
 
     def generate(self, rng: random.Random, model: Model) -> Arguments | None:

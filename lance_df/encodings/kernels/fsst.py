@@ -1,64 +1,481 @@
-"""Expand FSST codes. Spec: file format 2.x, 4.7.6."""
+"""Expand FSST codes. Format: docs/format/fsst.md.
 
-import numpy as np
+A table is 256 symbols of 8 bytes (first byte first), then their lengths, at most 8, a byte each. Code 255 is
+no symbol, its length is 0: it says that the next byte is meant as it is.
+"""
 
-from lance_df.encodings.kernels.jit import kernel, store_8_bytes
+from __future__ import annotations
 
-_U = np.uintp
-_ESCAPE = 255
+import cython
+
+if cython.compiled:
+    from cython.cimports.lance_df.encodings.kernels.memory import (
+        load_32,
+        load_64,
+        store_32,
+        store_64,
+    )
+    from cython.cimports.lance_df.encodings.kernels.pages import Page, chunk_of, value_size, value_start
+    from cython.cimports.lance_df.encodings.kernels.strings import offsets_start
+else:
+    from lance_df.encodings.kernels.memory import load_32, load_64, run_uncompiled, store_32, store_64
+    from lance_df.encodings.kernels.pages import Page, chunk_of, value_size, value_start
+    from lance_df.encodings.kernels.strings import offsets_start
+
+# so many codes are expanded before the values that end within them are looked at: these stay in the cache
+_PIECE = cython.declare(cython.Py_ssize_t, 4096)
 
 
-@kernel
-def expand_fsst(codes, symbols, lengths, starts, out):  # type: ignore[no-untyped-def]
-    """Expand a stream of codes; return (codes done, bytes written).
-
-    Stops early where ``out`` may be too small, and at an escape without a byte after it.
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _expand(
+    table: cython.const[cython.uchar][::1],
+    codes: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    to: cython.Py_ssize_t,
+    marks: cython.p_longlong,
+    state: cython.p_longlong,
+) -> cython.Py_ssize_t:
+    """Expand ``count`` codes from ``at`` on; return where their bytes end in ``out``.
 
     Parameters
     ----------
-    symbols, lengths
-        256 symbols (little-endian, first byte first) and their lengths, at most 8.
-    starts
-        Receives where the bytes of each code start, -1 for bytes that an escape is about, and at last the
-        end.
-    out
-        Every symbol is stored as 8 bytes: the last 32 bytes remain free for that.
+    out, to
+        Has room for 8 bytes a code from ``to`` on.
+    marks
+        Receives, for each fourth code, 4 times where its bytes start; plus 2 where one of the next four may
+        be an escape, or is not there; plus 1 where the code is an escaped byte.
+    state
+        Item 3 is set to whether the last code is an escape, item 4 receives the bits of escaped bytes.
     """
-    target = out.ctypes.data
-    count = _U(len(codes))
-    position = _U(0)
-    i = _U(0)
-    limit = _U(max(len(out), 32) - 32)
-    while i < count and position <= limit:
-        a = codes[i]
-        if i + _U(4) <= count:
-            b, c, d = codes[i + _U(1)], codes[i + _U(2)], codes[i + _U(3)]
-            if (a != _ESCAPE) & (b != _ESCAPE) & (c != _ESCAPE) & (d != _ESCAPE):
-                starts[i] = position
-                store_8_bytes(target + position, symbols[a])
-                position += _U(lengths[a])
-                starts[i + _U(1)] = position
-                store_8_bytes(target + position, symbols[b])
-                position += _U(lengths[b])
-                starts[i + _U(2)] = position
-                store_8_bytes(target + position, symbols[c])
-                position += _U(lengths[c])
-                starts[i + _U(3)] = position
-                store_8_bytes(target + position, symbols[d])
-                position += _U(lengths[d])
-                i += _U(4)
+    i: cython.Py_ssize_t = 0
+    k: cython.Py_ssize_t
+    _k: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    code: cython.Py_ssize_t
+    block: cython.ulonglong
+    low_bits: cython.ulonglong = 0x7F7F7F7F7F7F7F7F
+    ones: cython.ulonglong = 0x0101010101010101
+    high_bits: cython.ulonglong = 0x8080808080808080
+    is_escaped: cython.bint = False
+    literals: cython.Py_ssize_t = 0
+    while i < count:
+        if i + 8 <= count and not is_escaped:
+            block = load_64(codes, at + i)
+            if not (((block & low_bits) + ones) & block & high_bits):
+                marks[i >> 2] = 4 * to
+                for _k in range(4):
+                    code = block & 255
+                    block >>= 8
+                    store_64(out, to, load_64(table, 8 * code))
+                    to += table[2048 + code]
+                marks[(i >> 2) + 1] = 4 * to
+                for _k in range(4):
+                    code = block & 255
+                    block >>= 8
+                    store_64(out, to, load_64(table, 8 * code))
+                    to += table[2048 + code]
+                i += 8
                 continue
-        starts[i] = position
-        if a != _ESCAPE:
-            store_8_bytes(target + position, symbols[a])
-            position += _U(lengths[a])
-            i += _U(1)
-            continue
-        if i + _U(1) == count:
+        stop = min(i + 8, count)
+        for k in range(i, stop):
+            if k & 3 == 0:
+                marks[k >> 2] = 4 * to + 2 + is_escaped
+            code = codes[at + k]
+            if is_escaped:
+                out[to] = code
+                to += 1
+                literals |= code
+                is_escaped = False
+            elif code == 255:
+                is_escaped = True
+            else:
+                store_64(out, to, load_64(table, 8 * code))
+                to += table[2048 + code]
+        i = stop
+    if count & 3 == 0:
+        marks[count >> 2] = 4 * to + 2 + is_escaped
+    state[3] = is_escaped
+    state[4] |= literals
+    return to
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _code_end(
+    table: cython.const[cython.uchar][::1],
+    codes: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    index: cython.Py_ssize_t,
+    marks: cython.p_longlong,
+) -> cython.Py_ssize_t:
+    """Return where the bytes of the code ``index`` after ``at`` start, -1 for an escaped one."""
+    mark: cython.longlong = marks[index >> 2]
+    to: cython.Py_ssize_t = mark >> 2
+    block: cython.uint
+    is_escaped: cython.bint
+    code: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    ones: cython.ulonglong = 0xFFFFFFFF
+    if mark & 2 == 0:
+        # codes from this one on become such that have no bytes
+        block = load_32(codes, at + (index & ~3)) | (ones << 8 * (index & 3) & ones)
+        return (
+            to
+            + table[2048 + (block & 255)]
+            + table[2048 + (block >> 8 & 255)]
+            + table[2048 + (block >> 16 & 255)]
+        )
+    is_escaped = mark & 1
+    for k in range(index & ~3, index):
+        code = codes[at + k]
+        if is_escaped:
+            to += 1
+            is_escaped = False
+        elif code == 255:
+            is_escaped = True
+        else:
+            to += table[2048 + code]
+    return -1 if is_escaped else to
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _offset(
+    offsets: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, width: cython.Py_ssize_t
+) -> cython.ulonglong:
+    if width == 4:
+        return load_32(offsets, at)
+    return load_64(offsets, at)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _expand_values(
+    table: cython.const[cython.uchar][::1],
+    codes: cython.const[cython.uchar][::1],
+    base: cython.Py_ssize_t,
+    offsets: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    ends: cython.uchar[::1],
+    to_end: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    state: cython.p_longlong,
+) -> cython.bint:
+    """Expand values until all are done or ``out`` may be too small; return whether they are sound.
+
+    Parameters
+    ----------
+    base
+        Where offsets of codes count from.
+    offsets, at, width, count
+        The offset from byte ``at`` on is the first one of ``count + 1``. The caller has checked that the
+        first is no more than the last, and that ``codes`` has what is before that.
+    ends, to_end
+        Receive where each value ends, as many bytes each.
+    state
+        Values done; codes done, as an offset; bytes written; whether an escape is last; escaped bytes.
+    """
+    mask: cython.ulonglong = 0xFFFFFFFFFFFFFFFF if width == 8 else 0xFFFFFFFF
+    value: cython.Py_ssize_t = state[0]
+    begin: cython.Py_ssize_t = state[1]
+    high: cython.Py_ssize_t = _offset(offsets, at + width * count, width)
+    size: cython.Py_ssize_t
+    index: cython.Py_ssize_t
+    before: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    offset: cython.ulonglong
+    marks: cython.longlong[1032]
+    if not cython.compiled:
+        marks = [0] * 1032
+    while value < count:
+        size = min(high - begin, _PIECE)
+        if state[2] + 8 * size > out.shape[0]:
+            return True
+        state[2] = _expand(table, codes, base + begin, size, out, state[2], marks, state)
+        if state[3]:
+            # it goes with the byte that follows
+            size -= 1
+            if begin + size + 1 == high:
+                return False
+        before = 0
+        while value < count:
+            offset = _offset(offsets, at + width * (value + 1), width)
+            index = offset - begin
+            if index > size:
+                break
+            if index < before:
+                return False
+            end = _code_end(table, codes, base + begin, index, marks)
+            if end < 0:
+                return False
+            if width == 4:
+                store_32(ends, to_end + 4 * value, end & mask)
+            else:
+                store_64(ends, to_end + 8 * value, end)
+            before = index
+            value += 1
+        if begin + size == high and value < count:
+            return False
+        begin += size
+        state[0] = value
+        state[1] = begin
+    return True
+
+
+def expand_fsst(
+    codes: cython.const[cython.uchar][::1],
+    offsets: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    table: cython.const[cython.uchar][::1],
+    ends: cython.uchar[::1],
+    out: cython.uchar[::1],
+    state: cython.longlong[::1],
+) -> bool:
+    """Expand values; return False where they end within escapes, or offsets do not ascend or lie within.
+
+    Parameters
+    ----------
+    offsets, width
+        Bytes of offsets, ``width`` each. Value i is ``codes[offsets[i]:offsets[i + 1]]``.
+    ends
+        Receives where each value ends in ``out``, as many bytes each.
+    state
+        The values done, 0 at first; the codes done, the first offset at first; the bytes written, 0 at
+        first. Not all are done where ``out`` may be too small: then go on with more room.
+    """
+    is_sound: cython.bint
+    count: cython.Py_ssize_t = offsets.shape[0] // width - 1
+    if table.shape[0] < 2304 or ends.shape[0] < width * count or state.shape[0] < 3:
+        raise ValueError(f"a table of {table.shape[0]} bytes, {ends.shape[0]} bytes for {count} ends")
+    with cython.nogil:
+        is_sound = _expand_fsst(codes, offsets, width, count, table, ends, out, state)
+    return is_sound
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _expand_fsst(
+    codes: cython.const[cython.uchar][::1],
+    offsets: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    table: cython.const[cython.uchar][::1],
+    ends: cython.uchar[::1],
+    out: cython.uchar[::1],
+    progress: cython.longlong[::1],
+) -> cython.bint:
+    i: cython.Py_ssize_t
+    is_sound: cython.bint
+    size: cython.ulonglong = codes.shape[0]
+    state: cython.longlong[5]
+    if not cython.compiled:
+        state = [0] * 5
+    if count < 0 or _offset(offsets, width * count, width) > size:
+        return False
+    if _offset(offsets, 0, width) > _offset(offsets, width * count, width):
+        return False
+    for i in range(3):
+        state[i] = progress[i]
+    state[3] = state[4] = 0
+    if width == 4:
+        is_sound = _expand_values(table, codes, 0, offsets, 0, 4, count, ends, 0, out, state)
+    else:
+        is_sound = _expand_values(table, codes, 0, offsets, 0, 8, count, ends, 0, out, state)
+    for i in range(3):
+        progress[i] = state[i]
+    return is_sound
+
+
+def read_codes(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    out_offsets: cython.uchar[::1],
+    out: cython.uchar[::1],
+    state: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    """Expand strings of rows by the table of the page.
+
+    Parameters
+    ----------
+    page, start, stop
+        As `pages` says.
+    out_offsets
+        Receives offsets, the first of them 0.
+    state
+        The row to go on from, the bytes written, and what has bit 7 set where an escaped byte is no ASCII.
+        Not all rows are done where ``out`` may be too small for 8 bytes a code of the next chunk.
+
+    Returns
+    -------
+    -1, or the first broken chunk.
+    """
+    broken: cython.Py_ssize_t
+    if page.table.shape[0] < 2304 or out_offsets.shape[0] < (stop - start + 1) * page.width:
+        raise ValueError(f"a table of {page.table.shape[0]} bytes, {out_offsets.shape[0]} bytes for offsets")
+    with cython.nogil:
+        if page.width == 4:
+            broken = _read_codes(page, start, stop, 4, out_offsets, out, state)
+        else:
+            broken = _read_codes(page, start, stop, 8, out_offsets, out, state)
+    return broken
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _read_codes(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    out_offsets: cython.uchar[::1],
+    out: cython.uchar[::1],
+    progress: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    row: cython.Py_ssize_t = progress[0]
+    chunk: cython.Py_ssize_t = chunk_of(page, row)
+    count: cython.Py_ssize_t
+    offsets: cython.Py_ssize_t
+    to_end: cython.Py_ssize_t
+    low: cython.ulonglong
+    high: cython.ulonglong
+    size: cython.ulonglong
+    state: cython.longlong[5]
+    if not cython.compiled:
+        state = [0] * 5
+    if width == 4:
+        store_32(out_offsets, 0, 0)
+    else:
+        store_64(out_offsets, 0, 0)
+    state[2] = progress[1]
+    state[4] = progress[2]
+    while row < stop:
+        offsets = offsets_start(page, chunk, row)
+        if offsets < 0:
+            return chunk
+        count = min(stop, page.items[chunk + 1]) - row
+        low = _offset(page.data, offsets, width)
+        high = _offset(page.data, offsets + width * count, width)
+        size = value_size(page, chunk)
+        if high < low or high > size:
+            return chunk
+        size = high - low
+        if state[2] + 8 * cython.cast(cython.Py_ssize_t, size) > out.shape[0]:
             break
-        out[position] = codes[i + _U(1)]
-        starts[i + _U(1)] = -1
-        position += _U(1)
-        i += _U(2)
-    starts[i] = position
-    return i, position
+        state[0], state[1] = 0, low
+        to_end = (row - start + 1) * width
+        if not _expand_values(
+            page.table,
+            page.data,
+            value_start(page, chunk),
+            page.data,
+            offsets,
+            width,
+            count,
+            out_offsets,
+            to_end,
+            out,
+            state,
+        ):
+            return chunk
+        row += count
+        chunk += 1
+    progress[0] = row
+    progress[1] = state[2]
+    progress[2] = state[4]
+    return -1
+
+
+def expand_strings(
+    page: Page,
+    starts: cython.const[cython.longlong][::1],
+    ends: cython.const[cython.longlong][::1],
+    out_offsets: cython.longlong[::1],
+    out: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    """Expand single values by the table of the page.
+
+    Parameters
+    ----------
+    starts, ends
+        Where the codes of each lie in the chunks, as :func:`strings.find_strings` says.
+    out_offsets
+        Receives where each value starts in ``out``, and where the last one ends.
+    out
+        Room for 8 bytes a code.
+
+    Returns
+    -------
+    The bits of escaped bytes, or -1 where a value ends within an escape.
+    """
+    literals: cython.Py_ssize_t
+    if (
+        page.table.shape[0] < 2304
+        or ends.shape[0] < starts.shape[0]
+        or out_offsets.shape[0] <= starts.shape[0]
+    ):
+        raise ValueError(f"a table of {page.table.shape[0]} bytes, {out_offsets.shape[0]} offsets")
+    with cython.nogil:
+        literals = _expand_strings(page.data, starts, ends, page.table, out_offsets, out)
+    return literals
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _expand_strings(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.const[cython.longlong][::1],
+    ends: cython.const[cython.longlong][::1],
+    table: cython.const[cython.uchar][::1],
+    out_offsets: cython.longlong[::1],
+    out: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    code: cython.Py_ssize_t
+    literals: cython.Py_ssize_t = 0
+    out_offsets[0] = 0
+    for i in range(starts.shape[0]):
+        at = starts[i]
+        stop = ends[i]
+        while at < stop:
+            code = data[at]
+            at += 1
+            if code != 255:
+                store_64(out, to, load_64(table, 8 * code))
+                to += table[2048 + code]
+                continue
+            if at == stop:
+                return -1
+            out[to] = data[at]
+            literals |= data[at]
+            to += 1
+            at += 1
+        out_offsets[i + 1] = to
+    return literals
+
+
+if not cython.compiled:
+    run_uncompiled(globals())

@@ -1,80 +1,134 @@
-"""Code strings with the symbols of a table, and count what a better table would hold. Spec: 4.7.6.
+"""Code strings with the symbols of a table, and count what a better table would hold.
+
+Format: docs/format/fsst.md.
 
 A table, as all kernels here take it:
 
-symbols, masks, lengths
-    Up to 255 symbols as little-endian words, the bits that they take up, and their bytes.
+symbols
+    Up to 255 symbols as little-endian words, each followed by the bits that it takes up.
 short
     For each two bytes (little-endian): ``length << 9 | code`` of the longest symbol of at most two bytes that
     they start with; code 256 for none.
-heads, chain
-    Symbols of three bytes and more: the first one, longest first, for each hash of three bytes, and the next
-    one after each; -1 ends a list.
+heads, links
+    Symbols of three bytes and more: the first one, longest first, for each hash of three bytes; and for each
+    symbol ``next << 4 | length``. -1 ends a list.
 """
 
-import numpy as np
+from __future__ import annotations
 
-from lance_df.encodings.kernels.jit import kernel, load_8_bytes
+import cython
 
-_U = np.uintp
-_W = np.uint64
-_ESCAPE = 255
-_BYTES = 256
+if cython.compiled:
+    from cython.cimports.lance_df.encodings.kernels.memory import load_64
+else:
+    from lance_df.encodings.kernels.memory import load_64, run_uncompiled
 
 
-@kernel
-def encode_fsst(data, offsets, symbols, masks, lengths, short, heads, chain, out, out_offsets):  # type: ignore[no-untyped-def]
-    """Write the codes of each value to ``out``, which has room for two codes a byte; return their number."""
-    source = data.ctypes.data
-    total = _U(len(data))
-    position = _U(0)
+def encode_fsst(
+    data: cython.const[cython.uchar][::1],
+    offsets: cython.const[cython.longlong][::1],
+    symbols: cython.const[cython.ulonglong][::1],
+    short: cython.const[cython.int][::1],
+    heads: cython.const[cython.int][::1],
+    links: cython.const[cython.int][::1],
+    out: cython.uchar[::1],
+    out_offsets: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    """Write the codes of each value to ``out``, which has room for two codes a byte; return their number.
+
+    The caller has made the table, and knows that offsets ascend and lie within ``data``.
+    """
+    size: cython.Py_ssize_t
+    with cython.nogil:
+        size = _encode(data, offsets, symbols, short, heads, links, out, out_offsets)
+    return size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _encode(
+    data: cython.const[cython.uchar][::1],
+    offsets: cython.const[cython.longlong][::1],
+    symbols: cython.const[cython.ulonglong][::1],
+    short: cython.const[cython.int][::1],
+    heads: cython.const[cython.int][::1],
+    links: cython.const[cython.int][::1],
+    out: cython.uchar[::1],
+    out_offsets: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    value: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    left: cython.Py_ssize_t
+    step: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    total: cython.Py_ssize_t = data.shape[0]
+    code: cython.Py_ssize_t
+    entry: cython.Py_ssize_t
+    word: cython.ulonglong
+    byte: cython.ulonglong
+    one: cython.ulonglong = 1
+    factor: cython.ulonglong = 2654435761
     out_offsets[0] = 0
-    for value in range(len(offsets) - 1):
-        at = _U(offsets[value])
-        end = _U(offsets[value + 1])
+    for value in range(offsets.shape[0] - 1):
+        at = offsets[value]
+        end = offsets[value + 1]
         while at < end:
             left = end - at
-            if at + _U(8) <= total:
-                word = load_8_bytes(source + at)
+            if left >= 8:
+                word = load_64(data, at)
+            elif at + 8 <= total:
+                word = load_64(data, at) & ((one << 8 * left) - 1)
             else:
-                word = _W(0)
-                for i in range(min(left, _U(8))):
-                    word |= _W(data[at + _U(i)]) << _W(8 * i)
-            if left < _U(8):
-                word &= (_W(1) << _W(left * _U(8))) - _W(1)
+                word = 0
+                for i in range(left):
+                    byte = data[at + i]
+                    word |= byte << 8 * i
             code = -1
-            if left > _U(2):
-                code = heads[_U((((word & _W(0xFFFFFF)) * _W(2654435761)) >> _W(20)) & _W(4095))]
-                while code >= 0 and ((word & masks[code]) != symbols[code] or _U(lengths[code]) > left):
-                    code = chain[code]
+            if left > 2:
+                # three bytes, and as many of the factor: no more than 64 bits
+                code = heads[(word & 0xFFFFFF) * factor >> 20 & 4095]
+                while code >= 0 and (
+                    (word & symbols[2 * code + 1]) != symbols[2 * code] or (links[code] & 15) > left
+                ):
+                    code = links[code] >> 4
             if code >= 0:
-                out[position] = code
-                position += _U(1)
-                at += _U(lengths[code])
+                out[to] = code
+                to += 1
+                at += links[code] & 15
                 continue
-            found = short[_U(word & _W(0xFFFF))]
-            step = _U(found >> 9)
-            if left == _U(1) and step == _U(2):
+            entry = short[word & 0xFFFF]
+            step = entry >> 9
+            if left == 1 and step == 2:
                 # the zero that stands for what is behind the end is no part of the value
-                found = short[_U(word & _W(0xFF)) | _U(0xFF00)]
-                step = _U(found >> 9)
-                if step == _U(2):
-                    found, step = 1 << 9 | _BYTES, _U(1)
-            code = found & 511
-            if code == _BYTES:
-                out[position] = _ESCAPE
-                out[position + _U(1)] = data[at]
-                position += _U(2)
+                entry = short[(word & 0xFF) | 0xFF00]
+                step = entry >> 9
+                if step == 2:
+                    entry = 1 << 9 | 256
+                    step = 1
+            code = entry & 511
+            if code == 256:
+                out[to] = 255
+                out[to + 1] = data[at]
+                to += 2
             else:
-                out[position] = code
-                position += _U(1)
+                out[to] = code
+                to += 1
             at += step
-        out_offsets[value + 1] = position
-    return position
+        out_offsets[value + 1] = to
+    return to
 
 
-@kernel
-def count_fsst(codes, offsets, counts, pairs, firsts):  # type: ignore[no-untyped-def]
+def count_fsst(
+    codes: cython.const[cython.uchar][::1],
+    offsets: cython.const[cython.longlong][::1],
+    counts: cython.int[::1],
+    pairs: cython.int[::1],
+    firsts: cython.const[cython.longlong][::1],
+) -> None:
     """Count units and pairs of adjacent units in the codes of values.
 
     A unit is a symbol (its code) or an escaped byte (256 and the byte). A longer symbol counts as its first
@@ -83,29 +137,54 @@ def count_fsst(codes, offsets, counts, pairs, firsts):  # type: ignore[no-untype
     Parameters
     ----------
     codes, offsets
-        Value i has the codes from ``offsets[i]`` to ``offsets[i + 1]``.
+        Value i has the codes from ``offsets[i]`` to ``offsets[i + 1]``, as :func:`encode_fsst` writes them.
     counts, pairs
-        512 numbers, and 512 rows of them; added to.
+        512 numbers, and 512 rows of them, one after the other; added to.
     firsts
         The first byte of each symbol of two bytes and more, -1 for shorter ones.
     """
-    for value in range(len(offsets) - 1):
+    with cython.nogil:
+        _count(codes, offsets, counts, pairs, firsts)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _count(
+    codes: cython.const[cython.uchar][::1],
+    offsets: cython.const[cython.longlong][::1],
+    counts: cython.int[::1],
+    pairs: cython.int[::1],
+    firsts: cython.const[cython.longlong][::1],
+) -> cython.void:
+    value: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    unit: cython.Py_ssize_t
+    first: cython.Py_ssize_t
+    previous: cython.Py_ssize_t
+    for value in range(offsets.shape[0] - 1):
         previous = -1
         i = offsets[value]
-        while i < offsets[value + 1]:
-            unit = int(codes[i])
+        stop = offsets[value + 1]
+        while i < stop:
+            unit = codes[i]
             first = -1
-            if unit == _ESCAPE:
+            if unit == 255:
                 i += 1
-                unit = _BYTES + int(codes[i])
+                unit = 256 + codes[i]
             else:
                 first = firsts[unit]
             i += 1
             counts[unit] += 1
             if first >= 0:
-                counts[_BYTES + first] += 1
+                counts[256 + first] += 1
             if previous >= 0:
-                pairs[previous, unit] += 1
+                pairs[512 * previous + unit] += 1
                 if first >= 0:
-                    pairs[previous, _BYTES + first] += 1
+                    pairs[512 * previous + 256 + first] += 1
             previous = unit
+
+
+if not cython.compiled:
+    run_uncompiled(globals())

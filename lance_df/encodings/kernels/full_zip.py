@@ -1,13 +1,30 @@
-"""Walk over the records of full-zip pages. Spec: file format 2.x, 4.5."""
+"""Walk over the records of full-zip pages. Format: docs/format/full_zip.md."""
 
-from lance_df.encodings.kernels.jit import kernel
+from __future__ import annotations
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.lance_df.encodings.kernels.memory import load_word
+else:
+    from lance_df.encodings.kernels.memory import load_word, run_uncompiled
 
 
-@kernel
-def parse_fixed_records(  # type: ignore[no-untyped-def]
-    data, row_starts, row_stops, word_bytes, definition_bits, value_bytes, max_visible, rep, df, starts
-):
-    """Find levels and values of fixed width; return (slots, values, broken row or -1).
+def parse_records(
+    data: cython.const[cython.uchar][::1],
+    row_starts: cython.const[cython.longlong][::1],
+    row_stops: cython.const[cython.longlong][::1],
+    word_bytes: cython.Py_ssize_t,
+    definition_bits: cython.Py_ssize_t,
+    length_bytes: cython.Py_ssize_t,
+    value_bytes: cython.Py_ssize_t,
+    max_visible: cython.Py_ssize_t,
+    rep: cython.ushort[::1],
+    df: cython.ushort[::1],
+    starts: cython.longlong[::1],
+    lengths: cython.longlong[::1],
+) -> tuple[int, int, int]:
+    """Find levels and values; return (slots, values, broken row or -1).
 
     Parameters
     ----------
@@ -16,95 +33,119 @@ def parse_fixed_records(  # type: ignore[no-untyped-def]
     row_starts, row_stops
         Where the records of each row lie.
     word_bytes, definition_bits
-        Size of the control word, and its low bits that are the definition level.
-    value_bytes, max_visible
-        Size of a value. A slot owns one iff its definition level is at most ``max_visible``.
-    rep, df, starts
-        Receive the levels of each slot and the position of each value; a row that does not fit is broken.
+        Size of the control word: 0, 1, 2 or 4; and its low bits that are the definition level.
+    length_bytes, value_bytes
+        Where values vary in width, the size of the length in front of each that is not null, 4 or 8: null
+        ones have neither. 0 where all are of ``value_bytes``.
+    max_visible
+        A slot owns a value iff its definition level is at most this.
+    rep, df, starts, lengths
+        Receive the levels of each slot, and the position of each value, and its length where lengths vary; a
+        row that does not fit is broken.
     """
-    definition_mask = (1 << definition_bits) - 1
-    slot = 0
-    value = 0
-    for row in range(len(row_starts)):
-        position = row_starts[row]
+    counts: cython.longlong[2]
+    broken: cython.Py_ssize_t
+    if not cython.compiled:
+        counts = [0] * 2
+    with cython.nogil:
+        broken = _parse_records(
+            data,
+            row_starts,
+            row_stops,
+            word_bytes,
+            definition_bits,
+            length_bytes,
+            value_bytes,
+            max_visible,
+            rep,
+            df,
+            starts,
+            lengths,
+            counts,
+        )
+    return counts[0], counts[1], broken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_records(
+    data: cython.const[cython.uchar][::1],
+    row_starts: cython.const[cython.longlong][::1],
+    row_stops: cython.const[cython.longlong][::1],
+    word_bytes: cython.Py_ssize_t,
+    definition_bits: cython.Py_ssize_t,
+    length_bytes: cython.Py_ssize_t,
+    value_bytes: cython.Py_ssize_t,
+    max_visible: cython.Py_ssize_t,
+    rep: cython.ushort[::1],
+    df: cython.ushort[::1],
+    starts: cython.longlong[::1],
+    lengths: cython.longlong[::1],
+    counts: cython.p_longlong,
+) -> cython.Py_ssize_t:
+    """Do so; ``counts`` receives how many slots and values there are. Return the broken row or -1."""
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    level: cython.Py_ssize_t
+    slot: cython.Py_ssize_t = 0
+    value: cython.Py_ssize_t = 0
+    word: cython.ulonglong = 0
+    length: cython.ulonglong
+    left: cython.ulonglong
+    mask: cython.ulonglong = 1
+    mask = (mask << definition_bits) - 1
+    for row in range(row_starts.shape[0]):
+        at = row_starts[row]
         stop = row_stops[row]
-        while position < stop:
-            if position + word_bytes > stop or slot == len(rep):
-                return slot, value, row
-            word = 0
-            for i in range(word_bytes):
-                word |= int(data[position + i]) << (8 * i)
-            position += word_bytes
-            level = word & definition_mask
-            rep[slot] = word >> definition_bits
-            df[slot] = level
-            slot += 1
-            if level <= max_visible:
-                if position + value_bytes > stop or value == len(starts):
-                    return slot, value, row
-                starts[value] = position
-                value += 1
-                position += value_bytes
-    return slot, value, -1
-
-
-@kernel
-def parse_variable_records(  # type: ignore[no-untyped-def]
-    data,
-    row_starts,
-    row_stops,
-    word_bytes,
-    definition_bits,
-    length_bytes,
-    max_visible,
-    rep,
-    df,
-    starts,
-    lengths,
-):
-    """Find levels and values of variable width; return (slots, values, broken row or -1).
-
-    As :func:`parse_fixed_records`, but a value has its length in front, and null ones have neither.
-    """
-    definition_mask = (1 << definition_bits) - 1
-    slot = 0
-    value = 0
-    for row in range(len(row_starts)):
-        position = row_starts[row]
-        stop = row_stops[row]
-        while position < stop:
-            if position + word_bytes > stop or slot == len(rep):
-                return slot, value, row
-            word = 0
-            for i in range(word_bytes):
-                word |= int(data[position + i]) << (8 * i)
-            position += word_bytes
-            level = word & definition_mask
-            rep[slot] = word >> definition_bits
+        while at < stop:
+            counts[0] = slot
+            counts[1] = value
+            if stop - at < word_bytes or slot == rep.shape[0]:
+                return row
+            if word_bytes:
+                word = load_word(data, at, word_bytes)
+                at += word_bytes
+            level = word & mask
+            rep[slot] = word >> definition_bits & 0xFFFF
             df[slot] = level
             slot += 1
             if level > max_visible:
                 continue
-            if value == len(starts):
-                return slot, value, row
-            length = 0
-            if level == 0:
-                if position + length_bytes > stop:
-                    return slot, value, row
-                for i in range(length_bytes):
-                    length |= int(data[position + i]) << (8 * i)
-                position += length_bytes
-                if length < 0 or length > stop - position:
-                    return slot, value, row
-            starts[value] = position
-            lengths[value] = length
+            counts[0] = slot
+            if value == starts.shape[0]:
+                return row
+            length = value_bytes
+            if length_bytes:
+                length = 0
+                if level == 0:
+                    if stop - at < length_bytes:
+                        return row
+                    length = load_word(data, at, length_bytes)
+                    at += length_bytes
+            left = stop - at
+            if length > left:
+                return row
+            if length_bytes:
+                lengths[value] = length
+            starts[value] = at
             value += 1
-            position += length
-    return slot, value, -1
+            at += length
+    counts[0] = slot
+    counts[1] = value
+    return -1
 
 
-@kernel
-def parse_packed_rows(data, starts, lengths, fixed_bytes, length_bytes, out_starts, out_lengths):  # type: ignore[no-untyped-def]
+def parse_packed_rows(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.const[cython.longlong][::1],
+    lengths: cython.const[cython.longlong][::1],
+    fixed_bytes: cython.const[cython.longlong][::1],
+    length_bytes: cython.const[cython.longlong][::1],
+    out_starts: cython.longlong[:, ::1],
+    out_lengths: cython.longlong[:, ::1],
+) -> cython.Py_ssize_t:
     """Find the children of packed rows; return the first broken row, or -1.
 
     Parameters
@@ -112,31 +153,58 @@ def parse_packed_rows(data, starts, lengths, fixed_bytes, length_bytes, out_star
     starts, lengths
         Where each row lies in ``data``; the caller has checked that. A row of no bytes has no children.
     fixed_bytes, length_bytes
-        For each child its size, or -1 and the size of the length in front of it.
+        For each child its size, or -1 and the size of the length in front of it: 4 or 8.
     out_starts, out_lengths
         Shape (children, rows).
     """
-    for row in range(len(starts)):
-        position = starts[row]
-        stop = position + lengths[row]
-        if position == stop:
-            out_starts[:, row] = position
-            out_lengths[:, row] = 0
-            continue
-        for child in range(len(fixed_bytes)):
-            size = fixed_bytes[child]
-            if size < 0:
-                if position + length_bytes[child] > stop:
+    broken: cython.Py_ssize_t
+    with cython.nogil:
+        broken = _parse_packed_rows(data, starts, lengths, fixed_bytes, length_bytes, out_starts, out_lengths)
+    return broken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _parse_packed_rows(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.const[cython.longlong][::1],
+    lengths: cython.const[cython.longlong][::1],
+    fixed_bytes: cython.const[cython.longlong][::1],
+    length_bytes: cython.const[cython.longlong][::1],
+    out_starts: cython.longlong[:, ::1],
+    out_lengths: cython.longlong[:, ::1],
+) -> cython.Py_ssize_t:
+    row: cython.Py_ssize_t
+    child: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    size: cython.ulonglong
+    left: cython.ulonglong
+    for row in range(starts.shape[0]):
+        at = starts[row]
+        stop = at + lengths[row]
+        for child in range(fixed_bytes.shape[0]):
+            size = 0
+            if lengths[row] == 0:
+                pass
+            elif fixed_bytes[child] >= 0:
+                size = fixed_bytes[child]
+            else:
+                if stop - at < length_bytes[child]:
                     return row
-                size = 0
-                for i in range(length_bytes[child]):
-                    size |= int(data[position + i]) << (8 * i)
-                position += length_bytes[child]
-            if size < 0 or size > stop - position:
+                size = load_word(data, at, length_bytes[child])
+                at += length_bytes[child]
+            left = stop - at
+            if size > left:
                 return row
-            out_starts[child, row] = position
+            out_starts[child, row] = at
             out_lengths[child, row] = size
-            position += size
-        if position != stop:
+            at += size
+        if at != stop:
             return row
     return -1
+
+
+if not cython.compiled:
+    run_uncompiled(globals())

@@ -1,47 +1,163 @@
-"""Hash keys, and sort out those that cannot be among others by marks: one bit for each of many places."""
+"""Hash keys, and sort out those that cannot be among others by marks: one for each of many places."""
 
-import numpy as np
+from __future__ import annotations
 
-from lance_df.encodings.kernels.jit import kernel
+import cython
 
-_HALF_WORD = np.uint64(32)
-_BYTE_BITS = np.uint64(3)
-_IN_BYTE = np.uint64(7)
+if cython.compiled:
+    from cython.cimports.lance_df.encodings.kernels.memory import load_16, load_32, load_64
+else:
+    from lance_df.encodings.kernels.memory import load_16, load_32, load_64, run_uncompiled
 
 
-@kernel
-def mix_words(hashed, words, multiplier):  # type: ignore[no-untyped-def]
-    """Mix one more word into each hash, in place."""
-    for i in range(len(hashed)):
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _word(
+    words: cython.const[cython.uchar][::1], width: cython.Py_ssize_t, i: cython.Py_ssize_t
+) -> cython.ulonglong:
+    """Return a word of 1, 2, 4 or 8 bytes."""
+    if width == 1:
+        return words[i]
+    if width == 2:
+        return load_16(words, 2 * i)
+    if width == 4:
+        return load_32(words, 4 * i)
+    return load_64(words, 8 * i)
+
+
+def mix_words(
+    hashed: cython.ulonglong[::1],
+    words: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    multiplier: cython.ulonglong,
+) -> None:
+    """Mix one more word, of ``width`` bytes, into each hash, in place."""
+    with cython.nogil:
+        # with constants the compiler makes a loop of its own for each
+        if width == 1:
+            _mix_words(hashed, words, 1, multiplier)
+        elif width == 2:
+            _mix_words(hashed, words, 2, multiplier)
+        elif width == 4:
+            _mix_words(hashed, words, 4, multiplier)
+        else:
+            _mix_words(hashed, words, 8, multiplier)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _mix_words(
+    hashed: cython.ulonglong[::1],
+    words: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    multiplier: cython.ulonglong,
+) -> cython.void:
+    i: cython.Py_ssize_t
+    ones: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+    bits: cython.ulonglong
+    for i in range(hashed.shape[0]):
         bits = hashed[i]
-        hashed[i] = ((bits ^ (bits >> _HALF_WORD)) ^ np.uint64(words[i])) * multiplier
+        bits = bits ^ (bits >> 32) ^ _word(words, width, i)
+        hashed[i] = (bits * multiplier) & ones
 
 
-@kernel
-def marked_positions(hashed, shift, marks, out):  # type: ignore[no-untyped-def]
+def marked_positions(
+    hashed: cython.const[cython.ulonglong][::1],
+    shift: cython.Py_ssize_t,
+    marks: cython.const[cython.uchar][::1],
+    out: cython.longlong[::1],
+) -> int:
     """Write the positions of hashes whose upper bits are marked; return how many there are.
 
-    The caller has checked that there is a mark for each value of the bits above ``shift``, and that ``out``
-    is as long as ``hashed``.
+    The caller has checked that there is a bit for each value of the bits above ``shift``, in whole words of 8
+    bytes, and that ``out`` is as long as ``hashed``.
     """
-    found = np.int64(0)
-    for i in range(len(hashed)):
-        place = hashed[i] >> shift
-        out[found] = i
-        found += np.int64((marks[place >> _BYTE_BITS] >> (place & _IN_BYTE)) & np.uint64(1))
-    return found
+    total: cython.Py_ssize_t
+    with cython.nogil:
+        total = _marked_positions(hashed, shift, marks, out)
+    return total
 
 
-@kernel
-def near_positions(numbers, lowest, shift, marks, out):  # type: ignore[no-untyped-def]
-    """Write the positions of numbers in marked stretches above ``lowest``; return how many there are.
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _marked_positions(
+    hashed: cython.const[cython.ulonglong][::1],
+    shift: cython.Py_ssize_t,
+    marks: cython.const[cython.uchar][::1],
+    out: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    index: cython.Py_ssize_t
+    total: cython.Py_ssize_t = 0
+    for i in range(hashed.shape[0]):
+        index = hashed[i] >> shift
+        out[total] = i
+        total += load_64(marks, index >> 6 << 3) >> (index & 63) & 1
+    return total
 
-    Numbers beyond the marks count as the last of these. ``out`` is as long as ``numbers``.
+
+def near_positions(
+    numbers: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    is_signed: cython.bint,
+    lowest: cython.ulonglong,
+    shift: cython.Py_ssize_t,
+    marks: cython.const[cython.uchar][::1],
+    out: cython.longlong[::1],
+) -> int:
+    """Write the positions of numbers in marked ranges above ``lowest``; return how many there are.
+
+    Numbers have ``width`` bytes, and those beyond the marks count as the last of these. The caller has
+    checked that ``out`` is as long as there are numbers.
     """
-    found = np.int64(0)
-    last = np.uint64(len(marks) - 1)
-    for i in range(len(numbers)):
-        place = min((np.uint64(numbers[i]) - lowest) >> shift, last)
-        out[found] = i
-        found += np.int64(marks[place])
-    return found
+    total: cython.Py_ssize_t
+    with cython.nogil:
+        if width == 1:
+            total = _near_positions(numbers, 1, is_signed, lowest, shift, marks, out)
+        elif width == 2:
+            total = _near_positions(numbers, 2, is_signed, lowest, shift, marks, out)
+        elif width == 4:
+            total = _near_positions(numbers, 4, is_signed, lowest, shift, marks, out)
+        else:
+            total = _near_positions(numbers, 8, is_signed, lowest, shift, marks, out)
+    return total
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _near_positions(
+    numbers: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    is_signed: cython.ulonglong,
+    lowest: cython.ulonglong,
+    shift: cython.Py_ssize_t,
+    marks: cython.const[cython.uchar][::1],
+    out: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    ones: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+    # with its sign inverted a number is as far above the lowest one as it is itself
+    sign: cython.ulonglong = is_signed << (8 * width - 1)
+    index: cython.ulonglong
+    last: cython.ulonglong = marks.shape[0] - 1
+    total: cython.Py_ssize_t = 0
+    lowest = (lowest + sign) & ones
+    for i in range(out.shape[0]):
+        index = (((_word(numbers, width, i) ^ sign) - lowest) & ones) >> shift
+        index = min(index, last)
+        out[total] = i
+        total += marks[index]
+    return total
+
+
+if not cython.compiled:
+    run_uncompiled(globals())

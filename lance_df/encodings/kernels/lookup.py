@@ -1,119 +1,312 @@
-"""Look indices up that lie at addresses, as whole words of any width."""
+"""Look indices of any width up in tables of values of any width."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import cython
 
-import numpy as np
+if cython.compiled:
+    from cython.cimports.lance_df.encodings.kernels.memory import (
+        copy_bytes,
+        load_word,
+        store_word,
+    )
+else:
+    from lance_df.encodings.kernels.memory import (
+        copy_bytes,
+        load_word,
+        run_uncompiled,
+        store_word,
+    )
 
-from lance_df.encodings.kernels.jit import kernel, load_item, room_of_8_kib, store_item
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_U = np.uintp
-_HIGHEST = np.uint64(1 << 62)
-_BYTE = np.uint8(0)
-_BLOCK = 1024
-
-
-@kernel
-def _pick(words, count, table, out, like, item):  # type: ignore[no-untyped-def]
-    for i in range(_U(count)):
-        store_item(out, i, load_item(table, _U(load_item(words, i, like)), item))
+Word = cython.fused_type(cython.uchar, cython.ushort, cython.uint, cython.ulonglong)
 
 
-@kernel
-def _pick_pairs(words, count, table, out, like):  # type: ignore[no-untyped-def]
-    half = np.uint64(0)
-    for i in range(_U(count)):
-        place = _U(load_item(words, i, like)) << _U(1)
-        low, high = load_item(table, place, half), load_item(table, place + _U(1), half)
-        store_item(out, i << _U(1), low)
-        store_item(out, (i << _U(1)) + _U(1), high)
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _highest(
+    words: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    zero: Word,
+) -> cython.ulonglong:
+    """Return the highest of some words, which have the type of ``zero``; 0 of none."""
+    i: cython.Py_ssize_t
+    word: Word
+    highest: Word = zero
+    for i in range(count):
+        word = load_word(words, at + i * width, width)
+        highest = word if word > highest else highest
+    return highest
 
 
-@kernel
-def _narrow(words, count, width, out, like):  # type: ignore[no-untyped-def]
-    if width == 1:
-        for i in range(_U(count)):
-            store_item(out, i, np.uint8(load_item(words, i, like)))
-    elif width == 2:
-        for i in range(_U(count)):
-            store_item(out, i, np.uint16(load_item(words, i, like)))
-    elif width == 4:
-        for i in range(_U(count)):
-            store_item(out, i, np.uint32(load_item(words, i, like)))
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _has_zero(
+    words: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    zero: Word,
+) -> cython.bint:
+    """Return whether one of some words, which have the type of ``zero``, is 0."""
+    i: cython.Py_ssize_t
+    word: Word
+    one: Word = 1
+    seen: Word = zero
+    for i in range(count):
+        word = load_word(words, at + i * width, width)
+        seen = one if word == zero else seen
+    return seen != zero
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _keep_valid(
+    words: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    zero: Word,
+    valid: cython.const[cython.uchar][::1],
+    out: cython.uchar[::1],
+) -> cython.void:
+    """Copy ``count`` words from the word ``start`` on, those that are not valid as 0."""
+    i: cython.Py_ssize_t
+    word: Word
+    for i in range(count):
+        word = load_word(words, (start + i) * width, width)
+        word = word if valid[start + i] else zero
+        store_word(out, i * width, word, width)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _convert(
+    words: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    out_width: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    to: cython.Py_ssize_t,
+) -> cython.void:
+    i: cython.Py_ssize_t
+    for i in range(count):
+        store_word(out, to + i * out_width, load_word(words, at + i * width, width), out_width)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _pick(
+    words: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    table: cython.const[cython.uchar][::1],
+    out_width: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    to: cython.Py_ssize_t,
+) -> cython.void:
+    start: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    item: cython.Py_ssize_t
+    whole: cython.Py_ssize_t = count & ~7
+    # the compiler unrolls the inner loop, which has a fixed number of steps
+    for start in range(0, whole, 8):
+        for i in range(8):
+            item = load_word(words, at + (start + i) * width, width) * out_width
+            copy_bytes(out, to + (start + i) * out_width, table, item, out_width)
+    for i in range(whole, count):
+        item = load_word(words, at + i * width, width) * out_width
+        copy_bytes(out, to + i * out_width, table, item, out_width)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _write(
+    words: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    table: cython.const[cython.uchar][::1],
+    out_width: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    to: cython.Py_ssize_t,
+) -> cython.void:
+    # with constants the compiler makes a loop of its own for each
+    if table.shape[0] == 0:
+        if out_width == width:
+            copy_bytes(out, to, words, at, count * width)
+        elif out_width == 1:
+            _convert(words, at, count, width, 1, out, to)
+        elif out_width == 2:
+            _convert(words, at, count, width, 2, out, to)
+        elif out_width == 4:
+            _convert(words, at, count, width, 4, out, to)
+        else:
+            _convert(words, at, count, width, 8, out, to)
+    elif out_width == 1:
+        _pick(words, at, count, width, table, 1, out, to)
+    elif out_width == 2:
+        _pick(words, at, count, width, table, 2, out, to)
+    elif out_width == 4:
+        _pick(words, at, count, width, table, 4, out, to)
+    elif out_width == 8:
+        _pick(words, at, count, width, table, 8, out, to)
     else:
-        for i in range(_U(count)):
-            store_item(out, i, np.uint64(load_item(words, i, like)))
+        _pick(words, at, count, width, table, 16, out, to)
 
 
-@kernel
-def present_words(words, count, table, table_size, width, out, like):  # type: ignore[no-untyped-def]
-    """Write what indices mean: the values of a table, or where there is none, the indices themselves.
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def look_up_words(
+    words: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    table: cython.const[cython.uchar][::1],
+    table_size: cython.Py_ssize_t,
+    out_width: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    to: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Look up ``count`` indices from byte ``at`` on, and write from byte ``to`` on; see `look_up`.
 
     Returns -1, or where an index is not below ``table_size``, -2 less the highest.
+    """
+    zero_8: cython.uchar = 0
+    zero_16: cython.ushort = 0
+    zero_32: cython.uint = 0
+    zero_64: cython.ulonglong = 0
+    highest: cython.ulonglong
+    most: cython.ulonglong = 0x4000000000000000
+    size: cython.ulonglong = table_size
+    if count <= 0:
+        return -1
+    if width == 1:
+        highest = _highest(words, at, count, 1, zero_8)
+    elif width == 2:
+        highest = _highest(words, at, count, 2, zero_16)
+    elif width == 4:
+        highest = _highest(words, at, count, 4, zero_32)
+    else:
+        highest = _highest(words, at, count, 8, zero_64)
+    if highest >= size:
+        highest = highest if highest < most else most
+        return -2 - cython.cast(cython.Py_ssize_t, highest)
+    if width == 1:
+        _write(words, at, count, 1, table, out_width, out, to)
+    elif width == 2:
+        _write(words, at, count, 2, table, out_width, out, to)
+    elif width == 4:
+        _write(words, at, count, 4, table, out_width, out, to)
+    else:
+        _write(words, at, count, 8, table, out_width, out, to)
+    return -1
+
+
+def look_up(
+    words: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    valid: cython.const[cython.uchar][::1],
+    table: cython.const[cython.uchar][::1],
+    table_size: cython.Py_ssize_t,
+    out_width: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    """Write what indices mean: the values of a table, or where there is none, the indices themselves.
+
+    Returns -1; where an index is not below ``table_size``, -2 less it; and otherwise, without ``valid``, 0
+    where one of them is 0.
 
     Parameters
     ----------
-    words, count
-        Address of the indices, of the type of ``like``, which is 0.
-    table
-        Address of values of 1, 2, 4, 8 or 16 bytes, or 0.
-    width, out
-        Bytes of what is written for each, and the address to write to.
+    words, width
+        The bytes of unsigned indices, and those of one: 1, 2, 4 or 8.
+    valid
+        A byte for each of them, 1, or 0 where it has no meaning, and 0 is looked up instead. Empty where all
+        have.
+    table, table_size
+        The bytes of the values, none where indices are wanted; and how many values there are.
+    out_width, out
+        Bytes of what is written for each index: 1, 2, 4 or 8, or where these are values, 16; and room for
+        all of them.
     """
-    highest = like
-    for i in range(_U(count)):
-        highest = max(highest, load_item(words, i, like))
-    if np.uint64(highest) >= np.uint64(table_size):
-        return np.int64(-2) - np.int64(min(np.uint64(highest), _HIGHEST))
-    if table == 0:
-        _narrow(words, count, width, out, like)
-    elif width == 16:
-        _pick_pairs(words, count, table, out, like)
-    elif width == 8:
-        _pick(words, count, table, out, like, np.uint64(0))
-    elif width == 4:
-        _pick(words, count, table, out, like, np.uint32(0))
-    elif width == 2:
-        _pick(words, count, table, out, like, np.uint16(0))
-    else:
-        _pick(words, count, table, out, like, np.uint8(0))
-    return np.int64(-1)
+    status: cython.Py_ssize_t
+    scratch: cython.uchar[::1] = bytearray(8192 if valid.shape[0] else 0)
+    with cython.nogil:
+        status = _look_up(words, width, valid, table, table_size, out_width, out, scratch)
+    return status
 
 
-def _looker(word_type: Callable[[Any], Any]) -> Callable[..., Any]:
-    @kernel
-    def look_up(words, count, valid, table, table_size, width, out):  # type: ignore[no-untyped-def]
-        """Do the same for some indices anywhere; return 0 where all is well and one of them is 0.
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _look_up(
+    words: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    valid: cython.const[cython.uchar][::1],
+    table: cython.const[cython.uchar][::1],
+    table_size: cython.Py_ssize_t,
+    out_width: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    scratch: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    count: cython.Py_ssize_t = words.shape[0] // width
+    start: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    to: cython.Py_ssize_t
+    zero_8: cython.uchar = 0
+    zero_16: cython.ushort = 0
+    zero_32: cython.uint = 0
+    zero_64: cython.ulonglong = 0
+    has_zero: cython.bint = False
+    status: cython.Py_ssize_t
+    beyond: cython.Py_ssize_t = -1
+    # so many indices stay in the first cache until they are looked up
+    while start < count:
+        size = min(count - start, 1024)
+        at = start * width
+        to = start * out_width
+        if valid.shape[0]:
+            if width == 1:
+                _keep_valid(words, start, size, 1, zero_8, valid, scratch)
+            elif width == 2:
+                _keep_valid(words, start, size, 2, zero_16, valid, scratch)
+            elif width == 4:
+                _keep_valid(words, start, size, 4, zero_32, valid, scratch)
+            else:
+                _keep_valid(words, start, size, 8, zero_64, valid, scratch)
+            status = look_up_words(scratch, 0, size, width, table, table_size, out_width, out, to)
+        else:
+            status = look_up_words(words, at, size, width, table, table_size, out_width, out, to)
+            if width == 1:
+                has_zero |= _has_zero(words, at, size, 1, zero_8)
+            elif width == 2:
+                has_zero |= _has_zero(words, at, size, 2, zero_16)
+            elif width == 4:
+                has_zero |= _has_zero(words, at, size, 4, zero_32)
+            else:
+                has_zero |= _has_zero(words, at, size, 8, zero_64)
+        beyond = min(beyond, status)
+        start += size
+    return 0 if has_zero and beyond == -1 else beyond
 
-        ``valid`` is 0, or the address of a byte for each: 1, or 0 where it has no meaning, becomes 0, and is
-        not told.
-        """
-        source, target, zero = _U(words), _U(out), word_type(0)
-        if valid:
-            beyond, scratch = np.int64(-1), room_of_8_kib()
-            for start in range(0, count, _BLOCK):
-                size = min(count - start, _BLOCK)
-                for i in range(_U(size)):
-                    index = load_item(source, _U(start) + i, zero) * load_item(_U(valid + start), i, _BYTE)
-                    store_item(scratch, i, word_type(index))
-                found = present_words(scratch, size, _U(table), table_size, width, target, zero)
-                beyond = min(beyond, found)
-                target += _U(size * width)
-            return beyond
-        beyond = present_words(source, count, _U(table), table_size, width, target, zero)
-        lowest = load_item(source, _U(0), zero)
-        for i in range(_U(count)):
-            lowest = min(lowest, load_item(source, i, zero))
-        return np.int64(0) if beyond == -1 and lowest == zero else beyond
 
-    return look_up
-
-
-look_up_8 = _looker(np.uint8)
-look_up_16 = _looker(np.uint16)
-look_up_32 = _looker(np.uint32)
-look_up_64 = _looker(np.uint64)
+if not cython.compiled:
+    run_uncompiled(globals())

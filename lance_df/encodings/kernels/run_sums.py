@@ -1,52 +1,137 @@
 """Find rows that are equal to the one before, and add up their numbers. Nothing here branches for a row."""
 
-import numpy as np
+from __future__ import annotations
 
-from lance_df.encodings.kernels.jit import kernel
+import cython
 
-_SIGN = np.int64(63)
+if cython.compiled:
+    from cython.cimports.lance_df.encodings.kernels.memory import load_32, load_64, store_32, store_64
+else:
+    from lance_df.encodings.kernels.memory import load_32, load_64, run_uncompiled, store_32, store_64
 
 
-@kernel
-def find_runs(keys, longest, begins, out_keys, out_ends):  # type: ignore[no-untyped-def]
+def find_runs(
+    keys: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    longest: cython.Py_ssize_t,
+    begins: cython.uchar[::1],
+    out_keys: cython.uchar[::1],
+    out_ends: cython.longlong[::1],
+) -> int:
     """Write the key of each run of equal keys and where it ends; return how many runs there are.
 
-    ``begins`` gets 1 where a run begins, and 0 elsewhere; one begins at all multiples of ``longest``, a power
-    of two. The caller has checked that there are keys, and that all arrays are as long as these.
+    Parameters
+    ----------
+    keys, width
+        Of 4 or 8 bytes each. The caller has checked that there are some.
+    longest
+        A run begins at all multiples of this power of two.
+    begins
+        Gets 1 for each key where a run begins, and 0 elsewhere.
+    out_keys, out_ends
+        As many as there are keys.
     """
-    place = np.uint64(0)
-    last = keys[0]
-    mask = np.uint64(longest - 1)
-    for i in range(len(keys)):
-        key = keys[i]
-        begin = np.uint8(key != last) | np.uint8(np.uint64(i) & mask == np.uint64(0))
+    count: cython.Py_ssize_t
+    with cython.nogil:
+        if width == 4:
+            count = _find_runs(keys, 4, longest, begins, out_keys, out_ends)
+        else:
+            count = _find_runs(keys, 8, longest, begins, out_keys, out_ends)
+    return count
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _find_runs(
+    keys: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    longest: cython.Py_ssize_t,
+    begins: cython.uchar[::1],
+    out_keys: cython.uchar[::1],
+    out_ends: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    i: cython.Py_ssize_t
+    begin: cython.uchar
+    key: cython.ulonglong
+    last: cython.ulonglong = 0
+    run: cython.Py_ssize_t = -1
+    for i in range(begins.shape[0]):
+        key = load_32(keys, 4 * i) if width == 4 else load_64(keys, 8 * i)
+        begin = (key != last) | ((i & (longest - 1)) == 0)
         last = key
         begins[i] = begin
-        place += np.uint64(begin)
-        out_keys[place - np.uint64(1)] = key
-        out_ends[place - np.uint64(1)] = i + 1
-    return np.int64(place)
+        run += begin
+        if width == 4:
+            store_32(out_keys, 4 * run, key)
+        else:
+            store_64(out_keys, 8 * run, key)
+        out_ends[run] = i + 1
+    return run + 1
 
 
-@kernel
-def add_up_runs(numbers, step, begins, out, width):  # type: ignore[no-untyped-def]
+def add_up_runs(
+    numbers: cython.const[cython.longlong][::1],
+    step: cython.Py_ssize_t,
+    begins: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    out: cython.longlong[::1],
+) -> None:
     """Write the sum of each run of rows, sign-extended to ``width`` words: 1 or 2.
 
     The number of row ``i`` is at ``i * step``. The caller has checked that there are so many numbers, that
     ``begins`` is 1 where a run begins, first of all at row 0, and 0 elsewhere, and that ``out`` has the words
     of each run.
     """
-    place = np.uint64(0)
-    words = np.uint64(width)
-    total = np.int64(0)
-    for i in range(len(begins)):
-        place += np.uint64(begins[i])
-        total += numbers[np.uint64(i) * np.uint64(step)]
-        out[(place - np.uint64(1)) * words] = total
-    before = np.int64(0)
-    for run in range(place):
-        total = out[run * words]
-        out[run * words] = total - before
+    with cython.nogil:
+        _add_up_runs(numbers, step, begins, width, out)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _add_up_runs(
+    numbers: cython.const[cython.longlong][::1],
+    step: cython.Py_ssize_t,
+    begins: cython.const[cython.uchar][::1],
+    width: cython.Py_ssize_t,
+    out: cython.longlong[::1],
+) -> cython.void:
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t = -width
+    end: cython.Py_ssize_t
+    total: cython.ulonglong = 0
+    before: cython.ulonglong = 0
+    ones: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+    signed: cython.longlong
+    for i in range(begins.shape[0]):
+        at += begins[i] * width
+        total = (total + numbers[i * step]) & ones
+        out[at] = _signed(total)
+    end = at + width
+    at = 0
+    while at < end:
+        total = out[at] & ones
+        signed = _signed((total - before) & ones)
+        out[at] = signed
         if width > 1:
-            out[run * words + np.uint64(1)] = (total - before) >> _SIGN
+            out[at + 1] = signed >> 63
         before = total
+        at += width
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _signed(word: cython.ulonglong) -> cython.longlong:
+    """Return the number that a word is in two's complement."""
+    if cython.compiled:
+        return word
+    return word - (word >> 63 << 64)
+
+
+if not cython.compiled:
+    run_uncompiled(globals())

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.encodings.list_items import kept_items, list_offsets
-from lance_df.encodings.v2_1.encode_values import (
+from lance_df.encodings.leaf_values import (
     BooleanValues,
     FixedListValues,
     VariableValues,
     leaf_values,
     pack_bits,
 )
+from lance_df.encodings.list_items import list_offsets, selected_items
 from lance_df.errors import InvalidInputError
 from lance_df.records import dataclass
 
@@ -100,9 +100,9 @@ def _encode(
     elif field.is_list:
         (child,) = field.children
         offsets = list_offsets(array)
-        kept = np.diff(offsets) if valid is None else np.where(valid, np.diff(offsets), 0)
-        items = kept_items(array, offsets, kept)
-        starts = np.concatenate([[0], np.cumsum(kept)])
+        sizes = np.diff(offsets) if valid is None else np.where(valid, np.diff(offsets), 0)
+        items = selected_items(array, offsets, sizes)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
         yield field.id, list(_list_pages(starts, bounds, pa.types.is_large_list(array.type)))
         yield from _encode(child, f"{path}.{child.name}", items, starts[bounds], None)
     else:

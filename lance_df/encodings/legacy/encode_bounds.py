@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.encodings.v2_1.encode_values import is_variable
+from lance_df.encodings.leaf_values import is_variable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -204,9 +204,9 @@ def _next_bytes(value: bytes) -> bytes | None:
 
 def _next_text(value: bytes) -> bytes | None:
     """Return a larger text of the same length, or None: the last byte that can grow grows, as in pylance."""
-    for place in reversed(range(len(value))):
-        for byte in range(value[place] + 1, 256):
-            larger = value[:place] + bytes([byte]) + value[place + 1 :]
+    for index in reversed(range(len(value))):
+        for byte in range(value[index] + 1, 256):
+            larger = value[:index] + bytes([byte]) + value[index + 1 :]
             if _is_text(larger):
                 return larger
     return None

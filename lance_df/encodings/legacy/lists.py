@@ -36,18 +36,18 @@ def read_list_bounds(
     wanted, large
         The lists, and whether their offsets have 64 bits.
     num_items
-        Items of the batch, for each stretch or point.
+        Items of the batch, for each row slice or point.
 
     Returns
     -------
-    The bounds of each stretch, or those of all points.
+    The bounds of each row slice, or those of all points.
     """
     width = 8 if large else 4
     if isinstance(wanted, Points):
         bounds = yield from read_point_bounds(wanted, width)
         _check(*bounds, num_items)
         return [bounds]
-    parts = yield from together([read_bounds(stretch, width) for stretch in wanted])
+    parts = yield from together([read_bounds(row_slice, width) for row_slice in wanted])
     for (starts, ends), limit in zip(parts, num_items, strict=True):
         _check(starts, ends, limit)
     return parts

@@ -13,14 +13,14 @@ from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 
 if TYPE_CHECKING:
-    from lance_df.encodings.legacy.page import Points, Stretch
+    from lance_df.encodings.legacy.page import Points, RowSlice
     from lance_df.encodings.plan import IoPlan
 
 Bounds: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """Where rows start and end."""
 
 
-def read_bounds(stretch: Stretch, width: int) -> IoPlan[Bounds]:
+def read_bounds(row_slice: RowSlice, width: int) -> IoPlan[Bounds]:
     """Plan to read where the rows of a range start and end, from offsets of ``width`` bytes.
 
     Raises
@@ -28,8 +28,8 @@ def read_bounds(stretch: Stretch, width: int) -> IoPlan[Bounds]:
     CorruptDataError
         While it runs: they do not ascend.
     """
-    buffer = stretch.bytes_of(stretch.num_values + 1, 8 * width)
-    data = yield from fetch_fixed(buffer, width, RowRange(stretch.rows.start, stretch.rows.stop + 1))
+    buffer = row_slice.bytes_of(row_slice.num_values + 1, 8 * width)
+    data = yield from fetch_fixed(buffer, width, RowRange(row_slice.rows.start, row_slice.rows.stop + 1))
     offsets = np.frombuffer(data, f"<i{width}").astype(np.int64, copy=False)
     return _checked(offsets[:-1], offsets[1:])
 
@@ -40,8 +40,8 @@ def read_point_bounds(points: Points, width: int) -> IoPlan[Bounds]:
     wanted = np.union1d(starts, starts + width)
     data = yield from fetch_anywhere(points.stop, wanted, wanted + width)
     offsets = np.frombuffer(data, f"<i{width}").astype(np.int64, copy=False)
-    place = np.searchsorted(wanted, starts)
-    return _checked(offsets[place], offsets[np.searchsorted(wanted, starts + width)])
+    index = np.searchsorted(wanted, starts)
+    return _checked(offsets[index], offsets[np.searchsorted(wanted, starts + width)])
 
 
 def _checked(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Bounds:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RowSlice:
     """The wanted ``rows`` of the page at ``position``, which holds ``num_values``.
 
     ``stop`` is where every page must have ended: the size of the file.
@@ -70,14 +70,14 @@ class Points:
         return CorruptDataError(f"values of {bits} bits do not end in the file of {self.stop} bytes")
 
 
-Wanted: TypeAlias = Sequence[Stretch] | Points
+Wanted: TypeAlias = Sequence[RowSlice] | Points
 
 
 def count_values(wanted: Wanted) -> int:
     """Return how many values are wanted."""
     if isinstance(wanted, Points):
         return len(wanted.rows)
-    return sum(len(stretch.rows) for stretch in wanted)
+    return sum(len(row_slice.rows) for row_slice in wanted)
 
 
 def fetch_values(wanted: Wanted, bits: int) -> IoPlan[pa.Buffer]:
@@ -90,8 +90,8 @@ def fetch_values(wanted: Wanted, bits: int) -> IoPlan[pa.Buffer]:
         return (yield from _fetch_bits(wanted, bits))
     parts = yield from together(
         [
-            fetch_fixed(stretch.bytes_of(stretch.num_values, bits), bits // 8, stretch.rows)
-            for stretch in wanted
+            fetch_fixed(row_slice.bytes_of(row_slice.num_values, bits), bits // 8, row_slice.rows)
+            for row_slice in wanted
         ]
     )
     return join(parts)
@@ -130,16 +130,16 @@ def _fetch_points(points: Points, bits: int) -> IoPlan[pa.Buffer]:
     if bits % 8 == 0:
         starts = offsets // 8
         return (yield from fetch_anywhere(points.stop, starts, starts + bits // 8))
-    places = (offsets[:, None] + np.arange(bits)).reshape(-1)
-    return (yield from fetch_bits(ByteRange(0, points.stop), places))
+    bit_positions = (offsets[:, None] + np.arange(bits)).reshape(-1)
+    return (yield from fetch_bits(ByteRange(0, points.stop), bit_positions))
 
 
-def _fetch_bits(stretches: Sequence[Stretch], bits: int) -> IoPlan[pa.Buffer]:
-    wanted = [item_rows(stretch.rows, bits) for stretch in stretches]
+def _fetch_bits(row_slices: Sequence[RowSlice], bits: int) -> IoPlan[pa.Buffer]:
+    wanted = [item_rows(row_slice.rows, bits) for row_slice in row_slices]
     parts = yield from together(
         [
-            fetch_bits(stretch.bytes_of(stretch.num_values, bits), rows)
-            for stretch, rows in zip(stretches, wanted, strict=True)
+            fetch_bits(row_slice.bytes_of(row_slice.num_values, bits), rows)
+            for row_slice, rows in zip(row_slices, wanted, strict=True)
         ]
     )
     if len(parts) == 1:

@@ -25,7 +25,7 @@ from lance_df.errors import CorruptDataError
 from lance_df.storage import ByteRange
 
 if TYPE_CHECKING:
-    from lance_df.encodings.legacy.page import Stretch, Wanted
+    from lance_df.encodings.legacy.page import RowSlice, Wanted
     from lance_df.encodings.plan import IoPlan
 
 
@@ -36,7 +36,7 @@ def read_var_binary(data_type: pa.DataType, wanted: Wanted, *, nullable: bool) -
         data = yield from fetch_anywhere(wanted.stop, starts, stops)
         lengths = stops - starts
     else:
-        parts = yield from together([_read_page(stretch) for stretch in wanted])
+        parts = yield from together([_read_page(row_slice) for row_slice in wanted])
         lengths = np.concatenate([np.zeros(0, np.int64), *(length for length, _ in parts)])
         data = join([content for _, content in parts])
     ends = np.zeros(len(lengths) + 1, np.int64)
@@ -45,14 +45,14 @@ def read_var_binary(data_type: pa.DataType, wanted: Wanted, *, nullable: bool) -
     return variable_array(data_type, ends, data, valid)
 
 
-def _read_page(stretch: Stretch) -> IoPlan[tuple[npt.NDArray[np.int64], pa.Buffer]]:
+def _read_page(row_slice: RowSlice) -> IoPlan[tuple[npt.NDArray[np.int64], pa.Buffer]]:
     """Plan to read the lengths and the bytes of the wanted rows of a page."""
-    starts, ends = yield from read_bounds(stretch, 8)
+    starts, ends = yield from read_bounds(row_slice, 8)
     if not len(starts):
         return ends, pa.py_buffer(b"")
-    if starts[0] < 0 or ends[-1] > stretch.stop:
+    if starts[0] < 0 or ends[-1] > row_slice.stop:
         raise CorruptDataError(
-            f"values are said to lie in bytes {starts[0]} to {ends[-1]}, the file has {stretch.stop}"
+            f"values are said to lie in bytes {starts[0]} to {ends[-1]}, the file has {row_slice.stop}"
         )
     (data,) = yield [ByteRange(int(starts[0]), int(ends[-1]))]
     return ends - starts, data

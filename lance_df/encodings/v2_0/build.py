@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_df.encodings.v2_0.binary import BinaryDecoder
-from lance_df.encodings.v2_0.bitpacked import BitpackedDecoder, BitpackedForNonNegDecoder
-from lance_df.encodings.v2_0.constant import ConstantDecoder
-from lance_df.encodings.v2_0.dictionary import DictionaryCodedDecoder, DictionaryDecoder
-from lance_df.encodings.v2_0.ends import EndPositions
-from lance_df.encodings.v2_0.fixed_size_binary import FixedSizeBinaryDecoder
-from lance_df.encodings.v2_0.fixed_size_list import FixedSizeListDecoder
-from lance_df.encodings.v2_0.flat import CompressedFlatDecoder, FlatDecoder, bits_of
-from lance_df.encodings.v2_0.fsst import FsstDecoder
-from lance_df.encodings.v2_0.nullable import AllNullsDecoder, SomeNullsDecoder
-from lance_df.encodings.v2_0.packed_struct import PackedStructDecoder
+from lance_df.encodings.bitpacked.page import BitpackedDecoder, BitpackedForNonNegDecoder
+from lance_df.encodings.constant.page import ConstantDecoder
+from lance_df.encodings.dictionary.page import DictionaryCodedDecoder, DictionaryDecoder
+from lance_df.encodings.fixed_size_list.page import FixedSizeListDecoder
+from lance_df.encodings.flat.page import CompressedFlatDecoder, FlatDecoder, bits_of
+from lance_df.encodings.fsst.page import FsstDecoder
+from lance_df.encodings.nullable.page import AllNullsDecoder, SomeNullsDecoder
+from lance_df.encodings.packed_struct.page import PackedStructDecoder
+from lance_df.encodings.variable.ends import EndPositions
+from lance_df.encodings.variable.fixed_size_page import FixedSizeBinaryDecoder
+from lance_df.encodings.variable.page import BinaryDecoder
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format import encodings_v2_0 as enc
 
 if TYPE_CHECKING:
-    from lance_df.encodings.v2_0.decoder import BufferTable, Decoder
+    from lance_df.encodings.decoder import BufferTable, Decoder
 
 _UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 

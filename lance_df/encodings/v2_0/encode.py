@@ -1,6 +1,6 @@
 """Encode columns for 2.0 files: each field has one, in depth-first order, but none below a packed struct.
 
-Spec: file format, chapters 3 and 6.2. Structs cannot be null, and have one page of no content over all rows.
+Format: docs/format/index.md. Structs cannot be null, and have one page of no content over all rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.encodings.encoded_page import EncodedPage
-from lance_df.encodings.list_items import kept_items, list_offsets
+from lance_df.encodings.list_items import list_offsets, selected_items
 from lance_df.encodings.v2_0.encode_blobs import encode_blobs
 from lance_df.encodings.v2_0.encode_leaf import encode_ends, encode_leaf, encode_packed, flat
 from lance_df.errors import InvalidInputError
@@ -66,9 +66,9 @@ def _encode(field: Field, path: str, array: pa.Array, pages: list[EncodedPage]) 
         (child,) = field.children
         offsets = list_offsets(array)
         null = array.is_null().to_numpy(zero_copy_only=False)
-        kept = np.where(null, 0, np.diff(offsets))
-        pages.append(_lists(kept, null))
-        _encode(child, f"{path}.{child.name}", kept_items(array, offsets, kept), pages)
+        sizes = np.where(null, 0, np.diff(offsets))
+        pages.append(_lists(sizes, null))
+        _encode(child, f"{path}.{child.name}", selected_items(array, offsets, sizes), pages)
     else:
         pages.append(_page(encode_leaf(field, array, buffers), buffers, len(array)))
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 _NULL_POSITION = 1
 
 
-def encode_blobs(places: pa.StructArray, buffers: list[Buffer]) -> Encoding:
+def encode_blobs(positions: pa.StructArray, buffers: list[Buffer]) -> Encoding:
     """Encode structs of a position and a size, as packed structs that may be null."""
-    rows = np.empty((len(places), 2), "<u8")
-    null = places.is_null().to_numpy(zero_copy_only=False)
-    sizes = np.where(null, 0, places.field("size").fill_null(0).to_numpy())
-    rows[:, 0] = np.where(null, _NULL_POSITION, places.field("position").fill_null(0).to_numpy())
+    rows = np.empty((len(positions), 2), "<u8")
+    null = positions.is_null().to_numpy(zero_copy_only=False)
+    sizes = np.where(null, 0, positions.field("size").fill_null(0).to_numpy())
+    rows[:, 0] = np.where(null, _NULL_POSITION, positions.field("position").fill_null(0).to_numpy())
     rows[:, 0][~null & (sizes == 0)] = 0
     rows[:, 1] = sizes
     buffers.append(rows.reshape(-1).view(np.uint8).data)

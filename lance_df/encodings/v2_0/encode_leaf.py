@@ -1,6 +1,6 @@
 """Encode the values of a column without children for 2.0 pages.
 
-Spec: file format, chapter 3. Ends of strings are counted anew in each page; what is null is raised beyond the
+Format: docs/format/index.md. Ends of strings are counted anew in each page; what is null is raised beyond the
 largest end. Nothing is compressed unless the field's metadata ask for it, as with pylance.
 """
 
@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings.arrays import fixed_width_bits
-from lance_df.encodings.compression import compress
-from lance_df.encodings.fsst_train import train_symbols
-from lance_df.encodings.v2_1.encode_values import (
+from lance_df.encodings.fsst.train import train_symbols
+from lance_df.encodings.general.codecs import compress
+from lance_df.encodings.leaf_values import (
     BooleanValues,
     FixedValues,
     VariableValues,

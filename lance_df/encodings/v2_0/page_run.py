@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_df.encodings.arrays import fixed_array, null_array, variable_array, with_validity
 from lance_df.encodings.fetch import check_size, pack_bits
-from lance_df.encodings.v2_0.flat import bits_of
+from lance_df.encodings.flat.page import bits_of
 from lance_df.errors import CorruptDataError
 from lance_df.format import encodings_v2_0 as enc
 from lance_df.records import dataclass
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_df.encodings.decoder import BufferTable
     from lance_df.encodings.plan import IoPlan
-    from lance_df.encodings.v2_0.decoder import BufferTable
 
     Bools = npt.NDArray[np.bool_]
 
@@ -114,8 +114,8 @@ def _bits(pages: Sequence[StoredPage]) -> IoPlan[Bools]:
     packed = np.frombuffer((yield from _words(pages, 1)), np.uint8)
     counts = _counts(pages)
     skipped = np.cumsum(-counts % 8) - (-counts % 8)
-    places = np.arange(int(counts.sum())) + np.repeat(skipped, counts)
-    return np.unpackbits(packed, bitorder="little").view(np.bool_)[places]
+    indices = np.arange(int(counts.sum())) + np.repeat(skipped, counts)
+    return np.unpackbits(packed, bitorder="little").view(np.bool_)[indices]
 
 
 def _strings(pages: Sequence[StoredPage], data_type: pa.DataType) -> IoPlan[pa.Array]:

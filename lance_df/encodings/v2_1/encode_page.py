@@ -1,6 +1,6 @@
 """Choose the layout of a page from its data, and encode it.
 
-Spec: file format, chapters 6.3 and 8. Flat fixed-width values without nulls that do not shrink are laid out
+Format: docs/format/index.md. Flat fixed-width values without nulls that do not shrink are laid out
 so that readers map them; everything else goes through chunks, as far as it fits.
 """
 
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings.v2_1.encode_blob import encode_blobs
-from lance_df.encodings.v2_1.encode_chunks import ValueCutter, value_cutter
-from lance_df.encodings.v2_1.encode_constant import encode_all_null, encode_empty_struct, try_constant
-from lance_df.encodings.v2_1.encode_dictionary import find_dictionary
-from lance_df.encodings.v2_1.encode_fullzip import encode_full_zip
-from lance_df.encodings.v2_1.encode_miniblock import encode_mini_block
-from lance_df.encodings.v2_1.encode_options import EncodingOptions
-from lance_df.encodings.v2_1.encode_packed import packed_values
-from lance_df.encodings.v2_1.encode_text import with_compression, with_symbols
-from lance_df.encodings.v2_1.encode_values import (
+from lance_df.encodings.codecs.encode_options import EncodingOptions
+from lance_df.encodings.codecs.encode_text import with_compression, with_symbols
+from lance_df.encodings.codecs.encode_words import compressed_cutter, word_cutter
+from lance_df.encodings.dictionary.encode import find_dictionary
+from lance_df.encodings.layouts.blob.encode import encode_blobs
+from lance_df.encodings.layouts.constant.encode import encode_all_null, encode_empty_struct, try_constant
+from lance_df.encodings.layouts.full_zip.encode import encode_full_zip
+from lance_df.encodings.layouts.mini_block.encode import encode_mini_block
+from lance_df.encodings.layouts.mini_block.encode_chunks import ValueCutter, value_cutter
+from lance_df.encodings.leaf_values import (
     BooleanValues,
     FixedListValues,
     FixedValues,
@@ -29,16 +29,16 @@ from lance_df.encodings.v2_1.encode_values import (
     VariableValues,
     leaf_values,
 )
-from lance_df.encodings.v2_1.encode_words import compressed_cutter, word_cutter
+from lance_df.encodings.packed_struct.encode import packed_values
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_df.encodings.v2_1.encode_blocks import DictionaryValues
-    from lance_df.encodings.v2_1.encode_levels import LeafColumn
-    from lance_df.encodings.v2_1.laid_out_page import LaidOutPage
+    from lance_df.encodings.codecs.encode_blocks import DictionaryValues
+    from lance_df.encodings.layouts.laid_out_page import LaidOutPage
+    from lance_df.encodings.levels.encode import LeafColumn
 
 # Values at least this long are laid out one by one: a chunk would hold too few of them.
 _WIDE_VALUE_BYTES = 256
@@ -204,8 +204,8 @@ class _Page:
         """Put the value before it in the place of each null, so that runs go on."""
         if self.valid is None:
             return values
-        places = np.where(self.valid, np.arange(len(self.valid)), self.valid.argmax())
-        rows = values.data.reshape(-1, values.width_bytes)[np.maximum.accumulate(places)]
+        indices = np.where(self.valid, np.arange(len(self.valid)), self.valid.argmax())
+        rows = values.data.reshape(-1, values.width_bytes)[np.maximum.accumulate(indices)]
         return FixedValues(rows.reshape(-1), values.width_bytes, values.row_encoding)
 
     def _code_cutter(self, codes: FixedValues) -> ValueCutter:

@@ -1,14 +1,13 @@
-"""One page: decode some of its rows, reading only the bytes that they need. Spec: file format 2.x, 4 and
-7."""
+"""One page: decode some of its rows, reading only the bytes that they need. Format: docs/format/index.md."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from lance_df.encodings.v2_1.blob import BlobPage
-from lance_df.encodings.v2_1.constant import ConstantPage
-from lance_df.encodings.v2_1.full_zip import FullZipPage
-from lance_df.encodings.v2_1.mini_block import MiniBlockPage
+from lance_df.encodings.layouts.blob.page import BlobPage
+from lance_df.encodings.layouts.constant.page import ConstantPage
+from lance_df.encodings.layouts.full_zip.page import FullZipPage
+from lance_df.encodings.layouts.mini_block.page import MiniBlockPage
 from lance_df.format.encodings_v2_1 import BlobLayout, ConstantLayout, FullZipLayout, MiniBlockLayout
 
 if TYPE_CHECKING:
@@ -16,18 +15,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_df.encodings.plan import IoPlan, Rows
-    from lance_df.encodings.v2_1.levels import Slots
+    from lance_df.encodings.layouts.page_decoder import PageDecoder
     from lance_df.format.encodings_v2_1 import PageLayout
     from lance_df.storage import ByteRange
-
-
-class PageDecoder(Protocol):
-    """Decodes rows of one page; keeps what it learns of the page as a whole."""
-
-    def decode(self, rows: Rows) -> IoPlan[Slots]:
-        """Plan the slots of ``rows``, which are relative to the page and lie within it."""
-        ...
 
 
 def open_page(

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from lance_df.encodings.buffers import Chunked, as_bytes
+from lance_df.encodings.layouts.constant.page import ConstantPage, repeated, scalar
+from lance_df.encodings.layouts.full_zip.per_value import decode_fixed_records
+from lance_df.encodings.layouts.mini_block.page import MiniBlockPage
+from lance_df.encodings.levels.decode import LevelScheme, Slots
 from lance_df.encodings.plan import RowRange
-from lance_df.encodings.v2_1.buffers import Chunked, as_bytes
-from lance_df.encodings.v2_1.constant import ConstantPage, repeated, scalar
-from lance_df.encodings.v2_1.levels import LevelScheme, Slots
-from lance_df.encodings.v2_1.mini_block import MiniBlockPage
-from lance_df.encodings.v2_1.per_value import decode_fixed_records
 from lance_df.errors import CorruptDataError
 from lance_df.format.encodings_v2_1 import ConstantLayout, FullZipLayout, MiniBlockLayout
 from lance_df.storage import ByteRange
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_df.encodings.buffers import Bytes, Counts
     from lance_df.encodings.plan import IoPlan, Rows
-    from lance_df.encodings.v2_1.buffers import Bytes, Counts
     from lance_df.format.encodings_v2_1 import PageLayout
 
 

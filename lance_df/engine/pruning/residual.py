@@ -2,20 +2,21 @@
 
 DataFusion does not check again what it has pushed into a scan, so such an expression is evaluated here,
 whole. pyarrow's own evaluation differs from DataFusion's for NaN and for the NULLs of IN lists; this one does
-not.
+not. Functions that only pyarrow expressions have, such as arithmetic, are pyarrow's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_df.engine.pruning.arrow_calls import Term, call_arrow
 from lance_df.engine.pruning.nested_order import compared, is_nested
-from lance_df.errors import UnsupportedFeatureError
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.expr.evaluate import gather_columns
 from lance_df.expr.expression_tokens import CallEnd, CallStart, FieldReference, tokens
 from lance_df.expr.floats import float_values, order_keys
@@ -24,8 +25,6 @@ from lance_df.expr.nodes import And, Column, In, IsNull, Not, Or, Predicate, Unk
 
 if TYPE_CHECKING:
     from lance_df.expr.expression_tokens import Token
-
-Term: TypeAlias = pa.Array | pa.Scalar
 
 _VIEWS: Final = (pa.string_view(), pa.binary_view())
 
@@ -65,12 +64,22 @@ class ResidualFilter:
         return {path[0] for path in self._paths}
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows for which the expression is true."""
+        """Return the rows for which the expression is true.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no condition, or a function of it fails on a value.
+        """
         gathered = gather_columns(batch, self._paths)
         columns = {path: plain_array(_contiguous(array)) for path, array in gathered.items()}
         mask = self._evaluate(columns)
+        if not (pa.types.is_boolean(mask.type) or pa.types.is_null(mask.type)):
+            raise InvalidInputError(f"the filter is of type {mask.type}, expected a condition, of type bool")
         if isinstance(mask, pa.Scalar):
             return batch if mask.as_py() is True else batch.slice(0, 0)
+        if pa.types.is_null(mask.type):
+            return batch.slice(0, 0)
         return batch.filter(mask, null_selection_behavior="drop")
 
     def _evaluate(self, columns: dict[tuple[str, ...], pa.Array]) -> Term:
@@ -105,9 +114,14 @@ def _contiguous(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 def _call(function: str, terms: list[Term], options: pa.StructScalar | None) -> Term:
     if function == "is_in":
         return _is_in(terms[0], options)
-    if (implementation := _FUNCTIONS.get(function)) is None:
-        raise UnsupportedFeatureError(f"the function {function!r} in a pushed filter is not known")
+    if (implementation := _FUNCTIONS.get(function)) is None or _counts_nan(function, options):
+        return call_arrow(function, terms, options)
     return implementation(*terms)
+
+
+def _counts_nan(function: str, options: pa.StructScalar | None) -> bool:
+    """Whether this is a test for NULL that NaN passes too."""
+    return function == "is_null" and options is not None and bool(options["nan_is_null"].as_py())
 
 
 def _is_in(value: Term, options: pa.StructScalar | None) -> Term:

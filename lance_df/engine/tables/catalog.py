@@ -23,6 +23,7 @@ from lance_df.engine.tables.folders import MemberTables, TableFolder, Tables, sp
 from lance_df.engine.tables.parts import PartSource, metadata_names
 from lance_df.engine.tables.plain_table import plain_table
 from lance_df.engine.tables.source import TableSource
+from lance_df.engine.tables.version_text import VERSION_MARK, VersionText
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.interrupts import callback
 from lance_df.namespace.names import SEPARATOR
@@ -90,6 +91,10 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         about = [each for name in whole for each in metadata_names(name)]
         return NameList(dict.fromkeys([*self._registered, *self._inner.table_names(), *in_folder, *about]))
 
+    def names(self) -> set[str]:
+        """Return the names of the tables, as schemas of DataFusion do: 51 hands out this object itself."""
+        return set(self.table_names)
+
     @property
     def owner_name(self) -> str:
         # DataFusion's binding turns whatever the attribute is into text, None too; without one it shows NULL
@@ -104,8 +109,12 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
             raise
 
     def table_exist(self, name: str) -> bool:
+        if _temporary(name) is not None:
+            return True
         if name in self._registered or name in self._inner.table_names() or self._in_folder(name):
             return True
+        if VERSION_MARK in name:
+            return self._source(name.partition(VERSION_MARK)[0]) is not None
         source = self._about(name)
         return source is not None and source.parent.is_namespace
 
@@ -118,6 +127,11 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         if name in self._inner.table_names():
             self.deregister_table(name)
         self._registered[name] = source
+
+    def free_caches(self) -> None:
+        """Free what is cached of the tables that were given a name."""
+        for source in list(self._registered.values()):
+            source.free_cache()
 
     def add_view(self, name: str, plan: Callable[[], Any]) -> None:
         """Plan the view ``name``, which exists, anew at every use, so that it follows new versions."""
@@ -141,11 +155,45 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
     def _find(self, name: str) -> Any:
         if name.startswith(NO_TABLE):
             return None
+        if (temporary := _temporary(name)) is not None:
+            return self._provider(temporary, name)
         source = self._registered.get(name)
         if source is None and name in self._inner.table_names():
             return outside_runtime(lambda: self._created(name))
-        resolved = source or self._from_folder(name) or self._about(name)
+        if source is None and VERSION_MARK in name:
+            resolved: TableSource | PartSource | None = self._at_version(name)
+        else:
+            resolved = source or self._from_folder(name) or self._about(name)
         return None if resolved is None else self._provider(resolved, name)
+
+    def stored(self, name: str) -> TableSource | PartSource | None:
+        """Return the Lance table of a name; None for what DataFusion keeps, and where there is none."""
+        if name not in self._registered and name in self._inner.table_names():
+            return None
+        return self._source(name) or self._about(name)
+
+    def is_created(self, name: str) -> bool:
+        """Whether DataFusion keeps what has the name."""
+        return name not in self._registered and name in self._inner.table_names()
+
+    def is_registered(self, name: str) -> bool:
+        """Whether the session alone gives a table this name."""
+        return name in self._registered
+
+    def _source(self, name: str) -> TableSource | PartSource | None:
+        return self._registered.get(name) or self._from_folder(name)
+
+    def _at_version(self, name: str) -> TableSource | None:
+        """Return the table that a time travel means, in its version: the same one in all of a statement."""
+        base, _, text = name.partition(VERSION_MARK)
+        owner = self._source(base)
+        if not isinstance(owner, TableSource):
+            return None
+        ref = VersionText.of(text)
+        statement = current_statement()
+        if statement is None:
+            return owner.at(ref)
+        return statement.source_once((VERSION_MARK, id(owner), text), lambda: owner.at(ref))
 
     def _created(self, name: str) -> Any:
         """Return a table or view that a statement created; a query gets a view planned anew."""
@@ -178,6 +226,11 @@ class LanceSchema(SchemaProvider):  # type: ignore[misc]
         if statement is not None:
             return statement.resolve(source, self.name, name)
         return ListedTable(source) if self.lenient else plain_table(source.current())
+
+
+def _temporary(name: str) -> TableSource | None:
+    statement = current_statement()
+    return None if statement is None else statement.temporary.get(name)
 
 
 class ListedTable(pyarrow.dataset.Dataset):  # type: ignore[misc]

@@ -6,14 +6,17 @@ The parser is imported for statements only that may create something.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.engine.tables.source import TableSource
+from lance_df.engine.tables.version_text import VERSION_MARK
 from lance_df.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from lance_df.sql.statements import CreateExternalTable, CreateView
     from lance_df.table.metadata.refs import VersionRef
+
+_CHANGES: Final = ("insert", "delete", "update", "merge", "truncate", "create", "drop", "alter")
 
 
 def name_parts(text: str) -> tuple[str, ...]:
@@ -78,6 +81,27 @@ def query_of_created_table(text: str) -> str | None:
     from lance_df.sql.statements import parse_create_table_as
 
     return parse_create_table_as(text)
+
+
+def may_change(text: str) -> bool:
+    """Whether a statement may change a table, as far as is known without the parser."""
+    text = text.lstrip()
+    word = text[:9].lower()
+    # what begins with a comment may be anything
+    return word.startswith(_CHANGES) or not text[:1].isalpha()
+
+
+def may_name_versions(text: str) -> bool:
+    """Whether a statement may read other versions of tables, as far as is known without the parser."""
+    lowered = text.lower()
+    return " of" in lowered and ("version" in lowered or "timestamp" in lowered)
+
+
+def named_versions(text: str) -> str:
+    """Return a statement in which other versions of tables have names that catalogs know."""
+    from lance_df.sql.time_travel import with_versions
+
+    return with_versions(text, lambda name, kind, value: f"{name}{VERSION_MARK}{kind} {value}")
 
 
 def external_source(external: CreateExternalTable, storage_options: Mapping[str, Any] | None) -> TableSource:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lance_df.engine.tables.parts import PartSource
 from lance_df.engine.tables.source import TableSource
-from lance_df.errors import DatasetNotFoundError, InvalidInputError
+from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
 from lance_df.forks import new_lock
 from lance_df.namespace.kind import holds_namespace
 from lance_df.namespace.names import MANIFEST_FOLDER, SEPARATOR
@@ -51,7 +51,7 @@ class TableFolder:
     def __init__(self, location: Location, storage_options: Mapping[str, Any] | None) -> None:
         self.location = location
         self.directory = DirectoryRows(location, storage_options)
-        self._storage_options = storage_options
+        self.storage_options = storage_options
         self._sources: dict[str, TableSource] = {}
         self._kinds: dict[str, bool] = {}
         self._subfolders: dict[str, TableFolder] = {}
@@ -84,12 +84,36 @@ class TableFolder:
             return self.directory.source((match,))
         return self._source(match + SUFFIX if match in marked else match)
 
+    def free_caches(self) -> None:
+        """Free what is cached of the tables here and below."""
+        with self._lock:
+            sources, folders = list(self._sources.values()), list(self._subfolders.values())
+        for source in sources:
+            source.free_cache()
+        for folder in folders:
+            folder.free_caches()
+        self.directory.free_caches()
+
     def _source(self, folder: str) -> TableSource:
         with self._lock:
             if folder not in self._sources:
                 uri = (self.location / folder).uri
-                self._sources[folder] = TableSource(uri, storage_options=self._storage_options)
+                self._sources[folder] = TableSource(uri, storage_options=self.storage_options)
             return self._sources[folder]
+
+    def stored(self, name: str) -> Location | None:
+        """Return the folder of a table that stands for itself, without a row that names it."""
+        marked, others, rows = self._listing()
+        match = spelt_like(name, list(dict.fromkeys([*rows, *marked, *self._tables_among(others)])))
+        if match is None or match in rows:
+            return None
+        return self.location / (match + SUFFIX if match in marked else match)
+
+    def forget(self, folder: str) -> None:
+        """Forget a folder that is gone."""
+        with self._lock:
+            self._sources.pop(folder, None)
+            self._kinds.pop(folder, None)
 
     def _is_marked(self, name: str) -> bool:
         """Whether a local folder is called so, with the suffix, and comes first: no list is needed then."""
@@ -107,7 +131,7 @@ class TableFolder:
         with self._lock:
             # the same one each time, so that a statement has one source for one table
             if match not in self._subfolders:
-                self._subfolders[match] = TableFolder(self.location / match, self._storage_options)
+                self._subfolders[match] = TableFolder(self.location / match, self.storage_options)
             folder = self._subfolders[match]
         return folder.subfolder(rest) if slash else folder
 
@@ -183,6 +207,13 @@ class DirectoryRows:
         with self._lock:
             return self._sources.setdefault(uri, TableSource(uri, storage_options=self._storage_options))
 
+    def free_caches(self) -> None:
+        """Free what is cached of the tables."""
+        with self._lock:
+            sources = list(self._sources.values())
+        for source in sources:
+            source.free_cache()
+
     def _manifest(self) -> DirectoryManifest | None:
         from lance_df.namespace.directory.manifest import DirectoryManifest
 
@@ -234,6 +265,10 @@ class SeveralTables:
     def __init__(self, schemas: Iterable[Tables]) -> None:
         self._schemas = tuple(schemas)
 
+    def folders(self) -> list[TableFolder]:
+        """Return those that are folders."""
+        return [tables for tables in self._schemas if isinstance(tables, TableFolder)]
+
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for tables in self._schemas for name in tables.names()))
 
@@ -262,6 +297,37 @@ def tables_of_schema(root: TableFolder, name: str) -> Tables | None:
     elif (folder := root.subfolder(name)) is not None:
         schemas.append(folder)
     return SeveralTables(schemas) if schemas else None
+
+
+def folder_for_tables(tables: Tables | None) -> TableFolder:
+    """Return the folder in which statements make tables.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        There is none, or it is a directory whose ``__manifest`` names its tables.
+    """
+    folder = next(iter(_folders_of(tables)), None)
+    if folder is None or (folder.location / MANIFEST_FOLDER).exists():
+        raise UnsupportedFeatureError(
+            "tables are made in plain folders; DirectoryNamespace.create_table makes one that a directory "
+            "names"
+        )
+    return folder
+
+
+def stored_folder(tables: Tables | None, name: str) -> tuple[TableFolder, Location] | None:
+    """Return the folder of a table, and the one that it is in; None where a table has none of its own."""
+    for folder in _folders_of(tables):
+        if (location := folder.stored(name)) is not None:
+            return folder, location
+    return None
+
+
+def _folders_of(tables: Tables | None) -> list[TableFolder]:
+    if isinstance(tables, SeveralTables):
+        return tables.folders()
+    return [tables] if isinstance(tables, TableFolder) else []
 
 
 def holds_table(folder: Location) -> bool:

@@ -17,11 +17,21 @@ class Names:
         self.lenient = False
         self._schemas: dict[tuple[str, str], LanceSchema] = {}
         self._folders: tuple[str, FolderCatalog] | None = None
+        self._folder: TableFolder | None = None
 
     def resolve(self, ctx: PlainSessionContext, name: tuple[str, ...]) -> tuple[LanceSchema, str]:
         """Return the schema for a table name of one to three parts, and the last part."""
         catalog, schema = (*default_schema_name(ctx)[: 3 - len(name)], *name[:-1])
         return self.schema(ctx, catalog, schema), name[-1]
+
+    def existing(self, ctx: PlainSessionContext, qualifier: tuple[str, ...]) -> LanceSchema | None:
+        """Return the schema of ours that the first parts of a name mean; None where there is none."""
+        catalog, schema = (*default_schema_name(ctx)[: 2 - len(qualifier)], *qualifier)
+        known = self._schemas.get((catalog, schema))
+        if known is None and self._folders is not None and catalog == self._folders[0]:
+            inner = self._folders[1].schema(schema)
+            known = inner if isinstance(inner, LanceSchema) else None
+        return known
 
     def schema(self, ctx: PlainSessionContext, catalog: str, schema: str) -> LanceSchema:
         """Return a schema of ours of that name, put over DataFusion's, or made, when first asked for.
@@ -43,8 +53,16 @@ class Names:
         self._schemas[(catalog, schema)] = known
         return known
 
+    def free_caches(self) -> None:
+        """Free what is cached of all tables that have a name here."""
+        for schema in list(self._schemas.values()):
+            schema.free_caches()
+        if self._folder is not None:
+            self._folder.free_caches()
+
     def use_folder(self, ctx: PlainSessionContext, folder: TableFolder) -> None:
         """Make the default schema show the tables of ``folder``, and its sub-folders the other schemas."""
+        self._folder = folder
         catalog, schema = default_schema_name(ctx)
         inner = _catalog(ctx, catalog)
         registered = inner.schema(schema) if schema in inner.schema_names() else Schema.memory_schema()

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lance_df.engine.tables.parts import NamespaceParts
+from lance_df.engine.tables.version_text import VersionKind, VersionText
 from lance_df.errors import DatasetNotFoundError, InvalidInputError
 from lance_df.forks import new_lock
-from lance_df.namespace.kind import holds_namespace, namespace_of, opened_in
+from lance_df.namespace.kind import holds_namespace, is_table, namespace_of, opened_in
 from lance_df.storage import open_location
 from lance_df.table.metadata.refs import VersionRef
-from lance_df.table.open import open_table
+from lance_df.table.open import open_table, version_as_of
 from lance_df.table.table import Table
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class TableSource:
         self._lock = new_lock()
         self._opened: Scannable | None = None
         self._is_pinned = is_pinned or version is not None
+        self._is_named = isinstance(location, str | os.PathLike)
         self._location = location if isinstance(location, str | os.PathLike) else location.uri
         self._version = version
         self._storage_options = storage_options
@@ -93,14 +95,56 @@ class TableSource:
         """
         return self._opened or self.current()
 
+    def free_cache(self) -> None:
+        """Free what is cached of the table; it is read again when it is needed."""
+        with self._lock:
+            opened = self._opened
+        if opened is not None:
+            opened.clear_cache()
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it stays at its version."""
+        return self._is_pinned
+
+    def at(self, ref: VersionText) -> TableSource:
+        """Return the source that stays at another version.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version, or none is as old as a time.
+        InvalidInputError
+            A namespace has no tags, or a time is none.
+        """
+        opened = self.current()
+        version: VersionRef = ref.value
+        if ref.kind is VersionKind.NUMBER:
+            version = int(ref.value)
+        elif ref.kind is VersionKind.TIME:
+            namespace = namespace_of(opened)
+            history = opened.history if is_table(opened) else None
+            if namespace is not None:
+                history = namespace.manifest.table.history
+            if history is None:
+                raise InvalidInputError(f"{opened.uri}: has no versions")
+            version = version_as_of(history, ref.time())
+        return TableSource(opened.checkout(version), is_pinned=True)
+
     def current(self) -> Scannable:
         """Return the pinned version, or the newest one."""
         with self._lock:
-            if self._opened is None:
+            if self._opened is None or self._is_replaced(self._opened):
                 self._opened = _open(self._location, self._version, self._storage_options)
             elif not self._is_pinned:
                 self._opened = self._opened.latest()
             return self._opened
+
+    def _is_replaced(self, opened: Scannable) -> bool:
+        """Whether the name stands for another table than the one that was opened by it."""
+        if not self._is_named or self._is_pinned or not is_table(opened):
+            return False
+        return opened.location.is_replaced
 
 
 def _open(

@@ -103,7 +103,7 @@ class KeyedRows:
 
     def candidates(self, draft: Draft) -> list[DraftMember]:
         """Return the members that may have rows of the keys."""
-        return draft.members_at(_may_have(draft.manifest, self._names, self._complete_keys()))
+        return draft.members_at(members_with_keys(draft.manifest, self._names, self._complete_keys()))
 
     def find(self, tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
         """Yield places of tables, and addresses of rows there that have one of the keys."""
@@ -189,7 +189,7 @@ def _with_distinct_keys(rows: pa.Table, names: Sequence[str], duplicates: Duplic
     return rows.filter(pa.array(chosen == np.arange(rows.num_rows)))
 
 
-def _may_have(
+def members_with_keys(
     manifest: NamespaceManifest, names: Sequence[str], keys: Sequence[pa.Array]
 ) -> npt.NDArray[np.bool_]:
     """Return which of ``manifest.members`` may have rows of some keys."""

@@ -39,7 +39,6 @@ class PartialUpsert(RowsRewritten):
         super().__init__(spec, rows.candidates, text=text)
         self._keyed = rows
         self._source = Source(rows.rows, rows.schema)
-        self.num_deleted = 0
 
     @property
     def num_updated(self) -> int:

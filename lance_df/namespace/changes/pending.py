@@ -14,8 +14,14 @@ from lance_df.namespace.changes.delete import Deletion
 from lance_df.namespace.changes.keyed_rows import KeyedRows
 from lance_df.namespace.changes.partial_upsert import PartialUpsert
 from lance_df.namespace.changes.partition_index import PartitionIndex
-from lance_df.namespace.changes.publish import WritesFiles, publish, remove_new_folders
+from lance_df.namespace.changes.publish import (
+    WritesFiles,
+    make_in_advance,
+    publish,
+    remove_new_folders,
+)
 from lance_df.namespace.changes.routing import PartitionWriter, values_of_rows
+from lance_df.namespace.changes.row_merge import RowMerge
 from lance_df.namespace.changes.update import RowUpdate
 from lance_df.namespace.keys import value_keys
 from lance_df.records import dataclass
@@ -27,7 +33,7 @@ from lance_df.table.scan.plan import plan_scan
 from lance_df.table.writing.uncommitted import UncommittedFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from lance_df.expr.nodes import Predicate
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from lance_df.namespace.changes.update import NewValues
     from lance_df.namespace.manifest_table import NamespaceManifest
     from lance_df.storage import Location
+    from lance_df.table.changes.merged_rows import MergedRows
     from lance_df.table.changes.row_set import Addresses
     from lance_df.table.commit.marks import Mark
     from lance_df.table.table import Table
@@ -230,14 +237,40 @@ class PendingChanges:
         self._changes.append(change)
         return change
 
+    def merge(
+        self, columns: Sequence[str], compute: Callable[[Sequence[Table]], MergedRows], *, text: str
+    ) -> RowMerge:
+        """Update, delete and insert rows, and return the change, which knows how many when it is published.
+
+        Parameters
+        ----------
+        columns, compute
+            See `RowMerge`.
+        text
+            As for `delete`.
+        """
+        change = RowMerge(self._spec, columns, compute, text=text)
+        self._changes.append(change)
+        return change
+
+    def add_change(self, change: NamespaceChange) -> None:
+        """Make a change of another kind, after those that are there."""
+        self._changes.append(change)
+
     def changes(self) -> Sequence[NamespaceChange]:
         """Return the changes, to be made; from now on versions of members may have what was written."""
         for writer in self._writers:
             writer.files.watch()
         return self._changes
 
-    def publish(self, *, rebase: bool) -> NamespaceManifest:
-        """Make all changes visible at once; see `lance_df.namespace.changes.publish.publish`."""
+    def publish(self, *, rebase: bool, takes_long: bool = False) -> NamespaceManifest:
+        """Make all changes visible at once; see `lance_df.namespace.changes.publish.publish`.
+
+        Parameters
+        ----------
+        takes_long
+            Make the changes before it is their turn, whether or not others publish theirs.
+        """
         changes = self.changes()
         # to append to members is quick, once the rows are in their files
         in_advance = any(not isinstance(change, NewRows) for change in changes)
@@ -246,6 +279,8 @@ class PendingChanges:
         made = [change.files for change in changes if isinstance(change, WritesFiles)]
         files = [attempts, *made, *(writer.files for writer in self._writers)]
         try:
+            if takes_long:
+                make_in_advance(self._root, self._manifest, self)
             return publish(
                 self._root, self._manifest, changes, rebase=rebase, in_advance=in_advance, files=files
             )
@@ -255,6 +290,11 @@ class PendingChanges:
             for each in made:
                 each.remove()
             raise
+
+    def apply(self, draft: Draft) -> None:
+        """Make all changes on a draft."""
+        for change in self._changes:
+            change.apply(draft)
 
     @cached_property
     def _index(self) -> PartitionIndex:

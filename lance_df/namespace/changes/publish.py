@@ -5,6 +5,7 @@ Spec: partitioning, "Multi-Partition Transaction".
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_log = logging.getLogger("lance_df")
 
 _ATTEMPTS: Final = 100
 _MAX_GROUP: Final = 64
@@ -293,6 +296,9 @@ class PublishingLine:
             except NeedsPinsError:
                 continue  # they are pinned by now
             except RetryableConflictError:
+                _log.info(
+                    "%s: others published first, attempt %d; trying again", group[0].root.uri, attempt + 1
+                )
                 STRICT.wait(attempt)
         raise RetryableConflictError(
             f"{group[0].root.uri}: others were faster {_ATTEMPTS} times in a row; try again"

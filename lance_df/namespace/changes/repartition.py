@@ -36,7 +36,8 @@ from lance_df.table.maintenance.compaction import rows_to_rewrite
 from lance_df.table.metadata.base_paths import DATA_DIR
 from lance_df.table.metadata.row_counts import live_rows
 from lance_df.table.parallel import map_reads
-from lance_df.table.writing.fragment_writer import files_named_for, remove_files_of_job
+from lance_df.table.writing.fragment_writer import remove_files_of_job
+from lance_df.table.writing.job_names import files_named_for
 from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lance_df.errors import RowCountMismatchError
 from lance_df.expr.text_views import is_view, parts_of_texts
 from lance_df.file.conform import conform_array
-from lance_df.file.writer import num_threads
+from lance_df.file.v2.writer import num_threads
 from lance_df.interrupts import undisturbed
 from lance_df.namespace.changes.partition_files import (
     PartitionFiles,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings import kernels
+from lance_df.encodings.kernels import gather
 from lance_df.expr.text_views import is_view
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ _WIDTHS: Final = (8, 16, 32, 64, 128)
 _PAIR_BITS: Final = 128
 
 
-class ColumnAddresses:
-    """Where the values of the columns of a batch are.
+class BatchValues:
+    """The values of the columns of a batch.
 
     Attributes
     ----------
     values
-        The address of the first value of each column; 0 for one that has nulls, or no values of fixed width.
+        The bytes of each column; None for one that has nulls, or no values of fixed width.
     """
 
     __slots__ = ("_rows", "_texts", "values")
@@ -33,7 +33,7 @@ class ColumnAddresses:
     def __init__(self, rows: pa.RecordBatch) -> None:
         self._rows = rows
         self._texts: dict[int, list[pa.Buffer]] = {}
-        self.values: npt.NDArray[np.int64] = np.array(list(map(_address, rows.columns)), np.int64)
+        self.values: list[gather.Values | None] = list(map(_values, rows.columns))
 
     def texts(self, number: int) -> list[pa.Buffer]:
         """Return the buffers that the values of a column refer to, if they are views."""
@@ -48,7 +48,7 @@ class ScatteredRows:
     Parameters
     ----------
     batches
-        Where the columns of each are.
+        The columns of each.
     orders
         The positions of the rows in each.
     """
@@ -56,43 +56,44 @@ class ScatteredRows:
     def __init__(
         self,
         schema: pa.Schema,
-        batches: Sequence[ColumnAddresses],
+        batches: Sequence[BatchValues],
         orders: Sequence[npt.NDArray[np.integer]],
     ) -> None:
         self._schema = schema
         self._batches = batches
-        self._arrays = [np.ascontiguousarray(order, np.int64) for order in orders]
+        self._order = np.concatenate(orders, dtype=np.int64)
         self._counts = np.array(list(map(len, orders)), np.int64)
-        self._orders = np.array([order.ctypes.data for order in self._arrays], np.int64)
-        self._sources = np.array([each.values for each in batches], np.int64).T.copy()
-        self.num_rows = int(self._counts.sum())
+        self.num_rows = len(self._order)
 
     def columns(self) -> dict[int, pa.Array]:
-        """Return the columns of which all batches have an address, by their numbers."""
-        whole = np.flatnonzero((self._sources != 0).all(axis=1))
-        return {number: self._column(number) for number in whole.tolist()}
+        """Return the columns of which all batches have the bytes, by their numbers."""
+        columns = {}
+        for number, values in enumerate(zip(*(each.values for each in self._batches), strict=True)):
+            if all(each is not None for each in values):
+                columns[number] = self._column(number, list(values))
+        return columns
 
-    def _column(self, number: int) -> pa.Array:
-        data_type = self._schema.field(number).type
-        bits = _bits(data_type)
-        out = pa.allocate_buffer(self.num_rows * bits // 8)
-        parts = (self._sources[number], self._orders, self._counts)
-        if bits == _PAIR_BITS:
-            texts = [each.texts(number) for each in self._batches]
-            shifts = np.append(0, np.cumsum([len(each) for each in texts], dtype=np.int64)[:-1])
-            kernels.gather_scattered_pairs(*parts, shifts, out.address)
+    def _column(self, number: int, values: list[gather.Values]) -> pa.Array:
+        data_type, num_rows = self._schema.field(number).type, self.num_rows
+        width = _bits(data_type) // 8
+        out = pa.allocate_buffer(num_rows * width)
+        texts = [each.texts(number) for each in self._batches]
+        shifts = np.zeros(len(texts), np.int64)
+        if is_view(data_type):
+            np.cumsum([len(each) for each in texts[:-1]], out=shifts[1:])
         else:
             texts = []
-            getattr(kernels, f"gather_scattered_{bits}")(*parts, out.address)
+        to = np.frombuffer(out, np.uint8) if num_rows else np.empty(0, np.uint8)
+        gather.gather_scattered(values, width, self._order, self._counts, shifts, to)
         buffers = [None, out, *(text for of_batch in texts for text in of_batch)]
-        return pa.Array.from_buffers(data_type, self.num_rows, buffers, null_count=0)
+        return pa.Array.from_buffers(data_type, num_rows, buffers, null_count=0)
 
 
-def _address(column: pa.Array) -> int:
+def _values(column: pa.Array) -> gather.Values | None:
     bits = _bits(column.type)
     if bits not in _WIDTHS or column.null_count or not len(column):
-        return 0
-    return int(column.buffers()[1].address) + column.offset * bits // 8
+        return None
+    return gather.Values(np.frombuffer(column.buffers()[1], np.uint8)[column.offset * bits // 8 :])
 
 
 def _bits(data_type: pa.DataType) -> int:

@@ -46,8 +46,9 @@ class RowsRewritten(ABC):
 
     Attributes
     ----------
-    num_rows, num_inserted
-        How many rows were written anew, and how many were new, when the change was made last.
+    num_rows, num_inserted, num_deleted
+        How many rows left their members, how many were new, and how many left without being written anew,
+        when the change was made last.
     """
 
     def __init__(self, spec: PartitionSpec, candidates: Candidates, *, text: str) -> None:
@@ -60,6 +61,7 @@ class RowsRewritten(ABC):
         self._all_rows: list[NewRows] = []
         self.num_rows = 0
         self.num_inserted = 0
+        self.num_deleted = 0
         self.files = UncommittedFiles()
 
     @abstractmethod
@@ -109,10 +111,11 @@ class RowsRewritten(ABC):
         with PartitionWriter(self._spec, schema, schema.columns.to_arrow(), index.locate, unsynced) as writer:
             written = writer.write(batches)
             num_left, num_written = sum(map(len, left)), sum(each.num_rows for each in written)
-            if num_written != num_left + self.num_inserted:
+            if num_written != num_left - self.num_deleted + self.num_inserted:
                 raise RowCountMismatchError(
-                    f"{draft.root.uri}: {num_left} rows are to be written anew and {self.num_inserted} are "
-                    f"new, but {num_written} were written. Nothing was published; please report this defect"
+                    f"{draft.root.uri}: {num_left - self.num_deleted} rows are to be written anew and "
+                    f"{self.num_inserted} are new, but {num_written} were written. Nothing was published; "
+                    "please report this defect"
                 )
             for partition in written:
                 note_files(self.files, partition)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_df.encodings import kernels
 from lance_df.expr.text_views import VIEW_BYTES, is_view, text_bytes
-from lance_df.namespace.changes.scattered_rows import ColumnAddresses, ScatteredRows
+from lance_df.namespace.changes.scattered_rows import BatchValues, ScatteredRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,12 +37,12 @@ class RoutedBatch:
         What a row takes, on average.
     """
 
-    __slots__ = ("_addresses", "_order", "_rows", "_takeable", "number", "row_bytes")
+    __slots__ = ("_order", "_rows", "_takeable", "_values", "number", "row_bytes")
 
     def __init__(self, rows: pa.RecordBatch, order: npt.NDArray[np.integer] | None) -> None:
         self._rows = rows
         self._takeable: dict[tuple[int, ...], TakeableRows] = {}
-        self._addresses: ColumnAddresses | None = None
+        self._values: BatchValues | None = None
         self._order = order
         self.number = -1
         self.row_bytes = bytes_of(rows) / max(1, rows.num_rows)
@@ -57,11 +57,11 @@ class RoutedBatch:
         return self._order is None
 
     @property
-    def addresses(self) -> ColumnAddresses:
-        """Where the columns are."""
-        if self._addresses is None:
-            self._addresses = ColumnAddresses(self._rows)
-        return self._addresses
+    def values(self) -> BatchValues:
+        """The values of the columns."""
+        if self._values is None:
+            self._values = BatchValues(self._rows)
+        return self._values
 
     @property
     def num_rows(self) -> int:
@@ -146,12 +146,12 @@ class WaitingRows:
 def _scattered(parts: Sequence[_Part]) -> pa.RecordBatch | None:
     """Return rows of several batches in one; None where that is better left to Arrow."""
     schema = parts[0][0].schema
-    if len(parts) < 2 or any(batch.is_together or batch.schema != schema for batch, _, _ in parts):
+    if not kernels.COMPILED or len(parts) < 2:
         return None
-    if not kernels.are_worth(len(schema) * sum(stop - start for _, start, stop in parts)):
+    if any(batch.is_together or batch.schema != schema for batch, _, _ in parts):
         return None
     orders = [batch.positions(start, stop) for batch, start, stop in parts]
-    columns = ScatteredRows(schema, [batch.addresses for batch, _, _ in parts], orders).columns()
+    columns = ScatteredRows(schema, [batch.values for batch, _, _ in parts], orders).columns()
     others = tuple(number for number in range(len(schema)) if number not in columns)
     if others:
         taken = [batch.take(order, others) for (batch, _, _), order in zip(parts, orders, strict=True)]

@@ -6,7 +6,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from lance_df.file.writer import num_threads
+from lance_df.file.v2.writer import num_threads
 from lance_df.interrupts import workers
 
 if TYPE_CHECKING:

@@ -54,6 +54,10 @@ class Directory:
         self._manifest: DirectoryManifest | None = None
         self.manifest()
 
+    def free_cache(self) -> None:
+        """Forget ``__manifest``; it is read again when it is needed."""
+        self._manifest = None
+
     def manifest(self) -> DirectoryManifest | None:
         """Return the newest version of ``__manifest``, or None if there is none, or it is not used."""
         if not self.uses_manifest:

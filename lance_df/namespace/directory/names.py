@@ -74,8 +74,13 @@ def check_location(root: Location, location: str) -> str:
     try:
         folder_at(root, location)
     except CorruptDataError as err:
+        what = "Path traversal is not allowed"
+        if "://" in location:
+            what = "Absolute URIs are not allowed"
+        elif location.startswith("/"):
+            what = "Absolute paths are not allowed"
         raise InvalidInputError(
-            f"{location!r}: the location of a table is a path relative to the root, and within it"
+            f"{location!r}: {what}: the location of a table is a path relative to the root, and within it"
         ) from err
     return location.removesuffix("/")
 

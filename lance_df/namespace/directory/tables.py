@@ -118,7 +118,7 @@ class DirectoryTables:
         """
         known = self.find_table(parts)
         if known is None:
-            raise DatasetNotFoundError(f"{self.root.uri}: no table {joined(parts)!r}")
+            raise DatasetNotFoundError(f"{self.root.uri}: table {joined(parts)!r} not found")
         is_there = known.is_listed or self.folder(known).exists()
         if not is_there and not folders.is_declared_by_pylance(self.root, known.location):
             raise DatasetNotFoundError(
@@ -298,7 +298,7 @@ class DirectoryTables:
     def _existing(self, parts: Parts) -> DirectoryTable:
         known = self.find_table(parts)
         if known is None:
-            raise DatasetNotFoundError(f"{self.root.uri}: no table {joined(parts)!r}")
+            raise DatasetNotFoundError(f"{self.root.uri}: table {joined(parts)!r} not found")
         self.check_changeable(parts)
         return known
 

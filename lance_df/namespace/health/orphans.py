@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from lance_df.namespace.health.survey import Survey
     from lance_df.storage import Location
+    from lance_df.storage.listing import ListedFile
     from lance_df.table.table import Table
 
 ORPHAN_AGE: Final = UNVERIFIED_AGE
@@ -151,9 +152,10 @@ def remove_orphans(root: Location, *, older_than: dt.timedelta, dry_run: bool) -
     if older_than < dt.timedelta(0):
         raise InvalidInputError(f"older_than must be a timedelta of 0 or more, got {older_than!r}")
     latest = time.time() - older_than.total_seconds()
-    names = [entry.name for entry in scan_folder(root) if entry.is_directory]
-    names = [name for name in names if _MEMBER_FOLDER.fullmatch(name)]
-    folders = [_measured(root / name) for name in sorted(names)]
+    entries = [
+        each for each in scan_folder(root) if each.is_directory and _MEMBER_FOLDER.fullmatch(each.name)
+    ]
+    folders = [_measured(root, each) for each in sorted(entries, key=lambda entry: entry.name)]
     old = [each for each in folders if each.modified is not None and each.modified < latest]
     # The newest version is read after the folders: what was published in between is not removed.
     needed = _named_by(_all_versions(open_manifest_table(root))) if old else frozenset()
@@ -168,19 +170,21 @@ def _is_table(folder: Location) -> bool:
     return bool((folder / VERSIONS_DIR).names())
 
 
-def _measured(folder: Location) -> OrphanFolder:
-    total, modified, is_known = 0, 0.0, True
+def _measured(root: Location, entry: ListedFile) -> OrphanFolder:
+    # a writer that dies leaves a folder without files
+    total, modified, is_known = 0, entry.modified or 0.0, True
+    folder = root / entry.name
     pending = [folder]
     while pending:
         directory = pending.pop()
-        for entry in scan_folder(directory):
-            if entry.is_directory:
-                pending.append(directory / entry.name)
-            total += entry.size if not entry.is_directory else 0
+        for child in scan_folder(directory):
+            if child.is_directory:
+                pending.append(directory / child.name)
+            total += child.size if not child.is_directory else 0
             # folders of object stores have no time
-            if entry.modified is not None:
-                modified = max(modified, entry.modified)
-            elif not entry.is_directory:
+            if child.modified is not None:
+                modified = max(modified, child.modified)
+            elif not child.is_directory:
                 is_known = False
     return OrphanFolder(folder, total, modified if is_known and modified else None)
 

@@ -48,8 +48,10 @@ def value_properties(field_id: str, values: pa.Array | pa.ChunkedArray) -> dict[
     return {VALUE_PREFIX + field_id: texts[0].as_py()} if len(texts) else {}
 
 
-def values_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def values_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return partition values as text: as DataFusion writes them, bytes as hexadecimal digits."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
         texts = [None if value is None else value.hex() for value in values.to_pylist()]
         return pa.array(texts, pa.string())
@@ -57,16 +59,20 @@ def values_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedA
         return values_as_text(values.cast(pa.binary()))
     if pa.types.is_temporal(values.type):
         return _moments_as_text(values)
+    if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
+        return _text_of_engine(values)  # Arrow writes nan, 1e+20 and 1E-8
     return pc.cast(values, pa.string())
 
 
-def _moments_as_text(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return texts also of years that Arrow does not write; numbers of what is beyond all calendars."""
+def _text_of_engine(values: pa.Array) -> pa.Array:
     from lance_df.compute.calculator import evaluator  # most namespaces take no DataFusion to be described
 
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
+    return evaluator().evaluate("CAST(col0 AS VARCHAR)", [values]).cast(pa.string())
+
+
+def _moments_as_text(values: pa.Array) -> pa.Array:
+    """Return texts also of years that Arrow does not write; numbers of what is beyond all calendars."""
     try:
-        return evaluator().evaluate("CAST(col0 AS VARCHAR)", [values]).cast(pa.string())
+        return _text_of_engine(values)
     except InvalidInputError:
         return values.view(pa.int32() if values.type.bit_width == 32 else pa.int64()).cast(pa.string())

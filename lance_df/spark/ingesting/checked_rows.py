@@ -32,12 +32,23 @@ if TYPE_CHECKING:
 
 BAD: Final = "__lance_df_bad"
 """A column of checked rows: null, or `BAD_FIELDS` of a row that does not fit."""
-BAD_FIELDS: Final = ("source", "column", "reason", "row")
+BAD_FIELDS: Final = ("source", "column", "code", "reason", "row")
 CORRUPT: Final = "__lance_df_corrupt"
 """A column of rows of a source: the text of a record that is none, else null."""
 
-_BAD_TYPE: Final = "struct<source string, `column` string, reason string, `row` string>"
+
+UNREADABLE_RECORD: Final = "UNREADABLE_RECORD"
+VALUE_DOES_NOT_FIT: Final = "VALUE_DOES_NOT_FIT"
+NULL_NOT_ALLOWED: Final = "NULL_NOT_ALLOWED"
+
+_BAD_TYPE: Final = "struct<source string, `column` string, code string, reason string, `row` string>"
 _SHOWN: Final = 100
+# Spark's own formats end with milliseconds
+_JSON_OPTIONS: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _UNREADABLE: Final = "the record cannot be read with the schema of its source"
 _SHOWN_TYPES: Final = (
     ArrayType
@@ -86,7 +97,8 @@ def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) ->
     reasons: list[Column] = []
     values: list[Column] = []
     if CORRUPT in rows.columns:
-        reasons.append(F.when(named(CORRUPT).isNotNull(), _why(None, F.lit(_UNREADABLE))))
+        why = _why(None, UNREADABLE_RECORD, F.lit(_UNREADABLE))
+        reasons.append(F.when(named(CORRUPT).isNotNull(), why))
     for each in wanted:
         value, column_reasons = _column(each, types[each.field.name])
         values.append(value.alias(each.field.name))
@@ -100,6 +112,7 @@ def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) ->
         F.struct(
             F.lit(source).alias("source"),
             reason["column"].alias("column"),
+            reason["code"].alias("code"),
             reason["reason"].alias("reason"),
             row.alias("row"),
         ),
@@ -109,7 +122,8 @@ def checked(rows: DataFrame, columns: list[TargetColumn], source: str | None) ->
 
 def unreadable(rows: DataFrame, columns: list[TargetColumn], source: str) -> DataFrame:
     """Return the records of a source that are none, in the form of checked rows."""
-    bad = F.struct(F.lit(source), F.lit(None), F.lit(_UNREADABLE), _text_of(rows)).cast(_BAD_TYPE)
+    why = F.lit(UNREADABLE_RECORD), F.lit(_UNREADABLE)
+    bad = F.struct(F.lit(source), F.lit(None), *why, _text_of(rows)).cast(_BAD_TYPE)
     empty = [F.lit(None).cast(each.field.dataType).alias(each.field.name) for each in columns]
     return rows.where(named(CORRUPT).isNotNull()).select(*empty, bad.alias(BAD))
 
@@ -160,21 +174,24 @@ def _column(wanted: TargetColumn, data_type: DataType) -> tuple[Column, list[Col
             F.lit(f"' does not fit {target}"),
         )
         misfit = value.isNotNull() & ~F.coalesce(conversion.fits, F.lit(False))
-        wrong.append(F.when(misfit, _why(field.name, reason)))
+        wrong.append(F.when(misfit, _why(field.name, VALUE_DOES_NOT_FIT, reason)))
     null = lacks(value, field.dataType, nullable=field.nullable)
     if null is not None:
-        wrong.append(F.when(null, _why(field.name, F.lit(f"{target} must not be null"))))
+        reason = F.lit(f"{target} must not be null")
+        wrong.append(F.when(null, _why(field.name, NULL_NOT_ALLOWED, reason)))
     return conversion.value, wrong
 
 
-def _why(column: str | None, reason: Column) -> Column:
-    return F.struct(F.lit(column).cast("string").alias("column"), reason.alias("reason"))
+def _why(column: str | None, code: str, reason: Column) -> Column:
+    return F.struct(
+        F.lit(column).cast("string").alias("column"), F.lit(code).alias("code"), reason.alias("reason")
+    )
 
 
 def _shown(value: Column, data_type: DataType) -> Column:
     """Return the beginning of a value, in one line."""
     is_nested = isinstance(data_type, ArrayType | MapType | StructType)
-    text = F.to_json(F.struct(value.alias("v"))) if is_nested else value.cast("string")
+    text = F.to_json(F.struct(value.alias("v")), _JSON_OPTIONS) if is_nested else value.cast("string")
     return F.regexp_replace(F.substring(text, 1, _SHOWN), r"[\r\n]+", " ")
 
 
@@ -187,5 +204,5 @@ def _text_of(rows: DataFrame) -> Column:
         for each in rows.schema
         if each.name != CORRUPT
     ]
-    text = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+    text = F.to_json(F.struct(*columns), _JSON_OPTIONS)
     return F.coalesce(named(CORRUPT), text) if CORRUPT in rows.columns else text

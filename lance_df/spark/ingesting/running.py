@@ -15,6 +15,7 @@ from lance_df import errors
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.records import dataclass
 from lance_df.spark.appending import routed, write_options
+from lance_df.spark.column_names import is_case_sensitive, with_target_names
 from lance_df.spark.decimals import DIGITS, can_cross_as_integers, with_digits, with_integers
 from lance_df.spark.failures import errors_of_spark
 from lance_df.spark.ingesting.checked_rows import BAD, CORRUPT, checked, named, unreadable
@@ -23,7 +24,13 @@ from lance_df.spark.ingesting.progress import watched
 from lance_df.spark.ingesting.report import Report, ReportFolder
 from lance_df.spark.ingesting.sink import IngestSink, sink_options
 from lance_df.spark.ingesting.sources import read_source, readable
-from lance_df.spark.ingesting.target import Target, path_for_driver, rejects_have, struct_of
+from lance_df.spark.ingesting.target import (
+    Target,
+    path_for_driver,
+    prepare_rejects,
+    rejects_have,
+    struct_of,
+)
 from lance_df.spark.opened import SourceRef
 from lance_df.spark.pipeline.statistics import build_statistics
 from lance_df.spark.row_batches import bounded_by_rows
@@ -132,11 +139,13 @@ class _Run:
         rows, unread = self._rows()
         wanted = None if job.schema is None else _schema(job.schema)
         plain = StructType([each for each in rows.schema if each.name != CORRUPT])
-        columns = self._target.columns(plain, wanted)
+        columns = self._target.columns(plain, wanted, case_sensitive=is_case_sensitive(self._spark))
+        rows = with_target_names(rows, [each.field.name for each in columns])
         source = job.sources[0].name if len(job.sources) == 1 else None
         checked_rows = checked(rows, columns, source)
         for name, records in unread.items():
             checked_rows = _joined(checked_rows, unreadable(records, columns, name), columns)
+        prepare_rejects(job)
         to_target = not self._target.has(self._run)
         if to_target:
             self._target = self._target.made(struct_of(columns))

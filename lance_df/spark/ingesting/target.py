@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from lance_df.api.namespaces import PartitionedNamespace
+from lance_df.dataset import LanceDataset
 from lance_df.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
@@ -17,7 +19,7 @@ from lance_df.namespace.kind import namespace_of
 from lance_df.namespace.snapshot import NamespaceSnapshot, holds_namespace
 from lance_df.namespace.spec.partition_by import resolve_all
 from lance_df.records import dataclass
-from lance_df.spark.ingesting.checked_rows import TargetColumn
+from lance_df.spark.ingesting.checked_rows import BAD_FIELDS, TargetColumn
 from lance_df.spark.types import arrow_schema, spark_schema
 from lance_df.spark.writing import run_mark
 from lance_df.storage import open_location
@@ -76,7 +78,9 @@ class Target:
             return False
         return lacks_zone_maps(self.source.committed_table)
 
-    def columns(self, rows: StructType, wanted: StructType | None) -> list[TargetColumn]:
+    def columns(
+        self, rows: StructType, wanted: StructType | None, *, case_sensitive: bool
+    ) -> list[TargetColumn]:
         """Return the columns that rows are to have.
 
         Parameters
@@ -85,6 +89,8 @@ class Target:
             Of the rows.
         wanted
             The schema of the job.
+        case_sensitive
+            Whether names that differ in case only are different columns.
 
         Raises
         ------
@@ -104,8 +110,9 @@ class Target:
         else:
             columns = [TargetColumn(each) for each in (rows if wanted is None else wanted)]
         names = [each.field.name for each in columns]
+        known_names = names if case_sensitive else [name.lower() for name in names]
         for name in self.job.sort_by:
-            if name not in names:
+            if (name if case_sensitive else name.lower()) not in known_names:
                 raise ColumnNotFoundError(f"sort_by: no column {name!r}; there are {', '.join(names)}")
         return columns
 
@@ -146,6 +153,22 @@ class Target:
 def rejects_have(job: IngestJob, run: str) -> bool:
     """Whether the rejects of a run are in their table; True for a job without rejects."""
     return job.rejects is None or has_run(_opened(job.rejects, job.storage_of_rejects), run)
+
+
+def prepare_rejects(job: IngestJob) -> None:
+    """Add the columns that a table of rejects of an earlier release lacks; existing rows have NULL there."""
+    if job.rejects is None:
+        return
+    source = _opened(job.rejects, job.storage_of_rejects)
+    if source is None:
+        return
+    missing = [pa.field(name, pa.string()) for name in BAD_FIELDS if name not in source.arrow_schema.names]
+    if missing:
+        storage = dict(job.storage_of_rejects) or None
+        if source.is_partitioned:
+            PartitionedNamespace.open(job.rejects, storage_options=storage).add_columns(pa.schema(missing))
+        else:
+            LanceDataset(job.rejects, storage_options=storage).add_columns(pa.schema(missing))
 
 
 def has_run(source: Source | None, run: str) -> bool:

@@ -33,7 +33,8 @@ from lance_df.spark.pipeline.tasks import (
 from lance_df.table.maintenance.compaction import commit_rewrites, note_files, rewrite, with_zone_maps
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
-from lance_df.table.writing.fragment_writer import files_named_for, remove_files_of_job
+from lance_df.table.writing.fragment_writer import remove_files_of_job
+from lance_df.table.writing.job_names import files_named_for
 from lance_df.table.writing.uncommitted import uncommitted_files
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from lance_df.spark.failures import errors_of_spark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -116,17 +117,48 @@ def run_in_tasks(spark: SparkSession, function: Callable[[T], R], work: Sequence
     """
     if not work:
         return []
-    payload = [pickle.dumps((function, piece)) for piece in work]
-    rows = pa.table([pa.array(range(len(work)), pa.int32()), pa.array(payload, pa.binary())], schema=_WORK)
     with errors_of_spark():
-        tasks = spark.createDataFrame(rows).repartitionById(len(work), "number")
-        with warnings.catch_warnings():
-            # of pandas, which is not used here
-            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-            done = tasks.mapInArrow(_run, _RESULTS)
-        results_ = done.toArrow()
+        results_ = map_batches(_tasks(spark, function, work), _run, _RESULTS).toArrow()
     results = dict(zip(results_["number"].to_pylist(), results_["result"], strict=True))
     return [pickle.loads(results[number].as_py()) for number in range(len(work))]
+
+
+def rows_in_tasks(
+    spark: SparkSession,
+    function: Callable[[T], Iterator[pa.RecordBatch]],
+    work: Sequence[T],
+    schema: StructType,
+) -> DataFrame:
+    """Return the rows that a function yields, one task for each piece of work.
+
+    Parameters
+    ----------
+    function
+        As for `run_in_tasks`.
+    schema
+        Of the rows.
+    """
+    if not work:
+        return spark.createDataFrame([], schema)
+    return map_batches(_tasks(spark, function, work), _yield_rows, schema)
+
+
+def map_batches(
+    frame: DataFrame,
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: StructType | str,
+) -> DataFrame:
+    """Return what a function makes of the batches of each task."""
+    with warnings.catch_warnings():
+        # of pandas, which is not used here
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        return frame.mapInArrow(function, schema)
+
+
+def _tasks(spark: SparkSession, function: Callable[[T], object], work: Sequence[T]) -> DataFrame:
+    payload = [pickle.dumps((function, piece)) for piece in work]
+    rows = pa.table([pa.array(range(len(work)), pa.int32()), pa.array(payload, pa.binary())], schema=_WORK)
+    return spark.createDataFrame(rows).repartitionById(len(work), "number")
 
 
 def map_in_tasks(
@@ -151,6 +183,13 @@ def map_in_tasks(
 
 def _map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     return [function(item) for item in items]
+
+
+def _yield_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for work in batch.column("work"):
+            function, piece = pickle.loads(work.as_py())
+            yield from function(piece)
 
 
 def _run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

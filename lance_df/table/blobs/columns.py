@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_df.file.sidecars import sidecar_path
+from lance_df.file.blobs.sidecars import sidecar_path
 from lance_df.format.blobs import DEDICATED, EXTERNAL, INLINE, PACKED
 from lance_df.records import dataclass
 from lance_df.storage import ByteRange

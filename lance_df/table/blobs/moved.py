@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
-from lance_df.file.blob_columns import has_blobs, map_blobs
-from lance_df.file.sidecars import sidecar_path
+from lance_df.file.blobs.columns import has_blobs, map_blobs
+from lance_df.file.blobs.sidecars import sidecar_path
 from lance_df.format.blobs import EXTERNAL, INLINE, MOVED_BLOB, blob_description
 from lance_df.table.reading.row_ids import split_addresses
 from lance_df.table.reading.take import take_addresses

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError
-from lance_df.file.blob_columns import as_moved, has_blobs, map_blobs
-from lance_df.file.blob_writer import BlobPlacement
-from lance_df.file.sidecars import Sidecars, sidecar_folder
+from lance_df.file.blobs.columns import as_moved, has_blobs, map_blobs
+from lance_df.file.blobs.sidecars import Sidecars, sidecar_folder
+from lance_df.file.blobs.writer import BlobPlacement
 from lance_df.format.blobs import MOVED_BLOB
 from lance_df.records import dataclass
 from lance_df.storage import open_location

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError
-from lance_df.file.blob_columns import as_moved
+from lance_df.file.blobs.columns import as_moved
 from lance_df.format.operations import Update, UpdateMode
 from lance_df.format.row_ids import serialize_versions, versions_of
 from lance_df.format.schema import Schema

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
-from lance_df.encodings.gather import FEW
+from lance_df.encodings.kernels.keys import marked_positions, near_positions
 from lance_df.records import dataclass
 from lance_df.table.changes.key_values import comparable, hashes
 
@@ -121,23 +121,23 @@ class KeyIndex:
 class _HashMarks:
     """A bit for each value that the upper bits of a hash may have: whether a key has it."""
 
-    shift: np.uint64
+    shift: int
     bits: npt.NDArray[np.uint8]
 
     @classmethod
     def of(cls, hashed: Words) -> Self:
         num_bits = _mark_bits(len(hashed))
-        shift = np.uint64(64 - num_bits)
+        shift = 64 - num_bits
         marks = np.zeros(1 << num_bits, np.bool_)
-        marks[hashed >> shift] = True
+        marks[hashed >> np.uint64(shift)] = True
         return cls(shift, np.packbits(marks, bitorder="little"))
 
     def positions(self, hashed: Words) -> Numbers:
         """Return the positions of hashes that may be those of keys."""
-        if len(hashed) >= FEW:
+        if kernels.COMPILED:
             out = np.empty(len(hashed), np.int64)
-            return out[: kernels.marked_positions(hashed, self.shift, kernels.frozen(self.bits), out)]
-        marks = hashed >> self.shift
+            return out[: marked_positions(hashed, self.shift, self.bits, out)]
+        marks = hashed >> np.uint64(self.shift)
         return np.flatnonzero(self.bits[marks >> np.uint64(3)] >> (marks & np.uint64(7)).astype(np.uint8) & 1)
 
 
@@ -149,8 +149,8 @@ class _RangeMarks:
     are sorted are looked up in the order of memory.
     """
 
-    lowest: np.uint64
-    shift: np.uint64
+    lowest: int
+    shift: int
     marks: npt.NDArray[np.bool_]
 
     @classmethod
@@ -162,11 +162,11 @@ class _RangeMarks:
         # of signed numbers the sign decides, so the distances from the lowest are what counts
         lowest = numbers[np.argmin(numbers.view(np.int64))] if _is_signed(values.type) else numbers.min()
         distances = numbers - lowest
-        span_bits = int(distances.max()).bit_length()
-        shift = np.uint64(max(span_bits - _mark_bits(len(values)), 0))
-        marks = np.zeros(int(distances.max() >> shift) + 2, np.bool_)
-        marks[distances >> shift] = True
-        return cls(lowest, shift, marks)
+        longest = int(distances.max())
+        shift = max(longest.bit_length() - _mark_bits(len(values)), 0)
+        marks = np.zeros((longest >> shift) + 2, np.bool_)
+        marks[distances >> np.uint64(shift)] = True
+        return cls(int(lowest), shift, marks)
 
     def positions(self, values: pa.Array) -> Numbers:
         """Return the positions of values that lie in a range with a mark."""
@@ -174,13 +174,13 @@ class _RangeMarks:
         if numbers is None:
             return np.arange(len(values), dtype=np.int64)
         # beyond the marks is the last one, which is never set
-        if len(numbers) >= FEW:
+        if kernels.COMPILED:
             out = np.empty(len(numbers), np.int64)
-            count = kernels.near_positions(
-                kernels.frozen(numbers), self.lowest, self.shift, kernels.frozen(self.marks), out
-            )
+            data, is_signed = numbers.view(np.uint8), numbers.dtype.kind == "i"
+            marks = self.marks.view(np.uint8)
+            count = near_positions(data, numbers.itemsize, is_signed, self.lowest, self.shift, marks, out)
             return out[:count]
-        ranges = (_words(numbers) - self.lowest) >> self.shift
+        ranges = (_words(numbers) - np.uint64(self.lowest)) >> np.uint64(self.shift)
         return np.flatnonzero(self.marks.take(ranges.view(np.int64), mode="clip"))
 
 

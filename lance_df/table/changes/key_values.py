@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
 from lance_df.encodings.arrays import fixed_width_bits
-from lance_df.encodings.gather import FEW
+from lance_df.encodings.kernels.keys import mix_words
 from lance_df.expr.literals import plain_array, without_views
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def _mix_column(hashed: Words, column: pa.Array) -> None:
 
 def _mix(hashed: Words, words: npt.NDArray[np.unsignedinteger[Any]]) -> None:
     """Mix one more word into each hash, in place."""
-    if len(hashed) >= FEW:
-        kernels.mix_words(hashed, kernels.frozen(words), _MULTIPLIER)
+    if kernels.COMPILED:
+        mix_words(hashed, words.view(np.uint8), words.itemsize, _MULTIPLIER)
         return
     np.bitwise_xor(hashed, hashed >> _HALF_WORD, out=hashed)
     np.bitwise_xor(hashed, words, out=hashed)

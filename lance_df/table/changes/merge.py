@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.file.blob_columns import has_blobs
+from lance_df.file.blobs.columns import has_blobs
 from lance_df.format.operations import Update
 from lance_df.records import dataclass
 from lance_df.table.changes.column_patch import columns_patched

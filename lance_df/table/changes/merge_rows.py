@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lance_df.format.schema import Field
     from lance_df.table.changes.matching import Matches
+    from lance_df.table.changes.row_set import Addresses
     from lance_df.table.table import Table
 
 _BATCH_ROWS = 64 * 1024
@@ -79,17 +80,27 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 def updated_rows(table: Table, source: Source, matches: Matches) -> Iterator[pa.RecordBatch]:
     """Yield the new form of rows of the table: what the source does not bring stays."""
-    others = [field.name for field in table.schema.fields if _is_incomplete(field, source.schema)]
 
     def update(run: slice) -> pa.RecordBatch:
         part = matches.slice(run.start, run.stop)
-        batch = source.take(part.rows)
-        old = take_whole(table, part.addresses, columns=others) if others else None
-        return completed(batch, source.schema, table.schema, old)
+        return updated_at(table, part.addresses, source.take(part.rows), source.schema)
 
     runs = fragment_runs(matches.addresses, max_rows=_BATCH_ROWS)
     with closing(map_ahead(update, runs, ahead=_BATCHES_AHEAD)) as batches:
         yield from batches
+
+
+def updated_at(table: Table, addresses: Addresses, batch: pa.RecordBatch, given: Schema) -> pa.RecordBatch:
+    """Return the new form of rows of one fragment: what is not brought stays.
+
+    Parameters
+    ----------
+    batch, given
+        What is brought for each address, of storage types.
+    """
+    others = [field.name for field in table.schema.fields if _is_incomplete(field, given)]
+    old = take_whole(table, addresses, columns=others) if others else None
+    return completed(batch, given, table.schema, old)
 
 
 def inserted_rows(table: Table, source: Source, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
 from lance_df.interrupts import workers
 from lance_df.records import dataclass
+from lance_df.table.metadata.base_paths import DELETIONS_DIR
 from lance_df.table.reading.deletions import write_deletion_file
 from lance_df.table.writing.uncommitted import UncommittedFiles, uncommitted_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lance_df.format.fragments import Fragment
+    from lance_df.storage import Location
     from lance_df.table.changes.row_set import RowSet
     from lance_df.table.table import Table
 
@@ -41,6 +44,39 @@ class Removal:
     updated_fragments: tuple[Fragment, ...]
     removed_fragment_ids: tuple[int, ...]
     num_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedRows:
+    """Rows that were taken out, made to be sent.
+
+    Attributes
+    ----------
+    counts
+        How many rows that were not deleted before were selected, by the id of their fragment.
+    """
+
+    removal: Removal
+    counts: dict[int, int]
+
+    @classmethod
+    def united(cls, parts: Iterable[RemovedRows]) -> RemovedRows:
+        """Return what was taken out of different fragments of one table."""
+        parts = list(parts)
+        updated = [fragment for part in parts for fragment in part.removal.updated_fragments]
+        removal = Removal(
+            tuple(sorted(updated, key=lambda fragment: fragment.id)),
+            tuple(sorted(number for part in parts for number in part.removal.removed_fragment_ids)),
+            sum(part.removal.num_rows for part in parts),
+        )
+        return cls(removal, {number: count for part in parts for number, count in part.counts.items()})
+
+
+def note_deletion_files(files: UncommittedFiles, table: Location, removal: Removal) -> None:
+    """Let the deletion files of rows be removed when what is done with them fails."""
+    for fragment in removal.updated_fragments:
+        if fragment.deletion_file is not None:
+            files.add_file(table / DELETIONS_DIR / fragment.deletion_file.name(fragment.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +122,10 @@ def rows_removed(table: Table, rows: RowSet) -> Iterator[Removal]:
             written = [_with_deletion_file(table, changed[0], files)]
         elif changed:
             with workers(_NUM_THREADS) as pool:
-                written = list(pool.map(lambda cut: _with_deletion_file(table, cut, files), changed))
+                named = [
+                    pool.submit(copy_context().run, _with_deletion_file, table, cut, files) for cut in changed
+                ]
+                written = [each.result() for each in named]
         yield Removal(
             tuple(sorted(written, key=lambda fragment: fragment.id)),
             tuple(cut.fragment.id for cut in cuts if cut.leaves_nothing),

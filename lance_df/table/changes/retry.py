@@ -14,6 +14,7 @@ from lance_df.table.commit.loop import commit_change
 
 if TYPE_CHECKING:
     from lance_df.format.operations import Operation
+    from lance_df.table.commit.options import CommitOptions
     from lance_df.table.commit.row_account import RowChange
     from lance_df.table.table import Table
 
@@ -60,7 +61,9 @@ class RetryOptions:
             raise InvalidInputError(f"conflict_retries must not be negative, got {self.retries}")
 
 
-def commit_with_retries(table: Table, compute: Compute[R], options: RetryOptions) -> tuple[Table, R]:
+def commit_with_retries(
+    table: Table, compute: Compute[R], options: RetryOptions, commit_options: CommitOptions | None = None
+) -> tuple[Table, R]:
     """Compute a change from a version of a table, and commit it.
 
     Returns
@@ -75,13 +78,16 @@ def commit_with_retries(table: Table, compute: Compute[R], options: RetryOptions
         Another commit makes the change meaningless.
     CommitStateUnknownError
         The store failed in a way that leaves open whether the change was committed.
+    AlreadyCommittedError
+        See the marks of ``commit_options``.
     """
     start = options.clock()
     attempt = 0
     while True:
         try:
             with compute(table) as change:
-                return commit_change(table, change.operation, rows=change.rows), change.result
+                made = commit_change(table, change.operation, rows=change.rows, options=commit_options)
+                return made, change.result
         except RetryableConflictError:
             if attempt >= options.retries or options.clock() - start >= options.timeout:
                 raise

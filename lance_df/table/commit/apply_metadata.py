@@ -73,7 +73,7 @@ def check_distinct(old: Iterable[BasePath], new: Iterable[BasePath]) -> None:
     seen = {key for base in old for key in keys(base)}
     for base in new:
         for what, text in keys(base) & seen:
-            raise InvalidInputError(f"two base paths would have the {what} {text!r}")
+            raise InvalidInputError(f"two base paths would have the {what} {text!r}, which exists already")
         seen |= keys(base)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_df.errors import (
+    ConflictError,
     CorruptDataError,
     DatasetNotFoundError,
     IncompatibleConflictError,
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from lance_df.table.commit.options import CommitOptions
     from lance_df.table.metadata.external_store import ExternalManifestStore
     from lance_df.table.metadata.manifest_io import ManifestFile
+
+_log = logging.getLogger("lance_df")
 
 TRANSACTIONS_DIR = "_transactions"
 _HINT = "latest_version_hint.json"
@@ -101,10 +105,14 @@ class Committer:
         base
             The version that it was computed from, if that is at hand.
         """
-        with self.tidied():
-            if self._options.detached:
-                return self._commit_detached(base, data_format)
-            return self._commit_attached(base, data_format)
+        try:
+            with self.tidied():
+                if self._options.detached:
+                    return self._commit_detached(base, data_format)
+                return self._commit_attached(base, data_format)
+        except ConflictError as err:
+            _log.info("conflict: %s", err)
+            raise
 
     def _commit_attached(self, base: Table | None, data_format: str | None) -> ManifestFile:
         with self._early_transaction_file(base):
@@ -150,6 +158,12 @@ class Committer:
             if timeout is not None and passed > timeout.total_seconds():
                 break
             if attempt < self._options.max_retries:
+                _log.info(
+                    "%s: version %d is another writer's, attempt %d failed; trying again",
+                    self.location.uri,
+                    state.manifest.version,
+                    attempt + 1,
+                )
                 self._options.wait(attempt, duration)
         raise RetryableConflictError(
             f"{self.location.uri}: other writers committed first {attempt + 1} times in a row; try again"
@@ -207,6 +221,13 @@ class Committer:
             self._write_hint(manifest.version)
         if is_attached and self._external_store is None:
             LATEST.keep(made)
+        _log.log(
+            logging.INFO if is_attached and not self._options.is_part else logging.DEBUG,
+            "%s: committed version %d (%s)",
+            self.location.uri,
+            manifest.version,
+            type(transaction.operation).__name__,
+        )
         return made
 
     @contextmanager
@@ -292,7 +313,7 @@ class Committer:
         mine = self._transaction.operation
         if self._options.strict or (isinstance(mine, Overwrite) and not self._options.max_retries):
             raise RetryableConflictError(
-                f"{self.location.uri}: version {version} was committed since version "
+                f"{self.location.uri}: Commit conflict for version {version}: it was committed since version "
                 f"{self._transaction.read_version} was read, and this commit may not follow another one"
             )
         return check_conflict(

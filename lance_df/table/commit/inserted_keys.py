@@ -11,6 +11,7 @@ key in common with its own, with appends, and with updates that have no filter.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -18,12 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_df.encodings import kernels
 from lance_df.encodings.arrays import fixed_width_bits
+from lance_df.encodings.kernels.hashing import xxhash64_bytes
 from lance_df.expr.literals import plain_array, without_views
 from lance_df.format.operations import Append, InsertedKeys
 from lance_df.table.changes.key_values import comparable
-from lance_df.table.indices.xxhash64 import SALTS, xxhash64
+from lance_df.table.indices.xxhash64 import SALTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +39,12 @@ _BLOCK_BYTES: Final = 32
 _NUM_BLOCKS: Final = 1024
 _MIN_BLOCKS: Final = 8
 _KEYS_PER_BLOCK: Final = 4
-_FEW: Final = 1024
 _HALF: Final = np.uint64(32)
 
 
-def inserted_keys(field_ids: Sequence[int], columns: Sequence[pa.Array], *, is_primary: bool) -> InsertedKeys:
+def inserted_keys(
+    field_ids: Sequence[int], columns: Sequence[pa.Array], *, is_primary: bool, is_part: bool = False
+) -> InsertedKeys:
     """Return the filter of some keys.
 
     Parameters
@@ -51,10 +53,12 @@ def inserted_keys(field_ids: Sequence[int], columns: Sequence[pa.Array], *, is_p
         The parts of the keys. Those with a null match nothing, and are left out.
     is_primary
         Whether they are the primary key of the table.
+    is_part
+        Whether `united_keys` is to put the filter together with those of other keys.
     """
     hashes = _hashes(columns)
     num_blocks = _NUM_BLOCKS
-    if not is_primary:
+    if not (is_primary or is_part):
         wanted = 1 << max(len(hashes) // _KEYS_PER_BLOCK, 1).bit_length()
         num_blocks = min(max(wanted, _MIN_BLOCKS), _NUM_BLOCKS)
     words = np.zeros((num_blocks, 8), np.uint32)
@@ -66,8 +70,14 @@ def inserted_keys(field_ids: Sequence[int], columns: Sequence[pa.Array], *, is_p
         number_of_items=8 * num_blocks,
         is_primary=is_primary,
         is_common=all(_is_common(column.type) for column in columns),
-        hashes=hashes,
+        hashes=None if is_part else hashes,
     )
+
+
+def united_keys(parts: Sequence[InsertedKeys]) -> InsertedKeys:
+    """Return the filter of the keys of several filters, at least one, which were made to be put together."""
+    words = np.bitwise_or.reduce([np.frombuffer(part.blocks or b"", "<u4") for part in parts])
+    return dataclasses.replace(parts[0], blocks=words.tobytes())
 
 
 def may_repeat_keys(mine: Update, theirs: Append | Update) -> bool:
@@ -139,13 +149,11 @@ def _hashes(columns: Sequence[pa.Array]) -> Hashes:
     parts = [_bytes_of(column) for column in columns]
     keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, *_ends(len(parts[0])))
     keys = keys.drop_null()
-    if len(keys) < _FEW:
-        return np.array([xxhash64(key) for key in keys.to_pylist()], np.uint64)
-    offsets = np.frombuffer(keys.buffers()[1], np.int64)[keys.offset : keys.offset + len(keys) + 1]
-    data = np.zeros(int(offsets[-1]) + 8, np.uint8)  # eight bytes may be read at any of them
-    data[:-8] = np.frombuffer(keys.buffers()[2] or b"", np.uint8)[: len(data) - 8]
     hashes = np.empty(len(keys), np.uint64)
-    kernels.xxhash64_spans(data, offsets[:-1], offsets[1:], hashes)
+    if len(keys):
+        _, offsets, data = keys.buffers()
+        ends = np.frombuffer(offsets, np.int64, len(keys) + 1, 8 * keys.offset)
+        xxhash64_bytes(ends, np.frombuffer(data or b"", np.uint8), hashes)
     return hashes
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import struct
 from typing import TYPE_CHECKING
 
-from lance_df.file.legacy_dictionary_writer import check_dictionaries, write_dictionaries
+from lance_df.file.legacy.dictionary_writer import check_dictionaries, write_dictionaries
 from lance_df.format.manifest import serialize_indices
 from lance_df.storage.source import BytesSource
 from lance_df.table.metadata.manifest_io import ManifestFile

@@ -44,6 +44,8 @@ class CommitOptions:
         Held while the version is made, see :mod:`lance_df.table.commit.lock`.
     properties
         Kept with the transaction, beside its own.
+    is_part
+        Whether it shows only by another commit that follows: it is then logged as a detail.
     attempts
         Gets each attempt to publish, before it begins.
     clock_ns, monotonic, sleep, jitter
@@ -58,6 +60,7 @@ class CommitOptions:
     detached: bool = False
     lock: CommitLock | None = None
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    is_part: bool = False
     attempts: list[Attempt] | None = field(default=None, hash=False, compare=False)
     clock_ns: Callable[[], int] = time.time_ns
     monotonic: Callable[[], float] = time.monotonic

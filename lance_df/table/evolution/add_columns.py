@@ -147,7 +147,9 @@ class SplitStream:
         batch = self._next()
         while batch is not None:
             if batch.num_rows:
-                raise InvalidInputError(f"{self._table.uri}: the stream has more rows than the table")
+                raise InvalidInputError(
+                    f"{self._table.uri}: Stream produced more values than expected for dataset"
+                )
             batch = self._next()
 
     def _next(self) -> pa.RecordBatch | None:

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from lance_df.encodings.arrays import null_array
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.file.legacy import LegacyFileReader
+from lance_df.file.legacy.reader import LegacyFileReader
 from lance_df.file.open_writer import open_writer
+from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.fragments import MAX_ROWS, TOMBSTONE
 from lance_df.storage.sink import ByteSink
 from lance_df.table.blobs.references import BlobReferences
@@ -141,7 +142,8 @@ def data_version(table: Table) -> str:
     """Return the version of new data files: the table's; of an old table without one, that of its files."""
     if table.manifest.data_format is not None:
         return table.manifest.data_format
-    return next((file.version for fragment in table.fragments for file in fragment.files), "0.1")
+    empty = "2.2" if table.manifest.writer_feature_flags & FeatureFlag.V2_FORMAT else "0.1"
+    return next((file.version for fragment in table.fragments for file in fragment.files), empty)
 
 
 def _rows_per_group(table: Table, fragment: Fragment) -> int:
@@ -175,7 +177,8 @@ def _with_deleted_rows(
         size = len(arrays[0])
         if done + size > len(live):
             raise InvalidInputError(
-                f"{table.uri}: more values than the {len(live)} rows of fragment {fragment.id}"
+                f"{table.uri}: Stream produced more values than expected for dataset: fragment {fragment.id} "
+                f"has {len(live)} rows"
             )
         offsets = live[done : done + size]
         first = int(live[done - 1]) + 1 if done else 0
@@ -185,7 +188,8 @@ def _with_deleted_rows(
             yield _spread(arrays, offsets, first, stop, schema)
     if done < len(live):
         raise InvalidInputError(
-            f"{table.uri}: {done} values for the {len(live)} rows of fragment {fragment.id}"
+            f"{table.uri}: Stream ended before producing values for all rows in dataset: {done} values for "
+            f"the {len(live)} rows of fragment {fragment.id}"
         )
     if not len(live) and num_rows:
         yield [null_array(field.arrow_type(), min(num_rows, MAX_ROWS)) for field in schema.fields]

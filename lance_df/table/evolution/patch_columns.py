@@ -9,11 +9,12 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.errors import InvalidInputError, UnsupportedFeatureError
-from lance_df.file.blob_columns import as_moved
+from lance_df.file.blobs.columns import as_moved
 from lance_df.format.schema import Schema
 from lance_df.records import dataclass
 from lance_df.table.evolution.column_files import data_version, with_columns_of, write_columns
 from lance_df.table.evolution.live_rows import live_offsets, read_keys, read_live
+from lance_df.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_df.table.writing.conform import conform, schema_to_write
 from lance_df.table.writing.uncommitted import uncommitted_files
 
@@ -94,6 +95,10 @@ def patched(table: Table, fragment: Fragment, key: str, lookup: Lookup) -> Patch
 def _part(table: Table, lookup: Lookup) -> Schema:
     names = set(lookup.schema.names)
     fields = tuple(field for field in table.schema.fields if field.name in names)
+    if unknown := sorted(names - {field.name for field in fields}):
+        if unknown[0] in (ROW_ID, ROW_ADDRESS):
+            raise InvalidInputError(f"{unknown[0]} is a metadata column, which cannot be updated")
+        raise InvalidInputError(f"column {unknown[0]!r} does not exist in the table")
     part = Schema(fields=fields, metadata=table.schema.metadata)
     if schema_to_write(lookup.schema, part) != part:
         raise InvalidInputError("structs are updated as a whole: the data lacks fields of one")

@@ -14,9 +14,9 @@ import pyarrow as pa
 from lance_df.cache import Footprint
 from lance_df.encodings.plan import RowRange, Rows
 from lance_df.errors import CorruptDataError, NotFoundError, StorageError
-from lance_df.file.container import Container
 from lance_df.file.open import open_file
 from lance_df.file.tail import with_tail
+from lance_df.file.v2.container import Container
 from lance_df.records import dataclass
 from lance_df.table.indices.row_address_map import parse_row_address_map
 from lance_df.table.reading.selection import RowRanges

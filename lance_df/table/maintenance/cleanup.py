@@ -8,6 +8,7 @@ Spec: table format, chapter 13.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from lance_df.table.metadata.manifest_io import ManifestFile
     from lance_df.table.table import Table
 
+_log = logging.getLogger("lance_df")
+
 _TEMPORARY = ".tmp"
 _CHUNK = 1000
 
@@ -74,7 +77,9 @@ def cleanup(table: Table, policy: CleanupPolicy, *, now: float | None = None) ->
         remover.remove(each for each in chunk if not survey.is_needed(each))
     if not tally.num_failed:
         _remove_manifests(survey, remover)
-    return tally.stats()
+    stats = tally.stats()
+    _log.info("%s: cleaned up: %s", table.uri, stats)
+    return stats
 
 
 def explain_cleanup(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lance_df.errors import NotFoundError
+from lance_df.errors import IndexNotFoundError
 from lance_df.records import dataclass
 from lance_df.table.indices.describe import describe_indices
 from lance_df.table.maintenance.zone_map_files import KIND, zone_counts
@@ -60,12 +60,12 @@ def index_statistics(table: Table, name: str) -> dict[str, Any]:
 
     Raises
     ------
-    NotFoundError
+    IndexNotFoundError
         There is no such index.
     """
     segments = _by_name(table).get(name)
     if segments is None:
-        raise NotFoundError(f"{table.uri}: no index {name!r}")
+        raise IndexNotFoundError(f"{table.uri}: no index {name!r}")
     details = [_segment_statistics(table, entry) for entry, _ in segments]
     covered = [information["fragment_ids"] for _, information in segments]
     indexed = set[int]().union(*covered)

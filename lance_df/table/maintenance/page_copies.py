@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lance_df.errors import CorruptDataError, NotFoundError
-from lance_df.file.container import Container
-from lance_df.file.page_copy import PageCopier, copied_field_ids
+from lance_df.file.v2.container import Container
+from lance_df.file.v2.page_copy import PageCopier, copied_field_ids
 from lance_df.format.fragments import Fragment
 from lance_df.interrupts import check_stopped
 from lance_df.storage.sink import ByteSink

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.encodings.plan import RowRange
-from lance_df.file.small_file import encode_small, small_file
-from lance_df.file.writer import FileWriter
+from lance_df.file.v2.small_file import encode_small, small_file
+from lance_df.file.v2.writer import FileWriter
 from lance_df.format.file_tail import serialize_descriptor
 from lance_df.format.manifest import IndexMetadata
 from lance_df.format.schema import schema_from_arrow

@@ -11,8 +11,8 @@ from pyroaring import BitMap
 
 from lance_df.errors import (
     AlreadyExistsError,
+    IndexNotFoundError,
     InvalidInputError,
-    NotFoundError,
     UnsupportedFeatureError,
 )
 from lance_df.format.operations import CreateIndex
@@ -98,13 +98,13 @@ def drop_index(table: Table, name: str) -> Table:
 
     Raises
     ------
-    NotFoundError
+    IndexNotFoundError
         There is no such index.
     """
     removed = tuple(index for index in table.indices if index.name == name)
     if not removed:
         names = ", ".join(sorted({repr(index.name) for index in table.indices})) or "none"
-        raise NotFoundError(f"{table.uri}: no index {name!r}; there are: {names}")
+        raise IndexNotFoundError(f"{table.uri}: no index {name!r}; there are: {names}")
     return commit_change(table, CreateIndex((), removed), rows=NO_ROWS)
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_df.encodings import kernels
+from lance_df.encodings.kernels.compare import extreme_strings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from lance_df.format.schema import Field
 
 ROWS_PER_ZONE = 8192
-_OFFSETS: dict[pa.DataType, np.dtype[np.signedinteger]] = {
-    **dict.fromkeys([pa.string(), pa.binary()], np.dtype(np.int32)),
-    **dict.fromkeys([pa.large_string(), pa.large_binary()], np.dtype(np.int64)),
-}
+_OFFSET_BYTES = {pa.string(): 4, pa.binary(): 4, pa.large_string(): 8, pa.large_binary(): 8}
 
 
 class _Zone(NamedTuple):
@@ -176,7 +174,7 @@ def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
     data_type = values.type
     # several chunks may be more than one array of texts can hold
     is_one_array = values.num_chunks == 1 and len(values) and not values.null_count
-    if data_type in _OFFSETS and is_one_array and kernels.are_worth(len(values)):
+    if data_type in _OFFSET_BYTES and is_one_array and kernels.COMPILED:
         smallest, largest = _bounds_of_strings(values.chunk(0))
         return smallest, largest, 0
     if not pa.types.is_floating(data_type):
@@ -201,12 +199,11 @@ def bounds_of(values: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar, int]:
 
 
 def _bounds_of_strings(values: pa.Array) -> tuple[pa.Scalar, pa.Scalar]:
-    offset_type = _OFFSETS[values.type]
+    width = _OFFSET_BYTES[values.type]
     _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, offset_type, len(values) + 1, values.offset * offset_type.itemsize)
-    texts = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    ends = np.frombuffer(offsets, np.uint8, (len(values) + 1) * width, values.offset * width)
     positions = np.zeros(2, np.int64)
-    kernels.extreme_strings(kernels.frozen(ends), kernels.frozen(texts), positions)
+    extreme_strings(ends, width, np.frombuffer(data or b"", np.uint8), positions)
     return values[int(positions[0])], values[int(positions[1])]
 
 

@@ -181,7 +181,7 @@ def _find(bases: Sequence[BasePath], wanted: str) -> BasePath:
         if _plain(str(wanted)) == _plain(base.path):
             return base
     known = ", ".join(repr(base.name or base.path) for base in bases) or "none"
-    raise InvalidInputError(f"there is no base path {wanted!r}; those registered are: {known}")
+    raise InvalidInputError(f"base path {wanted!r} not found; those registered are: {known}")
 
 
 def _plain(path: str) -> str:

@@ -102,7 +102,7 @@ def _with_dictionaries(manifest: Manifest, source: ByteSource) -> Manifest:
     """Read the values that all 0.1 files of the table share: the next version holds them, too."""
     if manifest.data_format not in (None, "0.1"):
         return manifest
-    from lance_df.file.legacy_dictionaries import DictionaryLoader
+    from lance_df.file.legacy.dictionaries import DictionaryLoader
 
     loader = DictionaryLoader(source)
     values = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.cache import Entries, TableCache
-    from lance_df.encodings.kept_rows import KeptRows
+    from lance_df.encodings.selected_rows import SelectedRows
 
 # What a table takes beside the values.
 _TABLE_BYTES = 1024
@@ -30,7 +30,7 @@ class CachedDictionaries:
     def __init__(self, cache: TableCache) -> None:
         self._tables: Entries[_Table] = cache.entries(CacheKind.DICTIONARIES)
 
-    def expand(self, array: pa.Array, data_type: pa.DataType, rows: KeptRows | None = None) -> pa.Array:
+    def expand(self, array: pa.Array, data_type: pa.DataType, rows: SelectedRows | None = None) -> pa.Array:
         """Return an array that may be kept as a dictionary as one of plain values, which others are already.
 
         Parameters
@@ -81,8 +81,8 @@ class _Table:
             numbers = np.minimum(numbers, numbers.dtype.type(last))
         numbers.flags.writeable = False  # as kernels are compiled for
         if positions is not None:
-            return self._lookup.pick_at(numbers, positions)
-        values = self._lookup.pick(numbers)
+            return self._lookup.take_at(numbers, positions)
+        values = self._lookup.take(numbers)
         if not num_nulls:
             return values
         if array.offset:

@@ -5,7 +5,6 @@ Spec: table format, deletion files.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from lance_df.format.fragments import DeletionFile, DeletionFileType
 from lance_df.format.roaring import read_roaring
 from lance_df.table.metadata.base_paths import DELETIONS_DIR
 from lance_df.table.reading.arrow_ipc import read_uint32_column
+from lance_df.table.writing.job_names import deletion_id
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -100,7 +100,7 @@ def write_deletion_file(
     file = DeletionFile(
         file_type=DeletionFileType.BITMAP if is_bitmap else DeletionFileType.ARROW,
         read_version=read_version,
-        id=int.from_bytes(os.urandom(8), "little"),
+        id=deletion_id(),
         num_deleted_rows=len(deleted),
     )
     content = deleted.serialize() if is_bitmap else _arrow_file(deleted)

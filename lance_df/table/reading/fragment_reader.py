@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_df.encodings.plan import Rows
-    from lance_df.file.legacy_statistics import LegacyStatistics
+    from lance_df.file.legacy.statistics import LegacyStatistics
     from lance_df.file.reader import FileReader
-    from lance_df.file.resident_column import ResidentColumn
+    from lance_df.file.v2.resident_column import ResidentColumn
     from lance_df.format.fragments import DataFile, Fragment
     from lance_df.format.schema import Field
     from lance_df.table.table import Table
@@ -246,7 +246,7 @@ class FragmentReader:
         leaves = list(field.leaves())
         if not self.has_legacy_files or len(parts) != 1 or len(leaves) != 1:
             return None
-        from lance_df.file.legacy import LegacyFileReader
+        from lance_df.file.legacy.reader import LegacyFileReader
 
         reader = self.open(parts[0][0])
         if not isinstance(reader, LegacyFileReader):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lance_df.encodings import kernels
 from lance_df.encodings.arrays import concat_arrays
 from lance_df.encodings.gather import FEW
 from lance_df.errors import InvalidInputError
@@ -35,8 +34,6 @@ Integer = TypeVar("Integer", np.int64, np.uint64)
 
 _FRAGMENTS_AHEAD = 8
 _MAX_KERNEL_FRAGMENTS = 64
-# to read rows of a column page by page takes as much longer as to do without a kernel for so many values
-_SPARED_VALUES = 50_000
 
 
 def take_offsets(
@@ -190,7 +187,7 @@ def _pick(table: Table, keys: npt.NDArray[np.int64], columns: Sequence[Column]) 
     """Return those columns whose rows a kernel takes, where such are known to be."""
     taken: dict[Column, pa.Array] = {}
     fits = 0 < len(keys) < FEW and len(table.fragments) <= _MAX_KERNEL_FRAGMENTS and table.location.is_local
-    if not fits or not kernels.are_worth(_SPARED_VALUES * len(columns)):
+    if not fits:
         return taken
     order = keys.argsort()
     rows = keys[order]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lance_df.expr.bounds import ZoneBounds
     from lance_df.expr.nodes import Predicate
-    from lance_df.file.legacy_statistics import LegacyStatistics
+    from lance_df.file.legacy.statistics import LegacyStatistics
     from lance_df.format.schema import Schema
     from lance_df.table.reading.fragment_reader import FragmentReader
 

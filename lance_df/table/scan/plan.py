@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias, overload
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     Positions: TypeAlias = npt.NDArray[np.intp]
     Bounds: TypeAlias = npt.NDArray[np.int64]
+
+_log = logging.getLogger("lance_df")
 
 
 def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
@@ -90,6 +93,15 @@ def plan_scan(table: Table, request: ScanRequest) -> ScanPlan:
         tasks = tasks.within(*request.rows)
     if scan.predicate is None and not scan.pruning.conditions and request.limit is not None:
         tasks = tasks.first(request.limit)
+    _log.debug(
+        "%s version %d: planned a scan of %d of %d fragments in %d tasks: %s",
+        table.uri,
+        table.version,
+        len(selected),
+        len(positions),
+        len(tasks),
+        request,
+    )
     return ScanPlan(scan.schema, promises, tasks, lambda: make_report(scan, positions, selected))
 
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_df.encodings.arrays import concat_arrays
-from lance_df.encodings.kept_rows import KeptRows
 from lance_df.encodings.plan import RowRange
 from lance_df.encodings.resident import Form
 from lance_df.encodings.rows import as_positions
+from lance_df.encodings.selected_rows import SelectedRows
 from lance_df.encodings.string_views import as_views
 from lance_df.errors import CorruptDataError
 from lance_df.records import dataclass
@@ -49,7 +49,7 @@ class _Match:
     """
 
     rows: Rows
-    selection: KeptRows
+    selection: SelectedRows
     known: Sequence[pa.Array] = ()
     scattered: bool = False
 
@@ -165,7 +165,7 @@ class RowSlice:
 
     def batch(self, values: Sequence[pa.Array]) -> pa.RecordBatch:
         """Return what a scan returns of a window that `values` has yielded."""
-        return self._batch((), values, KeptRows.everything(len(values[0])))
+        return self._batch((), values, SelectedRows.everything(len(values[0])))
 
     def _windows(self, start: int, stop: int, selected: RowRanges | None) -> Iterator[Rows]:
         scan = self._scan
@@ -216,7 +216,7 @@ class RowSlice:
     def _match(self, rows: Rows) -> _Match | None:
         scan = self._scan
         live = None if scan.include_deleted_rows else self._live(rows)
-        selection = KeptRows.everything(len(rows)) if live is None else KeptRows(live)
+        selection = SelectedRows.everything(len(rows)) if live is None else SelectedRows(live)
         if not selection.count:
             return None
         known: dict[tuple[str, ...], pa.Array] = {}
@@ -227,7 +227,7 @@ class RowSlice:
                 known = {path: selection.of(known[path]) for path in known if path in wanted}
                 rows, selection, scattered = (
                     _positions(rows, selection),
-                    KeptRows.everything(selection.count),
+                    SelectedRows.everything(selection.count),
                     True,
                 )
             values = self._step_readers[number].read(rows)
@@ -274,7 +274,7 @@ class RowSlice:
         for number, index in enumerate(self._reused):
             arrays = [self._plain(match.known[number], index) for match in matches]
             known.append(concat_arrays(arrays, arrays[0].type))
-        return self._batch(known, self._part_reader.read(rows), KeptRows.everything(len(rows)))
+        return self._batch(known, self._part_reader.read(rows), SelectedRows.everything(len(rows)))
 
     def _system_values(self, name: str, rows: Rows) -> pa.Array:
         values = self._source.system_values(name, rows)
@@ -295,14 +295,14 @@ class RowSlice:
             return live
         return ~np.isin(rows, self._deleted, assume_unique=True)
 
-    def _plain(self, values: pa.Array, index: int, selection: KeptRows | None = None) -> pa.Array:
+    def _plain(self, values: pa.Array, index: int, selection: SelectedRows | None = None) -> pa.Array:
         """Return values for a index of what is returned, looked up where they may come as a dictionary."""
         return self._scan.table.shared.dictionaries.expand(values, self._types[index], selection)
 
     def _batch(
-        self, known: Sequence[pa.Array], others: Sequence[pa.Array], selection: KeptRows
+        self, known: Sequence[pa.Array], others: Sequence[pa.Array], selection: SelectedRows
     ) -> pa.RecordBatch:
-        """Return a batch of the kept rows: ``known`` has values of these, ``others`` of all rows."""
+        """Return a batch of the selected rows: ``known`` has values of these, ``others`` of all rows."""
         scan = self._scan
         if not scan.columns and scan.aggregator is None:
             return count_batch(selection.count)
@@ -314,18 +314,18 @@ class RowSlice:
         result = arrays if scan.aggregator is None else scan.aggregator.of_rows(arrays, selection.count)
         return pa.RecordBatch.from_arrays(result, schema=scan.schema)
 
-    def _finished(self, values: pa.Array, index: int, selection: KeptRows | None = None) -> pa.Array:
+    def _finished(self, values: pa.Array, index: int, selection: SelectedRows | None = None) -> pa.Array:
         wanted = self._types[index]
         if selection is None and values.type == wanted:
             return values
         return conform(self._plain(values, index, selection), wanted, self._reader.name)
 
 
-def _is_sparse(selection: KeptRows) -> bool:
+def _is_sparse(selection: SelectedRows) -> bool:
     return selection.count * SCAN_LIMITS.current.sparse_ratio < selection.num_rows
 
 
-def _positions(rows: Rows, selection: KeptRows) -> npt.NDArray[np.int64]:
+def _positions(rows: Rows, selection: SelectedRows) -> npt.NDArray[np.int64]:
     """Return those of the rows that are selection."""
     if selection.is_all:
         return as_positions(rows)

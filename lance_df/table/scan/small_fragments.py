@@ -120,7 +120,7 @@ def joined_files(table: Table, positions: tuple[int, ...]) -> JoinedFiles | None
         counts = fragments.physical_rows[np.array(positions)]
         if len(files) < len(positions) or not counts.all() or not _have_same_format(files):
             return None
-        from lance_df.file.joined import open_joined
+        from lance_df.file.v2.joined_files import open_joined
 
         contents = _contents(table, files)
         name = _name(table, positions)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.encodings.plan import Rows
-    from lance_df.file.resident_column import ResidentColumn
+    from lance_df.file.v2.resident_column import ResidentColumn
     from lance_df.scan.options import ScanOptions
     from lance_df.table.reading.fragment_reader import FragmentReader
     from lance_df.table.scan.columns import Column

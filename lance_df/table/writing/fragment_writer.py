@@ -5,23 +5,23 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lance_df.errors import InvalidInputError, LanceError
 from lance_df.expr.text_views import parts_of_texts
+from lance_df.file.blobs.sidecars import remove_sidecars
 from lance_df.file.open_writer import open_writer
-from lance_df.file.sidecars import remove_sidecars
-from lance_df.file.writer import PAGE_BYTES
+from lance_df.file.v2.writer import PAGE_BYTES
 from lance_df.format.fragments import DataFile, Fragment
 from lance_df.format.legacy_metadata import LEGACY_VERSION
 from lance_df.interrupts import check_stopped, undisturbed
 from lance_df.records import dataclass
 from lance_df.storage.sink import ByteSink
 from lance_df.table.blobs.references import BlobReferences
-from lance_df.table.metadata.base_paths import DATA_DIR, DataTarget
+from lance_df.table.metadata.base_paths import DATA_DIR, DELETIONS_DIR, DataTarget
 from lance_df.table.writing.conform import conform
+from lance_df.table.writing.job_names import is_of_job, names_start_with, part_of_job
 from lance_df.table.writing.uncommitted import UncommittedFiles, uncommitted_files
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_df.file.open_writer import DataFileWriter
-    from lance_df.file.writer import WrittenFile
+    from lance_df.file.v2.writer import WrittenFile
     from lance_df.format.schema import Schema
     from lance_df.storage import Location
     from lance_df.storage.unsynced import Unsynced
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 # smaller pages are more description than data
 _MIN_PAGE_BYTES = 4096
-_JOB_BYTES: Final = 6
-_job: ContextVar[bytes] = ContextVar("lance_df_job", default=b"")
 
 
 class WriteProgress(Protocol):
@@ -89,6 +87,8 @@ class FileLimits:
             page_bytes = self.data_cache_bytes // max(1, num_columns)
         if self.max_page_bytes is not None:
             page_bytes = min(page_bytes, self.max_page_bytes)
+        # a file ends between pages
+        page_bytes = min(page_bytes, self.max_bytes // max(1, num_columns))
         return max(page_bytes, _MIN_PAGE_BYTES)
 
     @property
@@ -278,35 +278,31 @@ class _FragmentWriter:
 
 def data_file_name() -> str:
     """Return a new random name, whose start spreads over the key space of object stores."""
-    random, job = uuid.uuid4().bytes, _job.get()
+    random, job = uuid.uuid4().bytes, part_of_job()
     rest = job + random[3 + len(job) :]
     return f"{int.from_bytes(random[:3]):024b}{rest.hex()}.lance"
 
 
-@contextmanager
-def files_named_for(job: uuid.UUID) -> Iterator[None]:
-    """Let the names of new data files show that they are of a job of many processes."""
-    token = _job.set(job.bytes[:_JOB_BYTES])
-    try:
-        yield
-    finally:
-        _job.reset(token)
-
-
 def remove_files_of_job(table: Location, job: uuid.UUID) -> None:
-    """Remove the data files whose names were given for a job that failed, as far as the store lets us.
+    """Remove the files whose names were given for a job that failed, as far as the store lets us.
 
     Parameters
     ----------
     table
         The root of the table or branch.
     """
-    wanted = job.bytes[:_JOB_BYTES].hex()
+    wanted = names_start_with(job)
     with suppress(LanceError):
         for name in (table / DATA_DIR).names():
             if name[24:].startswith(wanted):
                 # a file, or the folder of its blobs
                 remove_data_file(table / DATA_DIR / f"{name.removesuffix('.lance')}.lance")
+    with suppress(LanceError):
+        for name in (table / DELETIONS_DIR).names():
+            number = name.rpartition("-")[2].partition(".")[0]
+            if number.isdecimal() and is_of_job(job, int(number)):
+                (table / DELETIONS_DIR / name).remove()
+    (table / DELETIONS_DIR).remove_empty_folder()
 
 
 def remove_data_file(file: Location) -> None:

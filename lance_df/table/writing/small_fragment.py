@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from lance_df.file.small_file import encode_small, field_ids, small_file
-from lance_df.file.writer import WrittenFile
+from lance_df.file.v2.small_file import encode_small, field_ids, small_file
+from lance_df.file.v2.writer import WrittenFile
 from lance_df.format.file_tail import serialize_descriptor
 from lance_df.format.fragments import Fragment
 from lance_df.table.metadata.base_paths import DATA_DIR

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lance_df.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
-from lance_df.file.legacy_dictionary_writer import check_dictionaries
+from lance_df.file.legacy.dictionary_writer import check_dictionaries
 from lance_df.format.blobs import blobs_as_stored
 from lance_df.format.feature_flags import FeatureFlag
 from lance_df.format.operations import Append, Operation, Overwrite
@@ -148,7 +148,9 @@ def plan_write(table: Location, data_schema: pa.Schema, mode: Mode, options: Wri
     if mode not in ("create", "append", "overwrite"):
         raise InvalidInputError(f"mode {mode!r} is unknown; use 'create', 'append' or 'overwrite'")
     if options.initial_bases and mode != "create":
-        raise InvalidInputError("initial_bases are for new tables: use add_bases, or mode='create'")
+        raise InvalidInputError(
+            f"Cannot register new bases in {mode.capitalize()} mode: use add_bases, or mode='create'"
+        )
     try:
         latest = History(table, options.external_store).open_latest()
     except DatasetNotFoundError:

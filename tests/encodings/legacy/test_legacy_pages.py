@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lance_df.encodings.legacy.lists import read_list_bounds
-from lance_df.encodings.legacy.page import Points, Stretch
+from lance_df.encodings.legacy.page import Points, RowSlice
 from lance_df.encodings.legacy.plain import read_plain
 from lance_df.encodings.legacy.var_binary import read_var_binary
 from lance_df.encodings.plan import RowRange
@@ -27,8 +27,8 @@ def run(plan, content: bytes):
         buffers = [pa.py_buffer(content[wanted.start : wanted.stop]) for wanted in ranges]
 
 
-def stretches(content: bytes, *pages: tuple[int, int, int, int]) -> list[Stretch]:
-    return [Stretch(at, count, len(content), RowRange(start, stop)) for at, count, start, stop in pages]
+def stretches(content: bytes, *pages: tuple[int, int, int, int]) -> list[RowSlice]:
+    return [RowSlice(at, count, len(content), RowRange(start, stop)) for at, count, start, stop in pages]
 
 
 def points(content: bytes, positions: list[int], rows: list[int]) -> Points:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_df.encodings.levels.nested import Ancestor, path_array
 from lance_df.encodings.plan import RowRange, Rows
-from lance_df.encodings.v2_1.nested import Ancestor, path_array
 from lance_df.encodings.v2_1.page import open_page
 from lance_df.errors import CorruptDataError, LanceError, UnsupportedFeatureError
 from lance_df.file.io import run_plan

@@ -1,0 +1,98 @@
+"""What `pyarrow.dataset.Dataset` has, for tables and namespaces in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from lance_df.arrow_classes import ArrowDataset
+from lance_df.errors import InvalidInputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lance_df.scanner import LanceScanner
+    from lance_df.scanner_options import Columns, Filter
+
+
+class DatasetCalls(ArrowDataset):
+    """Calls of `pyarrow.dataset.Dataset` that are made of scans."""
+
+    _default_scan_options: Mapping[str, Any] | None
+
+    if TYPE_CHECKING:
+
+        def scanner(self, columns: Columns = None, filter: Filter = None, /, **options: Any) -> LanceScanner:  # noqa: A002
+            ...
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Free what is cached of the table, in all its versions; used again, it is read again."""
+        self._free_cache()
+
+    def _free_cache(self) -> None:
+        raise NotImplementedError
+
+    def _with_scan_options(self, options: Mapping[str, Any]) -> Self:
+        """Return the same rows, with other defaults of scans."""
+        raise NotImplementedError
+
+    def to_polars(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pl.DataFrame:  # noqa: A002
+        """Read into a Polars frame; see `scanner`. `lance_df.scan_lance` makes a lazy one.
+
+        Raises
+        ------
+        MissingDependencyError
+            Polars is not installed.
+        """
+        try:
+            import polars as pl
+        except ImportError as err:
+            raise MissingDependencyError("Polars is not installed: pip install 'lance_df[polars]'") from err
+        frame = pl.from_arrow(self.scanner(columns, filter, **options).to_table())
+        return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
+
+    def head(self, num_rows: int, **options: Any) -> pa.Table:
+        """Return the first rows; see `scanner`."""
+        return self.scanner(**{**options, "limit": num_rows}).to_table()
+
+    @property
+    def partition_expression(self) -> NoReturn:
+        """Not there: nothing is true of all rows."""
+        raise NotImplementedError("a Lance table has no partition expression")
+
+    def filter(self, expression: pc.Expression) -> Self:
+        """Return a dataset whose scans keep only rows for which ``expression`` is true."""
+        if not isinstance(expression, pc.Expression):
+            raise InvalidInputError(f"a pyarrow expression is needed, not {type(expression).__name__}")
+        defaults = dict(self._default_scan_options or {})
+        before = defaults.get("condition")
+        defaults["condition"] = expression if before is None else before & expression
+        return self._with_scan_options(defaults)
+
+    def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: Any) -> pyarrow.dataset.Dataset:
+        """Return the sorted rows, in memory."""
+        return pyarrow.dataset.dataset(self.scanner(**options).to_table().sort_by(sorting))
+
+    def join(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
+        """Return the join with another dataset, in memory; arguments are those of `pyarrow.Table.join`."""
+        left = self.scanner().to_table()
+        return pyarrow.dataset.dataset(left.join(right_dataset.to_table(), *args, **options))
+
+    def join_asof(self, right_dataset: Any, *args: Any, **options: Any) -> pyarrow.dataset.Dataset:
+        """Return the as-of join with another dataset, in memory; see `pyarrow.Table.join_asof`."""
+        left = self.scanner().to_table()
+        return pyarrow.dataset.dataset(left.join_asof(right_dataset.to_table(), *args, **options))
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refuse: the schema of a table changes by commits."""
+        raise NotImplementedError("the schema of a Lance table cannot be replaced")

@@ -1,0 +1,70 @@
+"""`DirectoryNamespace` as a client of the package ``lance_namespace``: its properties, and that it is one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+
+_STORAGE: Final = "storage."
+# properties of pylance's class that tune or count what there is no need to here
+_TUNING: Final = frozenset(
+    {
+        "inline_optimization_enabled",
+        "ops_metrics_enabled",
+        "vend_input_storage_options",
+        "vend_input_storage_options_refresh_interval_millis",
+    }
+)
+
+
+def storage_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the storage options among properties.
+
+    Raises
+    ------
+    InvalidInputError
+        A property that is not known.
+    UnsupportedFeatureError
+        One that asks for temporary credentials.
+    """
+    options: dict[str, Any] = {}
+    for name, value in properties.items():
+        if name.startswith(_STORAGE):
+            options[name.removeprefix(_STORAGE)] = value
+        elif name.startswith("credential_vendor."):
+            raise UnsupportedFeatureError(
+                f"property {name!r}: no temporary credentials are handed out; pass those that readers need "
+                "as storage options"
+            )
+        elif name not in _TUNING and not name.startswith("dynamic_context_provider."):
+            raise InvalidInputError(
+                f"there is no property {name!r}; there are root, manifest_enabled, dir_listing_enabled and "
+                "storage.*"
+            )
+    return options
+
+
+def is_true(name: str, value: object) -> bool:
+    """Return a setting, which may be text.
+
+    Raises
+    ------
+    InvalidInputError
+        It is neither true nor false.
+    """
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise InvalidInputError(f"{name} is {value!r:.60}, expected true or false")
+    return text == "true"
+
+
+def register_client(client: type) -> None:
+    """Make a class one of ``lance_namespace.LanceNamespace``, if the program has imported that package.
+
+    It takes long to import, and whoever asks for its clients has imported it.
+    """
+    if (package := sys.modules.get("lance_namespace")) is not None:
+        package.LanceNamespace.register(client)

@@ -1,0 +1,168 @@
+"""Read the rows of a partitioned namespace: it is a dataset of pyarrow's, as a table is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.api.dataset_calls import DatasetCalls
+from lance_df.engine.query import plan_with_sql
+from lance_df.errors import InvalidInputError
+from lance_df.expr.from_pyarrow import to_predicate
+from lance_df.file.arrow_types import shown_schema
+from lance_df.namespace_scanner import NamespaceFragment, NamespaceScanner
+from lance_df.scan.request import ScanRequest
+from lance_df.scanner_options import ScannerBuilder
+from lance_df.sql.expressions import with_quoted_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from lance_df.api.namespaces import PartitionedNamespace
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+    from lance_df.scan.plan import ScanPlan
+    from lance_df.scanner_options import Columns, Filter
+
+# engines run each by itself, and plan it by itself
+_MAX_FRAGMENTS: Final = 16
+
+
+class NamespaceReading(DatasetCalls):
+    """Read rows: scans of all members that may have some.
+
+    Columns are names, or a dict of names and SQL expressions; a filter is an SQL expression or one of
+    pyarrow's. As in all SQL expressions over a namespace, what is in double quotes is a column if one has
+    exactly that name; otherwise it is text, as in filters of a `LanceDataset`.
+    """
+
+    _table: NamespaceSnapshot
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of all members, in the types of what is read."""
+        if self._default_scan_options is not None:
+            return self.scanner().projected_schema
+        return shown_schema(self._table.arrow_schema)
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002 - pyarrow's name
+        batch_size: int | None = None,
+        *,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Any,
+    ) -> NamespaceScanner:
+        """Return a scan that has not run yet. Partitions that cannot match are not opened.
+
+        Parameters
+        ----------
+        columns
+            Names of columns, or of struct fields (``"a.b"``); or a dict of names and SQL expressions.
+        filter
+            An SQL expression or a pyarrow expression.
+        batch_size
+            Upper bound for the rows of a batch.
+        limit, offset
+            Rows to return, and rows to leave out before.
+        **options
+            ``strict_batch_size``, ``order_by``, ``use_stats``, ``use_scalar_index``, ``blob_handling``, as
+            `LanceDataset.scanner`; those that only tune have no effect.
+
+        Raises
+        ------
+        InvalidInputError, ColumnNotFoundError
+            An argument is wrong.
+        UnsupportedFeatureError
+            Row ids or fragments are asked for, which are those of members.
+        """
+        names = self._table.arrow_schema.names
+        if isinstance(filter, str):
+            filter = with_quoted_columns(filter, names)  # noqa: A001
+        if isinstance(columns, Mapping):
+            columns = {
+                name: with_quoted_columns(text, names) if type(text) is str else text
+                for name, text in columns.items()
+            }
+        builder = ScannerBuilder(self)
+        if self._default_scan_options:
+            builder.apply_defaults(self._default_scan_options)
+        given = {
+            "columns": columns,
+            "filter": filter,
+            "batch_size": batch_size,
+            "limit": limit,
+            "offset": offset,
+            **options,
+        }
+        builder.apply_defaults({name: value for name, value in given.items() if value is not None})
+        return NamespaceScanner(self, builder.to_options())
+
+    def to_table(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pa.Table:  # noqa: A002
+        """Read into memory; see `scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002
+        **options: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches of rows; see `scanner`."""
+        return iter(self.scanner(columns, filter, **options).to_reader())  # errors of the request at once
+
+    def to_pandas(self, columns: Columns = None, filter: Filter = None, **options: Any) -> pd.DataFrame:  # noqa: A002
+        """Read into a pandas frame; see `scanner`. Other options go to `pyarrow.Table.to_pandas`."""
+        scan_options = {name: options.pop(name) for name in list(options) if ScannerBuilder.knows(name)}
+        return self.scanner(columns, filter, **scan_options).to_pandas(**options)
+
+    def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
+        """Return the number of rows, or of those for which an SQL or pyarrow expression is true."""
+        if filter is None and not self._default_scan_options:
+            return self._table.count_rows()
+        return self.scanner(filter=filter, **options).count_rows()
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: Columns = None, **options: Any) -> pa.Table:
+        """Return rows by their numbers in a scan, in the order asked for. All members are read."""
+        return self.scanner(columns, **options).take(indices)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> list[NamespaceFragment]:  # noqa: A002
+        """Return the members, in a few fragments; with a filter, those that may have rows of it."""
+        if filter is not None and not isinstance(filter, pc.Expression):
+            raise InvalidInputError(f"a pyarrow expression is needed, not {type(filter).__name__}")
+        condition = (self._default_scan_options or {}).get("condition")
+        if filter is not None and condition is not None:
+            filter = condition & filter  # noqa: A001
+        wanted = condition if filter is None else filter
+        predicate = None if wanted is None else to_predicate(wanted, self._table.arrow_schema)
+        positions = self._table.selected_members(ScanRequest(pruning_predicate=predicate)).positions
+        parts = np.array_split(positions, min(len(positions), _MAX_FRAGMENTS)) if len(positions) else []
+        namespace = cast("PartitionedNamespace", self)
+        return [NamespaceFragment(namespace, tuple(part.tolist())) for part in parts]
+
+    def plan_scan(self, filter: Filter = None) -> ScanPlan:  # noqa: A002 - pylance's name
+        """Return the plan of a scan; its ``report`` says what would be read.
+
+        Parameters
+        ----------
+        filter
+            An SQL expression, a pyarrow one, or None for all rows.
+
+        Raises
+        ------
+        InvalidInputError, ColumnNotFoundError
+            A name or the expression is wrong.
+        """
+        if not isinstance(filter, str | pc.Expression | None):
+            raise InvalidInputError(
+                f"a filter is SQL text or a pyarrow expression, not {type(filter).__name__}"
+            )
+        if isinstance(filter, str):
+            text = with_quoted_columns(filter, self._table.arrow_schema.names)
+            return plan_with_sql(self._table, filter=text)
+        return plan_with_sql(self._table, condition=filter)

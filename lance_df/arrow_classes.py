@@ -1,0 +1,94 @@
+"""Datasets, scanners and fragments that are pyarrow's for other programs, though no C++ reads them.
+
+Functions of pyarrow in C++ take a pointer of what is an instance of its classes, and crash where there is
+none. A dataset therefore has one, which raises an error when it is read. Scanners and fragments are taken for
+pyarrow's by `isinstance` alone; functions in C++ check the type itself, and raise `TypeError`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self
+
+import pyarrow as pa
+import pyarrow.dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MESSAGE: Final = "pyarrow cannot read a Lance table by itself: use the method scanner() of the dataset"
+
+
+def _face_of(cls: type, base: type) -> type:
+    members = {name: inspect.getattr_static(cls, name) for name in dir(cls) if not name.startswith("__")}
+    return type(cls.__name__, (base,), {**members, "__module__": cls.__module__, "__new__": _maker(cls)})
+
+
+def _maker(cls: Callable[..., object]) -> Callable[..., object]:
+    def make(_: type, *args: Any, **options: Any) -> object:
+        return cls(*args, **options)
+
+    return make
+
+
+class _Seen:
+    """`isinstance` takes an object for one of the class of pyarrow that ``_base`` is."""
+
+    _base: ClassVar[type] = object
+    _face: ClassVar[type] = object
+
+    def __init_subclass__(cls) -> None:
+        cls._face = _face_of(cls, cls._base)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """A class derived from pyarrow's, with the methods of this one: DuckDB takes them from there."""
+        return type(self)._face
+
+
+class ArrowDataset(pyarrow.dataset.UnionDataset):  # type: ignore[misc]
+    """Is a `pyarrow.dataset.Dataset`; what pyarrow itself would read of it raises an error."""
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        self: Self = super().__new__(cls)
+        pyarrow.dataset.UnionDataset.__init__(self, *_unreadable())
+        return self
+
+
+@cache
+def _unreadable() -> tuple[pa.Schema, list[pyarrow.dataset.Dataset]]:
+    """Return schema and parts of a dataset that cannot be read; the name of its column says why, too."""
+    from pyarrow.fs import FileSystemHandler, PyFileSystem
+
+    class Unreadable(FileSystemHandler):  # type: ignore[misc]
+        def _refuse(self, *_: object, **__: object) -> NoReturn:
+            raise NotImplementedError(_MESSAGE)
+
+        copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = _refuse
+        delete_root_dir_contents = get_file_info = get_file_info_selector = move = _refuse
+        open_append_stream = open_input_file = open_input_stream = open_output_stream = _refuse
+
+        def get_type_name(self) -> str:
+            return "lance"
+
+        def normalize_path(self, path: str) -> str:
+            return path
+
+    schema = pa.schema([(_MESSAGE, pa.null())])
+    filesystem, file_format = PyFileSystem(Unreadable()), pyarrow.dataset.IpcFileFormat()
+    fragment = file_format.make_fragment("lance", filesystem)
+    part = pyarrow.dataset.FileSystemDataset([fragment], schema, file_format, filesystem)
+    return schema, [part]
+
+
+class ArrowScanner(_Seen):
+    """Is taken for a `pyarrow.dataset.Scanner`."""
+
+    _base = pyarrow.dataset.Scanner
+
+
+class ArrowFragment(_Seen):
+    """Is taken for a `pyarrow.dataset.Fragment`."""
+
+    _base = pyarrow.dataset.Fragment

@@ -1,0 +1,229 @@
+"""Files as tables: what stands in quotes in FROM is read from where it lies.
+
+A path is relative to the working directory, and may be a pattern such as ``raw/*.parquet``. It gets the path
+itself as its name, so that columns, plans and errors name it as the user does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_df.errors import DatasetNotFoundError, InvalidInputError, LanceError, UnsupportedFeatureError
+from lance_df.records import dataclass
+from lance_df.sql.file_sources import quoted_tables
+from lance_df.sql.splice import quote_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_df.engine.session import SessionContext
+
+_KINDS: Final = {
+    ".lance": "lance",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".ndjson": "json",
+    ".jsonl": "json",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+_MAX_LISTED: Final = 5
+_COMPRESSIONS: Final = (".gz", ".bz2", ".zst")
+_CSV_SAMPLE: Final = 8 << 20  # bytes from which the types of columns follow
+
+
+@dataclass(frozen=True, slots=True)
+class _FileKind:
+    """The kind of a file, and its suffixes."""
+
+    kind: str
+    suffix: str
+    compression: str
+
+    @property
+    def suffixes(self) -> str:
+        return self.suffix + self.compression
+
+
+class FileTables:
+    """The files that statements of a session read.
+
+    Parameters
+    ----------
+    storage_options
+        Of Lance tables.
+    """
+
+    def __init__(self, ctx: SessionContext, storage_options: Mapping[str, Any] | None = None) -> None:
+        self._ctx = ctx
+        self._storage_options = storage_options
+        self.names: set[str] = set()
+
+    def register_for(self, statement: str) -> None:
+        """Give each file that a statement reads its name in the session, as it is now.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is no such file.
+        InvalidInputError
+            It cannot be read.
+        """
+        for name in quoted_tables(statement):
+            kind = _kind_of(name)
+            if kind is not None and (name in self.names or not self._is_known(name)):
+                self._register(name, kind)
+
+    def _is_known(self, name: str) -> bool:
+        try:
+            return bool(self._ctx.table_exist(quote_identifier(name)))
+        except Exception:  # noqa: BLE001 - a table that cannot be opened has its name all the same
+            return False
+
+    def _register(self, name: str, kind: _FileKind) -> None:
+        quoted = quote_identifier(name)
+        paths = _paths(name, kind)
+        if name in self.names:
+            self._ctx.deregister_table(quoted)
+        try:
+            if kind.kind == "lance":
+                self._register_lance(name, paths)
+            elif glob.has_magic(os.path.dirname(name)):
+                self._ctx.register_dataset(quoted, _dataset(paths, kind))
+            elif kind.kind == "parquet":
+                ending = os.path.splitext(paths[0])[1]
+                self._ctx.register_parquet(quoted, _location(name, paths), file_extension=ending)
+            elif kind.kind == "json" and not _is_json_array(paths[0]):
+                self._ctx.register_json(
+                    quoted,
+                    _location(name, paths),
+                    file_extension=kind.suffixes,
+                    file_compression_type=kind.compression[1:].upper() or None,
+                )
+            else:
+                self._ctx.register_dataset(quoted, _dataset(paths, kind))
+        except LanceError:
+            raise
+        except Exception as err:  # DataFusion raises nothing narrower
+            reason = " ".join(str(err).split())
+            raise InvalidInputError(f"{name}: cannot be read as {kind.kind}: {reason}") from err
+        self.names.add(name)
+
+    def _register_lance(self, name: str, paths: Sequence[str]) -> None:
+        from lance_df.engine.session import register
+
+        if len(paths) == 1:
+            register(self._ctx, quote_identifier(name), paths[0], storage_options=self._storage_options)
+            return
+        for path in paths:
+            register(self._ctx, quote_identifier(path), path, storage_options=self._storage_options)
+            self.names.add(path)
+        union = " UNION ALL ".join(f"SELECT * FROM {quote_identifier(path)}" for path in paths)
+        try:
+            self._ctx.sql(f"CREATE OR REPLACE VIEW {quote_identifier(name)} AS {union}")
+        except InvalidInputError as err:
+            listed = ", ".join(paths[:_MAX_LISTED]) + (", …" if len(paths) > _MAX_LISTED else "")
+            raise InvalidInputError(
+                f"{name}: these tables are not of one form, so that they cannot be read as one: {listed}"
+            ) from err
+
+
+def _kind_of(name: str) -> _FileKind | None:
+    """Return what a path is, or None where it is the name of a table."""
+    lowered = name.lower().rstrip("/")
+    compression = next((each for each in _COMPRESSIONS if lowered.endswith(each)), "")
+    lowered = lowered.removesuffix(compression)
+    for suffix, kind in _KINDS.items():
+        if lowered.endswith(suffix) and (not compression or kind in ("csv", "json")):
+            return _FileKind(kind, suffix, compression)
+    return _FileKind("lance", "", "") if "/" in name and os.path.isdir(name) else None
+
+
+def _paths(name: str, kind: _FileKind) -> list[str]:
+    """Return the files that a path or a pattern means.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There are none.
+    """
+    if "://" in name:
+        if kind.kind != "lance":
+            raise UnsupportedFeatureError(f"{name}: of remote stores FROM takes Lance tables only")
+        return [name]
+    path = os.path.expanduser(name)
+    if os.path.exists(path):
+        return [path]
+    if glob.has_magic(path):
+        if matches := sorted(glob.glob(path, recursive=True)):
+            return matches
+        raise DatasetNotFoundError(f"{name}: no file matches")
+    folder = os.path.dirname(path)
+    try:
+        others = os.listdir(folder or ".")
+    except OSError:
+        raise DatasetNotFoundError(f"{name}: there is no folder {folder!r}") from None
+    close = difflib.get_close_matches(os.path.basename(path), others, 1)
+    hint = f"; did you mean {os.path.join(folder, close[0])!r}?" if close else ""
+    raise DatasetNotFoundError(f"{name}: no such file{hint}")
+
+
+def _location(name: str, paths: Sequence[str]) -> str:
+    return os.path.abspath(paths[0] if len(paths) == 1 else os.path.expanduser(name))
+
+
+def _is_json_array(path: str) -> bool:
+    """Whether a file is one array of objects, rather than an object on each line."""
+    with pa.input_stream(path) as stream:
+        return bool(stream.read(4096).lstrip()[:1] == b"[")
+
+
+def _dataset(paths: Sequence[str], kind: _FileKind) -> Any:
+    import pyarrow.dataset as ds
+
+    if kind.kind == "csv":
+        return ds.dataset(list(paths), format=_csv_format("\t" if kind.suffix == ".tsv" else ","))
+    if kind.kind == "parquet" or (kind.kind == "json" and not _is_json_array(paths[0])):
+        return ds.dataset(list(paths), format=kind.kind)
+    if kind.kind == "json":
+        return ds.dataset(pa.concat_tables([_json_array(path) for path in paths], promote_options="default"))
+    try:
+        return ds.dataset(list(paths), format="ipc")
+    except pa.ArrowInvalid:  # a stream has no footer
+        return ds.dataset(pa.concat_tables([_arrow_stream(path) for path in paths]))
+
+
+def _csv_format(delimiter: str) -> Any:
+    import pyarrow.csv
+    import pyarrow.dataset
+
+    return pyarrow.dataset.CsvFileFormat(
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        read_options=pyarrow.csv.ReadOptions(block_size=_CSV_SAMPLE),
+        # an empty field is NULL, an empty string in quotes is one
+        convert_options=pyarrow.csv.ConvertOptions(
+            null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    )
+
+
+def _json_array(path: str) -> pa.Table:
+    with pa.input_stream(path) as stream:
+        rows = json.loads(stream.read())
+    return pa.Table.from_pylist(rows)
+
+
+def _arrow_stream(path: str) -> pa.Table:
+    with pa.input_stream(path) as stream:
+        return pa.ipc.open_stream(stream).read_all()

@@ -1,0 +1,146 @@
+"""Lines that are typed, with editing, completion and a history, by the best library that is there.
+
+With prompt_toolkit a statement of several lines is one entry, in colours; with readline its lines are read
+one by one, and join the history as one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lance_df.cli.highlighting import STYLES, parts_of
+from lance_df.cli.statements import is_blank, is_finished
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lance_df.cli.candidates import Candidates
+
+PROMPTS: Final = ("lance> ", "  ...> ")
+
+LineReader: TypeAlias = "Callable[[str], str]"
+"""Returns for a prompt one line or several; raises EOFError, and KeyboardInterrupt to drop what was typed."""
+
+
+def is_complete(text: str) -> bool:
+    """Whether what is typed can be run: a command, or statements that are finished."""
+    return is_blank(text) or text.lstrip().startswith("\\") or is_finished(text)
+
+
+def plain_reader(prompt: str) -> str:  # noqa: ARG001 - nobody is there to be prompted
+    """Return a line of stdin."""
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")
+
+
+def line_reader(history: Path, candidates: Candidates) -> LineReader:
+    """Return a reader for a terminal that keeps what was typed in a file."""
+    try:
+        return _prompt_toolkit_reader(history, candidates)
+    except ImportError:
+        pass
+    try:
+        return ReadlineReader(history, candidates)
+    except ImportError:  # Windows has none
+        return input
+
+
+def _prompt_toolkit_reader(history: Path, candidates: Candidates) -> LineReader:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+    from prompt_toolkit.document import Document
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
+    from prompt_toolkit.formatted_text.utils import split_lines
+    from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.lexers import Lexer
+
+    class Completions(Completer):
+        def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
+            start, names = candidates.of(document.text_before_cursor, document.text)
+            for name in names:
+                yield Completion(name, -len(start))
+
+    class Colours(Lexer):
+        def lex_document(self, document: Document) -> Any:
+            fragments: StyleAndTextTuples = [(STYLES[kind], text) for kind, text in parts_of(document.text)]
+            lines = list(split_lines(fragments))
+            return lambda number: lines[number] if number < len(lines) else []
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: Any) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+            buffer.complete_state = None
+        elif is_complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.newline(copy_margin=False)
+
+    prompt: PromptSession[str] = PromptSession(
+        history=FileHistory(str(history)),
+        completer=Completions(),
+        complete_while_typing=False,
+        lexer=Colours(),
+        key_bindings=keys,
+        multiline=True,
+        prompt_continuation=PROMPTS[1],
+    )
+
+    def read(text: str) -> str:
+        candidates.forget()
+        return prompt.prompt(text)
+
+    return read
+
+
+class ReadlineReader:
+    """Reads lines by readline; lines that are no statement yet join the history with the rest of it."""
+
+    def __init__(self, history: Path, candidates: Candidates) -> None:
+        import atexit
+        import readline
+
+        self._readline: Any = readline
+        self._candidates = candidates
+        self._names: list[str] = []
+        self._typed = ""
+        with contextlib.suppress(OSError):
+            readline.read_history_file(history)
+        atexit.register(readline.write_history_file, history)
+        readline.set_auto_history(False)
+        readline.set_completer(self.complete)
+        readline.set_completer_delims(" \t\n,();=<>'\"")
+        readline.parse_and_bind("tab: complete")
+
+    def __call__(self, prompt: str) -> str:
+        """Return one line."""
+        if prompt == PROMPTS[0]:
+            self._typed = ""
+            self._candidates.forget()
+        line = input(prompt)
+        self._typed += line + "\n"
+        if is_complete(self._typed) and not is_blank(self._typed):
+            entry = self._typed.strip()
+            # the file of a history has an entry on each line
+            self._readline.add_history(entry if "--" in entry else " ".join(entry.splitlines()))
+            self._typed = ""
+        return line
+
+    def complete(self, text: str, state: int) -> str | None:
+        """Return a candidate for what readline completes, or None after the last one."""
+        if state == 0:
+            line = self._readline.get_line_buffer()
+            before = line[: self._readline.get_endidx()]
+            start, names = self._candidates.of(self._typed + before, self._typed + line)
+            # readline replaces its own word, which begins after a delimiter
+            whole = [before[: len(before) - len(start)] + name for name in names]
+            self._names = [each[len(before) - len(text) :] for each in whole]
+        return self._names[state] if state < len(self._names) else None

@@ -1,0 +1,89 @@
+"""Statements run: their rows go to an output, their number and the time to stderr."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from typing import IO, TYPE_CHECKING
+
+from lance_df.cli.progress import Progress
+from lance_df.cli.render import render
+from lance_df.display.numbers import number_text
+from lance_df.sql.from_first import with_select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+
+    from lance_df.cli.files import FileTables
+    from lance_df.cli.table_lines import Screen
+    from lance_df.engine.dataframe import LanceDataFrame
+    from lance_df.engine.session import SessionContext
+
+
+def run_statement(
+    ctx: SessionContext,
+    statement: str,
+    *,
+    style: str,
+    out: IO[str],
+    files: FileTables | None = None,
+    max_rows: int | Screen | None = None,
+    timing: bool = True,
+    is_quiet: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Run one statement, write its rows to ``out``, their number and the time to stderr.
+
+    Parameters
+    ----------
+    files
+        Of the session; without them what is in quotes in FROM is a name.
+    timing
+        Whether to print the time.
+    is_quiet
+        Returns whether the terminal belongs to another program now.
+
+    Returns
+    -------
+    Whether it has a result, which may be one without rows.
+    """
+    began = time.perf_counter()
+    statement = with_select(statement)
+    if files is not None:
+        files.register_for(statement)
+    frame: list[LanceDataFrame] = []
+    with Progress(lambda: sum(map(_rows_read, frame)), is_quiet=is_quiet) as progress:
+        frame.append(ctx.sql(statement))
+        stream = (batch.to_pyarrow() for batch in frame[0].execute_stream())
+        schema, batches = _with_schema(frame[0].schema(), progress.counted(stream))
+        if schema.names:
+            num_rows = render(schema, batches, style=style, out=out, max_rows=max_rows)
+        else:
+            num_rows = _drain(batches)
+        out.flush()
+    if schema.names or num_rows:
+        seconds = f", {time.perf_counter() - began:.3f} s" if timing else ""
+        print(f"({number_text(num_rows, 'row')}{seconds})", file=sys.stderr)
+    return bool(schema.names)
+
+
+def _rows_read(frame: LanceDataFrame) -> int:
+    return sum(
+        table.log.counters.rows for statement in frame.statements for table in statement.tables.values()
+    )
+
+
+def _with_schema(
+    planned: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the schema that the batches have: it may differ from the planned one in nullability."""
+    first = next(batches, None)
+    if first is None:
+        return planned, iter(())
+    return first.schema, itertools.chain([first], batches)
+
+
+def _drain(batches: Iterable[pa.RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)

@@ -1,0 +1,189 @@
+"""Columns as text, a column at a time: the form that values have in tables and in CSV.
+
+Numbers, decimals and points in time keep every digit. Bytes are hexadecimal, nested values JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+
+from lance_df.cli.text_buffers import bytes_of, joined, text_of_bytes
+
+TEXT: Final = pa.large_string()
+
+_SECONDS_OF_DAY: Final = 86_400
+_MAX_DAYS: Final = 2_900_000  # until the year 9909
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def value_text(column: pa.Array) -> pa.Array:
+    """Return an array of type ``large_string``, NULL where ``column`` is."""
+    column = plain(column)
+    data_type = column.type
+    if is_text(data_type) or types.is_null(data_type):
+        return column.cast(TEXT)
+    if is_nested(data_type):
+        from lance_df.cli.json_text import json_text
+
+        return json_text(column)
+    if types.is_boolean(data_type) or types.is_integer(data_type) or types.is_date(data_type):
+        return column.cast(TEXT)
+    for test, function in _FUNCTIONS:
+        if test(data_type):
+            return function(column)
+    return pa.array([None if value is None else str(value) for value in column.to_pylist()], TEXT)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Return a column without dictionaries, runs and extension types."""
+    while True:
+        if isinstance(column.type, pa.BaseExtensionType):
+            column = column.storage
+        elif types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        elif types.is_run_end_encoded(column.type):
+            column = pc.run_end_decode(column)
+        else:
+            return column
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Whether values are text already."""
+    return types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type)
+
+
+def is_nested(data_type: pa.DataType) -> bool:
+    """Whether values are lists, structs or maps."""
+    return bool(types.is_nested(data_type)) and not types.is_union(data_type)
+
+
+def is_bytes(data_type: pa.DataType) -> bool:
+    """Whether values are bytes."""
+    tests = (
+        types.is_binary,
+        types.is_large_binary,
+        types.is_fixed_size_binary,
+        types.is_binary_view,
+    )
+    return any(test(data_type) for test in tests)
+
+
+def _floats(column: pa.Array) -> pa.Array:
+    """Return the shortest digits that give the number again, with a point or an exponent; NaN, inf, -inf."""
+    text = column.cast(TEXT)
+    numbers = column.cast(pa.float32()) if types.is_float16(column.type) else column
+    is_integral = pc.fill_null(pc.equal(pc.floor(numbers), numbers), False)
+    if pc.any(is_integral).as_py():
+        needs_point = pc.and_(is_integral, pc.match_substring_regex(text, r"^-?[0-9]+$"))
+        text = pc.if_else(needs_point, joined(text, ".0"), text)
+    is_nan = pc.is_nan(numbers)
+    return pc.if_else(is_nan, pa.scalar("NaN", TEXT), text) if pc.any(is_nan).as_py() else text
+
+
+def _decimals(column: pa.Array) -> pa.Array:
+    """Return all digits of the scale, never an exponent."""
+    data_type = column.type
+    scale = data_type.scale
+    if 0 <= scale <= 6:
+        return column.cast(TEXT)
+    make_type = getattr(pa, f"decimal{data_type.bit_width}")
+    buffers = column.buffers()
+    unscaled = pa.Array.from_buffers(
+        make_type(data_type.precision, 0), len(column), buffers, offset=column.offset
+    )
+    digits = unscaled.cast(TEXT)
+    return joined(digits, "0" * -scale) if scale < 0 else _with_point(digits, scale)
+
+
+def _with_point(digits: pa.Array, scale: int) -> pa.Array:
+    """Return integers as text, divided by ten to the power of ``scale``."""
+    if not scale:
+        return digits
+    is_negative = pc.starts_with(digits, "-")
+    sign = pc.if_else(is_negative, pa.scalar("-", TEXT), pa.scalar("", TEXT))
+    padded = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
+    whole = pc.utf8_slice_codeunits(padded, 0, -scale)
+    return joined(sign, whole, ".", pc.utf8_slice_codeunits(padded, -scale))
+
+
+def _timestamps(column: pa.Array) -> pa.Array:
+    """Return ``2024-01-01 05:00:00``, a fraction if there is one, and the offset of a time zone."""
+    unit, zone = column.type.unit, column.type.tz
+    if unit != "s" and _are_whole_seconds(column.cast(pa.int64()), unit):
+        column = column.cast(pa.timestamp("s", zone))
+    if column.type.unit == "s" and zone in (None, "UTC") and (text := _seconds(column)) is not None:
+        return text
+    try:
+        text = column.cast(TEXT)
+    except pa.ArrowException:  # a time zone that nobody here knows
+        text = column.cast(pa.timestamp(column.type.unit, "UTC")).cast(TEXT)
+    if column.type.unit != "s":
+        text = pc.replace_substring_regex(text, r"\.0+(Z|[+-]\d{4})?$", r"\1")
+    return text if zone in (None, "UTC") else pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
+
+
+def _seconds(column: pa.Array) -> pa.Array | None:
+    """Return whole seconds as text; None where a year has too many digits.
+
+    Days, and seconds of a day, come up again and again: each is made text once.
+    """
+    seconds = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+    days = seconds // _SECONDS_OF_DAY
+    if not len(days) or np.abs(days).max() > _MAX_DAYS:
+        return None
+    times = (seconds - days * _SECONDS_OF_DAY).astype(np.int32)
+    parts = [
+        _text_of_distinct(pa.array(days.astype(np.int32)).cast(pa.date32())),
+        " ",
+        _text_of_distinct(pa.array(times).cast(pa.time32("s"))),
+        *(["Z"] if column.type.tz else []),
+    ]
+    text = joined(*parts)
+    return pc.if_else(column.is_valid(), text, pa.scalar(None, TEXT)) if column.null_count else text
+
+
+def _text_of_distinct(column: pa.Array) -> pa.Array:
+    encoded = column.dictionary_encode()
+    return encoded.dictionary.cast(TEXT).take(encoded.indices)
+
+
+def _times(column: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(column.cast(TEXT), r"\.0+$", "")
+
+
+def _durations(column: pa.Array) -> pa.Array:
+    """Return seconds, such as ``90 s`` or ``1.5 s``."""
+    digits = column.cast(pa.int64()).cast(TEXT)
+    scale = _DIGITS[column.type.unit]
+    text = _with_point(digits, scale)
+    return joined(pc.replace_substring_regex(text, r"\.?0+$", "") if scale else text, " s")
+
+
+def _are_whole_seconds(values: pa.Array, unit: str) -> bool:
+    per_second = _PER_SECOND[unit]
+    rest = pc.subtract(values, pc.multiply(pc.divide(values, per_second), per_second))
+    return not pc.any(pc.not_equal(rest, 0)).as_py()
+
+
+def _hexadecimal(column: pa.Array) -> pa.Array:
+    values = column.cast(pa.large_binary())
+    offsets, data = bytes_of(values)
+    return text_of_bytes(
+        offsets * 2, data.tobytes().hex().encode(), values.is_valid() if values.null_count else None
+    )
+
+
+_FUNCTIONS: Final = (
+    (types.is_floating, _floats),
+    (types.is_decimal, _decimals),
+    (types.is_timestamp, _timestamps),
+    (types.is_time, _times),
+    (types.is_duration, _durations),
+    (is_bytes, _hexadecimal),
+)

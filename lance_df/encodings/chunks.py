@@ -1,0 +1,192 @@
+"""Chunks of values in memory: where their buffers are, and what reads values of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.buffers import Bytes, Counts, allocate
+from lance_df.encodings.kernels import pages
+from lance_df.encodings.kernels.pages import Page
+from lance_df.encodings.page_take import PageTake
+from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lance_df.encodings.dictionary.coded_values import CodedValues
+    from lance_df.encodings.plan import RowPositions
+    from lance_df.encodings.resident import Form, RowReader
+    from lance_df.format.encodings_v2_1 import MiniBlockLayout
+
+    Wrap: TypeAlias = Callable[[int, pa.Buffer], pa.Array]
+
+
+_NO_BYTES = np.empty(0, np.uint8)
+
+
+class Values(Protocol):
+    """Decodes the values of a page as they are stored: dictionary indices remain, nulls have any value.
+
+    Attributes
+    ----------
+    dense
+        From one row of so many on, to decode all between them takes less time than to take them.
+    """
+
+    dense: ClassVar[int]
+
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads values from a first to a last (exclusive). Strings may be views in that form."""
+        ...
+
+    def take(self, rows: RowPositions) -> pa.Array:
+        """Return single values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Where chunks start, the first value of each, and where the last ends."""
+
+    data: Bytes
+    positions: Counts
+    items: Counts
+    layout: MiniBlockLayout
+
+    @property
+    def levels(self) -> int:
+        """How many level buffers come before the values."""
+        return int(self.layout.definition is not None)
+
+    def find(self, chunks: Counts) -> tuple[Counts, Counts]:
+        """Return a row for each buffer, levels first: where it starts in the chunks, and its bytes."""
+        num_buffers = self.levels + self.layout.num_buffers
+        starts, sizes = np.empty((2, num_buffers, len(chunks)), np.int64)
+        check(pages.chunk_buffers(self.page(1), chunks, starts, sizes))
+        return starts, sizes
+
+    def values(self, first: int, last: int) -> tuple[Counts, Counts]:
+        """Do the same for the value buffers of chunks ``first`` to ``last`` (exclusive)."""
+        starts, sizes = self.find(np.arange(first, last))
+        return starts[self.levels :], sizes[self.levels :]
+
+    def page(
+        self, width: int, *, table: Bytes | None = None, table_size: int = -1, out_width: int = 0
+    ) -> Page:
+        """Return what kernels know of the page, which keeps the chunks."""
+        return Page(
+            self.data,
+            self.positions,
+            self.items,
+            self.levels,
+            int(self.layout.has_large_chunk),
+            width,
+            _NO_BYTES if table is None else table,
+            table_size,
+            out_width or width,
+        )
+
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the first chunk of rows, and the one after their last."""
+        return int(self.items.searchsorted(start, "right")) - 1, int(self.items.searchsorted(stop, "left"))
+
+    def by_chunk(self, read: Callable[[int, int], pa.Array]) -> RowReader:
+        """Return a reader of rows for one of all values of chunks from a first to a last (exclusive)."""
+
+        def read_rows(start: int, stop: int) -> pa.Array:
+            first, last = self.span(start, stop)
+            return read(first, last).slice(start - int(self.items[first]), stop - start)
+
+        return read_rows
+
+    def counts(self, first: int, last: int) -> Counts:
+        """Return how many values chunks ``first`` to ``last`` (exclusive) have."""
+        return np.diff(self.items[first : last + 1])
+
+    def chunks_of(self, rows: RowPositions) -> Counts:
+        """Return the chunk of each row."""
+        return self.items.searchsorted(rows, "right") - 1
+
+    def words(self, word: str) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the whole of ``data`` as words."""
+        width = int(word[-1])
+        return self.data[: len(self.data) // width * width].view(word)
+
+
+def check(broken: int) -> None:
+    """Raise `CorruptDataError` where a kernel has found a broken chunk."""
+    if broken >= 0:
+        raise CorruptDataError(f"chunk {broken} does not hold its values")
+
+
+def kernel_reader(
+    kernel: Callable[[Page, int, int, Bytes], int],
+    page: Page,
+    most: int,
+    wrap: Wrap,
+    coded: CodedValues | None = None,
+) -> RowReader:
+    """Return what has a kernel of `pages` read rows of a page.
+
+    Parameters
+    ----------
+    most
+        The chunks have no more values, whatever the file says.
+    wrap
+        Makes an array of what the kernel writes.
+    coded
+        What it looks indices up in.
+    """
+    width = page.out_width
+
+    def read(start: int, stop: int) -> pa.Array:
+        count = stop - start
+        if count > most:
+            raise CorruptDataError(f"chunks with room for {most} values do not hold {count}")
+        data, out = allocate(count * width)
+        broken = kernel(page, start, stop, out)
+        if broken == -1:
+            return wrap(count, data)
+        if coded is not None and broken < 0:
+            raise coded.beyond(-2 - broken)
+        raise CorruptDataError(f"chunk {broken} does not hold its values")
+
+    return read
+
+
+def plain_array(
+    data_type: pa.DataType, count: int, data: pa.Buffer, shared: Sequence[pa.Buffer] = ()
+) -> pa.Array:
+    """Return an array without nulls of what a kernel has written."""
+    return pa.Array.from_buffers(data_type, count, [None, data, *shared], 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WordValues:
+    """Values of 1, 2, 4, 8 or more whole bytes, single ones of which kernels take.
+
+    Attributes
+    ----------
+    data_type, width
+        Of the values, and their bytes.
+    kind
+        How they are stored; see `row_take`.
+    """
+
+    chunks: Chunks
+    data_type: pa.DataType
+    width: int
+
+    kind: ClassVar[int]
+
+    def take(self, rows: RowPositions) -> pa.Array:
+        """See `Values`."""
+        return self.page_take().take(rows)
+
+    def page_take(self) -> PageTake:
+        """Return how kernels take single values."""
+        return PageTake(self.kind, self.chunks.page(self.width), self.data_type)

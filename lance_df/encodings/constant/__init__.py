@@ -1,0 +1,1 @@
+"""Constant: one value for all rows."""

@@ -1,0 +1,1 @@
+"""Dictionaries: indices into values that a page stores once."""

@@ -1,0 +1,71 @@
+"""Dictionary pages: indices into values that the page stores once. Format: docs/format/dictionary.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.gather import Lookup
+from lance_df.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+class Dictionary:
+    """The values of one page.
+
+    Parameters
+    ----------
+    values
+        Without nulls.
+    data_type
+        What indices are looked up as: the type of ``values``, or a dictionary type, for which indices and
+        values are kept apart.
+    """
+
+    __slots__ = ("_data_type", "_lookup", "values")
+
+    def __init__(self, values: pa.Array, data_type: pa.DataType) -> None:
+        self.values = values
+        self._data_type = data_type
+        self._lookup = Lookup(values)
+
+    def look_up(self, indices: pa.Array, is_null: npt.NDArray[np.bool_] | None) -> pa.Array:
+        """Return the values that ``indices`` (unsigned) mean.
+
+        Parameters
+        ----------
+        is_null
+            Which indices are of nulls, and so have no meaning; None when none are.
+
+        Raises
+        ------
+        CorruptDataError
+            An index lies outside the dictionary.
+        """
+        numbers = np.asarray(indices)
+        if is_null is not None and is_null.any():
+            numbers = np.where(is_null, numbers.dtype.type(0), numbers)
+            if not len(self.values) and is_null.all():
+                return pa.nulls(len(numbers), self._data_type)
+        if not pa.types.is_dictionary(self._data_type):
+            return self._lookup.look_up(numbers)
+        if len(numbers) and int(numbers.max()) >= len(self.values):
+            raise CorruptDataError(f"dictionary index {numbers.max()}, there are {len(self.values)} values")
+        return self._keep_apart(numbers)
+
+    def _keep_apart(self, numbers: npt.NDArray[np.unsignedinteger]) -> pa.Array:
+        index_type = self._data_type.index_type
+        if numbers.itemsize * 8 != index_type.bit_width:
+            raise CorruptDataError(
+                f"indices of {numbers.itemsize * 8} bits in a column of type {self._data_type}"
+            )
+        signed = pa.types.is_signed_integer(index_type)
+        if signed and len(numbers) and int(numbers.max()) >> (index_type.bit_width - 1):
+            raise CorruptDataError(f"dictionary index {numbers.max()} in a column of type {self._data_type}")
+        return pa.DictionaryArray.from_arrays(
+            pa.array(numbers).view(index_type), self.values, ordered=self._data_type.ordered, safe=False
+        )

@@ -1,0 +1,1 @@
+"""Fixed-size lists: as many items for each row, back to back."""

@@ -1,0 +1,1 @@
+"""Flat: values of equal width back to back, bits packed into bytes."""

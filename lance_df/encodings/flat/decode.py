@@ -1,0 +1,33 @@
+"""Flat values of chunks, as plain bytes: back to back, single bits restart on a byte in each chunk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from lance_df.encodings.buffers import Bytes, Chunked, Counts
+
+
+def checked_sizes(buffer: Chunked, counts: Counts, bits_per_value: int, what: str) -> Counts:
+    """Return the bytes that ``counts`` values take in each chunk, having checked that they are there."""
+    if len(counts) and int(counts.max()) > (1 << 62) // max(bits_per_value, 1):
+        raise CorruptDataError(f"{what}: a chunk claims {int(counts.max())} values")
+    sizes = (counts * bits_per_value + 7) // 8
+    buffer.require(sizes, what)
+    return sizes
+
+
+def decode_bits(buffer: Chunked, counts: Counts) -> Bytes:
+    """Return ``counts[i]`` bits of each chunk as one bitmap."""
+    sizes = checked_sizes(buffer, counts, 1, "bits")
+    if not (counts[:-1] % 8).any():
+        return buffer.join(sizes)
+    bits = [
+        np.unpackbits(buffer.chunk(i), count=count, bitorder="little")
+        for i, count in enumerate(counts.tolist())
+    ]
+    return np.packbits(np.concatenate(bits), bitorder="little")

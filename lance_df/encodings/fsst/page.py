@@ -1,0 +1,30 @@
+"""`Fsst`: binary values whose bytes are codes of a symbol table that the page's encoding holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.encodings.arrays import variable_array
+from lance_df.encodings.fsst.symbol_table import expand
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.encodings.variable.page import BinaryDecoder
+
+
+@dataclass(frozen=True, slots=True)
+class FsstDecoder:
+    """Expands what ``codes`` reads."""
+
+    data_type: pa.DataType
+    num_values: int
+    codes: BinaryDecoder
+    symbol_table: bytes
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        coded = yield from self.codes.read_values(rows)
+        data, ends = expand(self.symbol_table, coded.data, coded.ends)
+        return variable_array(self.data_type, ends, data, coded.valid)

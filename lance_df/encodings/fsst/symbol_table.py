@@ -1,0 +1,118 @@
+"""Strings coded with symbols of up to 8 bytes.
+
+The table: ``u64 header | n symbols of 8 bytes | n lengths``; code 255 says that the next byte is meant as
+it is. Format: docs/format/fsst.md.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings.kernels import fsst
+from lance_df.errors import CorruptDataError, InvalidInputError
+from lance_df.records import dataclass
+
+MAGIC = 0x46535354
+MAX_SYMBOLS = 255
+_MAX_SYMBOL_BYTES = 8
+# kernels expand so many codes at a time, where there is room for all that they may stand for
+_SLACK_BYTES = 8 * 4096
+_SAMPLE_CODES = 1024
+
+Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolTable:
+    """256 symbols as little-endian words, and their lengths.
+
+    Without ``is_compressed`` the data are stored verbatim.
+    """
+
+    symbols: npt.NDArray[np.uint64]
+    lengths: npt.NDArray[np.uint8]
+    is_compressed: bool
+
+    @classmethod
+    def parse(cls, table: bytes) -> SymbolTable:
+        """Parse a stored table.
+
+        Raises
+        ------
+        CorruptDataError
+            The magic is wrong, the table too short, or a symbol longer than 8 bytes.
+        """
+        header = int.from_bytes(table[:8], "little")
+        count = header & 0xFF
+        if len(table) < 8 + 9 * count or header >> 32 != MAGIC or count > MAX_SYMBOLS:
+            raise CorruptDataError(f"a symbol table of {len(table)} bytes with header {header:#x}")
+        symbols, lengths = np.zeros(256, "<u8"), np.zeros(256, np.uint8)
+        symbols[:count] = np.frombuffer(table, "<u8", count, 8)
+        lengths[:count] = np.frombuffer(table, np.uint8, count, 8 + 8 * count)
+        if lengths.max() > _MAX_SYMBOL_BYTES:
+            raise CorruptDataError(f"a symbol of {lengths.max()} bytes, expected at most {_MAX_SYMBOL_BYTES}")
+        return cls(symbols, lengths, bool(header >> 24 & 0xFF))
+
+    def expand(self, offsets: Offsets, codes: npt.NDArray[np.uint8]) -> tuple[Offsets, npt.NDArray[np.uint8]]:
+        """Return offsets (of the same width) and bytes of the values that ``codes`` stand for.
+
+        Parameters
+        ----------
+        offsets
+            Value i is ``codes[offsets[i]:offsets[i + 1]]``: they ascend within ``codes``.
+
+        Raises
+        ------
+        CorruptDataError
+            A value ends within an escape.
+        InvalidInputError
+            The bytes are too many for offsets of 32 bits.
+        """
+        if not self.is_compressed:
+            return offsets, codes
+        table, bounds = self.table(), offsets.view(np.uint8)
+        ends = np.zeros_like(offsets)
+        state = np.array([0, offsets[0], 0], np.int64)
+        buffer = pa.allocate_buffer(
+            self._likely_bytes(codes[offsets[0] : offsets[-1]]) + _SLACK_BYTES, resizable=True
+        )
+        while True:
+            out = np.frombuffer(buffer, np.uint8)
+            if not fsst.expand_fsst(
+                codes, bounds, offsets.itemsize, table, ends[1:].view(np.uint8), out, state
+            ):
+                raise CorruptDataError("a coded string ends within an escape")
+            num_values, done, total = state.tolist()
+            if num_values == len(offsets) - 1:
+                break
+            del out
+            buffer.resize(total + (int(offsets[-1]) - done) * _MAX_SYMBOL_BYTES)
+        if total > np.iinfo(offsets.dtype).max:
+            raise InvalidInputError(f"{total} bytes do not fit into one array of strings: read fewer rows")
+        return ends, out[:total]
+
+    def table(self) -> npt.NDArray[np.uint8]:
+        """Return the table as kernels take it."""
+        return np.concatenate((self.symbols.view(np.uint8), self.lengths))
+
+    def _likely_bytes(self, codes: npt.NDArray[np.uint8]) -> int:
+        """Return what ``codes`` probably expand to, and some more: a wrong guess costs a second pass."""
+        sample = codes[:: max(len(codes) // _SAMPLE_CODES, 1)]
+        mean = self.lengths[sample].mean() if len(sample) else 0
+        return int(len(codes) * mean * 1.2)
+
+
+def expand(
+    table: bytes, codes: pa.Buffer, ends: npt.NDArray[np.int64]
+) -> tuple[pa.Buffer, npt.NDArray[np.int64]]:
+    """Return bytes and ends of the values of which ``ends`` (0, then the end of each) lie in ``codes``.
+
+    Raises as :meth:`SymbolTable.parse` and :meth:`SymbolTable.expand`.
+    """
+    data = np.frombuffer(codes, np.uint8) if codes.size else np.empty(0, np.uint8)
+    offsets, expanded = SymbolTable.parse(table).expand(ends, data)
+    return pa.py_buffer(expanded), offsets.astype(np.int64, copy=False)

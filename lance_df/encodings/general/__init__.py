@@ -1,0 +1,1 @@
+"""General-purpose compression around another encoding: LZ4 and Zstandard."""

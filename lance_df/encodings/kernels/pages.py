@@ -1,0 +1,614 @@
+"""Read ranges of rows of mini-block pages in memory. Format: docs/format/mini_block.md.
+
+Readers take rows ``start`` to ``stop`` (exclusive), of which there are some, and which exist; and the bytes
+``out`` of as many values. They return -1, the first chunk that does not hold its values, or, where an index
+is beyond the table, -2 less that index.
+"""
+
+from __future__ import annotations
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.lance_df.encodings.kernels.fastlanes import unpack_block
+    from cython.cimports.lance_df.encodings.kernels.lookup import look_up_words
+    from cython.cimports.lance_df.encodings.kernels.memory import (
+        copy_bytes,
+        load_16,
+        load_32,
+        load_64,
+        load_word,
+        store_64,
+        store_word,
+    )
+else:
+    from lance_df.encodings.kernels.fastlanes import unpack_block
+    from lance_df.encodings.kernels.lookup import look_up_words
+    from lance_df.encodings.kernels.memory import (
+        copy_bytes,
+        load_16,
+        load_32,
+        load_64,
+        load_word,
+        run_uncompiled,
+        store_64,
+        store_word,
+    )
+
+
+class Page:
+    """The chunks of a page, each of which holds levels and values.
+
+    Parameters
+    ----------
+    data
+        The bytes of all chunks.
+    positions
+        Where each of them starts, multiples of 8, and where the last one ends; the caller has checked that
+        these ascend and lie within.
+    items
+        The first value of each chunk, and of what follows the last: ascending from 0.
+    levels
+        How many level buffers come before the values of a chunk, 0 or 1.
+    wide
+        Whether sizes of value buffers have 32 bits, not 16.
+    width
+        Bytes of a value, or of an offset, as it is stored.
+    table
+        The bytes of the values that indices are looked up in; none where they are wanted themselves.
+    table_size
+        How many these are, -1 where the values are no indices.
+    out_width
+        Bytes of what is written for each value.
+    """
+
+    def __init__(
+        self,
+        data: cython.const[cython.uchar][::1],
+        positions: cython.const[cython.longlong][::1],
+        items: cython.const[cython.longlong][::1],
+        levels: cython.Py_ssize_t,
+        wide: cython.Py_ssize_t,
+        width: cython.Py_ssize_t,
+        table: cython.const[cython.uchar][::1],
+        table_size: cython.Py_ssize_t,
+        out_width: cython.Py_ssize_t,
+    ) -> None:
+        self.data = data
+        self.positions = positions
+        self.items = items
+        self.num_chunks = items.shape[0] - 1
+        self.levels = levels
+        self.wide = wide
+        self.width = width
+        self.table = table
+        self.table_size = table_size
+        self.out_width = out_width
+
+    def with_table_size(self, table_size: cython.Py_ssize_t) -> Page:
+        """Return the same page of indices into so many values."""
+        return Page(
+            self.data,
+            self.positions,
+            self.items,
+            self.levels,
+            self.wide,
+            self.width,
+            self.table,
+            table_size,
+            self.out_width,
+        )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def chunk_of(page: Page, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the chunk of a row that exists."""
+    low: cython.Py_ssize_t = 0
+    high: cython.Py_ssize_t = page.num_chunks
+    middle: cython.Py_ssize_t
+    while high - low > 1:
+        middle = (low + high) // 2
+        if page.items[middle] <= row:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def value_start(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return where the only value buffer of a chunk starts, if its header lies within."""
+    start: cython.Py_ssize_t = page.positions[chunk] + 8
+    size: cython.Py_ssize_t
+    if page.levels and start <= page.positions[chunk + 1]:
+        size = load_64(page.data, start - 8) >> 16 & 0xFFFF
+        start += (size + 7) & ~7
+    return start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def value_size(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the bytes of the only value buffer of a chunk, -1 where it does not lie within the chunk."""
+    start: cython.Py_ssize_t = page.positions[chunk]
+    stop: cython.Py_ssize_t = page.positions[chunk + 1]
+    low: cython.ulonglong = 0xFFFFFFFF
+    size: cython.Py_ssize_t
+    if start + 8 > stop:
+        return -1
+    size = load_64(page.data, start) >> (16 + 16 * page.levels) & low
+    if not page.wide:
+        size &= 0xFFFF
+    return size if size <= stop - value_start(page, chunk) else -1
+
+
+def read_flat(
+    page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
+) -> cython.Py_ssize_t:
+    """Read values that lie back to back in each chunk."""
+    broken: cython.Py_ssize_t
+    with cython.nogil:
+        broken = _read_flat(page, start, stop, out)
+    return broken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _read_flat(
+    page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
+) -> cython.Py_ssize_t:
+    width: cython.Py_ssize_t = page.width
+    chunk: cython.Py_ssize_t = chunk_of(page, start)
+    first: cython.Py_ssize_t
+    after: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    while start < stop:
+        first = page.items[chunk]
+        after = page.items[chunk + 1]
+        if (after - first) * width > value_size(page, chunk):
+            return chunk
+        count = min(stop, after) - start
+        copy_bytes(out, to, page.data, value_start(page, chunk) + (start - first) * width, count * width)
+        to += count * width
+        start += count
+        chunk += 1
+    return -1
+
+
+def read_packed(
+    page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
+) -> cython.Py_ssize_t:
+    """Read values of a bit-packed block in each chunk, or what they are the indices of."""
+    broken: cython.Py_ssize_t
+    scratch: cython.uchar[::1] = bytearray(8192)
+    with cython.nogil:
+        broken = _read_packed(page, start, stop, out, scratch)
+    return broken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _read_packed(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    scratch: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    width: cython.Py_ssize_t = page.width
+    chunk: cython.Py_ssize_t = chunk_of(page, start)
+    first: cython.Py_ssize_t
+    after: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    packed: cython.Py_ssize_t
+    beyond: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    while start < stop:
+        first = page.items[chunk]
+        after = page.items[chunk + 1]
+        size = value_size(page, chunk)
+        at = value_start(page, chunk)
+        packed = packed_width(page, at, size)
+        if packed < 0 or after - first > 1024:
+            return chunk
+        at += width
+        count = min(stop, after) - start
+        if page.table_size < 0 and count == 1024:
+            unpack_block(page.data, at, packed, 8 * width, out, to)
+        else:
+            unpack_block(page.data, at, packed, 8 * width, scratch, 0)
+            if page.table_size < 0:
+                copy_bytes(out, to, scratch, (start - first) * width, count * width)
+            else:
+                beyond = look_up_words(
+                    scratch,
+                    (start - first) * width,
+                    count,
+                    width,
+                    page.table,
+                    page.table_size,
+                    page.out_width,
+                    out,
+                    to,
+                )
+                if beyond != -1:
+                    return beyond
+        to += count * page.out_width
+        start += count
+        chunk += 1
+    return -1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def packed_width(page: Page, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the bits of a value, which a bit-packed buffer begins with; -1 where its block does not fit."""
+    word: cython.ulonglong
+    if size < page.width:
+        return -1
+    word = load_word(page.data, at, page.width)
+    if word > cython.cast(cython.ulonglong, 8 * page.width):
+        return -1
+    size -= page.width + 128 * cython.cast(cython.Py_ssize_t, word)
+    return -1 if size < 0 else cython.cast(cython.Py_ssize_t, word)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_values(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return where the values of runs start, if the header of the chunk lies within."""
+    start: cython.Py_ssize_t = page.positions[chunk]
+    size: cython.Py_ssize_t = load_16(page.data, start + 2)
+    start += 16 if page.wide else 8
+    return start + ((size + 7) & ~7) if page.levels else start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_value_bytes(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the bytes of the values of runs, if the header of the chunk lies within."""
+    at: cython.Py_ssize_t = page.positions[chunk] + 2 + 2 * page.levels
+    return load_32(page.data, at) if page.wide else load_16(page.data, at)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def count_runs(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return how many runs a chunk has whose header and buffers lie within; otherwise none."""
+    stop: cython.Py_ssize_t = page.positions[chunk + 1]
+    at: cython.Py_ssize_t = page.positions[chunk]
+    size: cython.Py_ssize_t
+    num_lengths: cython.Py_ssize_t
+    if at + (16 if page.wide else 8) > stop:
+        return 0
+    at += 2 + 2 * page.levels
+    num_lengths = load_32(page.data, at + 4) if page.wide else load_16(page.data, at + 2)
+    size = run_value_bytes(page, chunk)
+    if num_lengths > stop - run_lengths(page, chunk):
+        return 0
+    return min(num_lengths, size // page.width)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_lengths(page: Page, chunk: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return where the lengths of runs start, if the header of the chunk lies within."""
+    return run_values(page, chunk) + ((run_value_bytes(page, chunk) + 7) & ~7)
+
+
+def read_runs(
+    page: Page, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, out: cython.uchar[::1]
+) -> cython.Py_ssize_t:
+    """Read values of 1, 2, 4 or 8 bytes that are run-length encoded in each chunk.
+
+    Format: docs/format/mini_block.md.
+    """
+    broken: cython.Py_ssize_t
+    with cython.nogil:
+        # with constants the compiler makes a loop of its own for each
+        if page.width == 1:
+            broken = _read_runs(page, start, stop, out, 1)
+        elif page.width == 2:
+            broken = _read_runs(page, start, stop, out, 2)
+        elif page.width == 4:
+            broken = _read_runs(page, start, stop, out, 4)
+        else:
+            broken = _read_runs(page, start, stop, out, 8)
+    return broken
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _read_runs(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    width: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    chunk: cython.Py_ssize_t = chunk_of(page, start)
+    first: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    num_runs: cython.Py_ssize_t
+    left: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    while start < stop:
+        first = page.items[chunk]
+        count = min(stop, page.items[chunk + 1]) - start
+        num_runs = count_runs(page, chunk)
+        if num_runs == 0:
+            return chunk
+        left = _expand_runs(
+            page.data,
+            run_values(page, chunk),
+            run_lengths(page, chunk),
+            num_runs,
+            start - first,
+            count,
+            width,
+            out,
+            to,
+        )
+        if left > 0:
+            return chunk
+        to += count * width
+        start += count
+        chunk += 1
+    return -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _expand_runs(
+    data: cython.const[cython.uchar][::1],
+    value: cython.Py_ssize_t,
+    length: cython.Py_ssize_t,
+    num_runs: cython.Py_ssize_t,
+    skipped: cython.Py_ssize_t,
+    left: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    to: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Write ``left`` values after the first ``skipped``; return how many of them the runs do not have."""
+    run: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    word: cython.ulonglong
+    repeated: cython.ulonglong
+    while run < num_runs and skipped >= data[length + run]:
+        skipped -= data[length + run]
+        run += 1
+    while run < num_runs and left > 0:
+        count = data[length + run] - skipped
+        skipped = 0
+        word = load_word(data, value + run * width, width)
+        if count <= 8 <= left:
+            # a fixed number of stores needs no branches; the next run overwrites what is too much
+            repeated = _repeated(word, width)
+            for i in range(width):
+                store_64(out, to + 8 * i, repeated)
+        else:
+            count = min(count, left)
+            for i in range(count):
+                store_word(out, to + i * width, word, width)
+        to += count * width
+        left -= count
+        run += 1
+    return left
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.overflowcheck(False)
+def _repeated(word: cython.ulonglong, width: cython.Py_ssize_t) -> cython.ulonglong:
+    """Return 8 bytes of one word again and again."""
+    ones_8: cython.ulonglong = 0x0101010101010101
+    ones_16: cython.ulonglong = 0x0001000100010001
+    ones_32: cython.ulonglong = 0x0000000100000001
+    if width == 1:
+        return word * ones_8
+    if width == 2:
+        return word * ones_16
+    if width == 4:
+        return word * ones_32
+    return word
+
+
+def read_valid(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    header: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    """Write 1 for values of definition level 0, 0 for those of level 1. Format: docs/format/mini_block.md.
+
+    The levels are bit-packed out of line to ``width`` bits, at most 16, as many as values. ``header`` bytes
+    come before them in each chunk. Where one is higher than 1, returns -2 less the highest.
+    """
+    broken: cython.Py_ssize_t
+    scratch: cython.uchar[::1] = bytearray(2048)
+    with cython.nogil:
+        broken = _read_valid(page, start, stop, header, out, scratch)
+    return broken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _read_valid(
+    page: Page,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    header: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    scratch: cython.uchar[::1],
+) -> cython.Py_ssize_t:
+    block_bytes: cython.Py_ssize_t = 128 * page.width
+    chunk: cython.Py_ssize_t = chunk_of(page, start)
+    first: cython.Py_ssize_t
+    num_levels: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    num_blocks: cython.Py_ssize_t
+    tail: cython.Py_ssize_t
+    is_stored: cython.bint
+    stop_here: cython.Py_ssize_t
+    block: cython.Py_ssize_t
+    index: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    highest: cython.Py_ssize_t = 0
+    level: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    while start < stop:
+        first = page.items[chunk]
+        at = page.positions[chunk]
+        if at + header > page.positions[chunk + 1]:
+            return chunk
+        num_levels = load_16(page.data, at)
+        size = load_16(page.data, at + 2)
+        at += header
+        if num_levels != page.items[chunk + 1] - first or at + size > page.positions[chunk + 1]:
+            return chunk
+        num_blocks = num_levels // 1024
+        tail = num_levels % 1024
+        # levels after the last whole block are packed too, or stored as they are, which the size shows
+        is_stored = tail > 0 and size // 2 * 2 == num_blocks * block_bytes + tail * 2
+        if not is_stored and (num_blocks + (tail > 0)) * block_bytes > size:
+            return chunk
+        stop_here = min(stop, page.items[chunk + 1])
+        while start < stop_here:
+            block = (start - first) // 1024
+            index = (start - first) % 1024
+            count = min(1024 - index, stop_here - start)
+            if block < num_blocks or not is_stored:
+                unpack_block(page.data, at + block * block_bytes, page.width, 16, scratch, 0)
+                level = _write_valid(scratch, 2 * index, count, out, to)
+            else:
+                level = _write_valid(page.data, at + block * block_bytes + 2 * index, count, out, to)
+            highest = max(highest, level)
+            to += count
+            start += count
+        chunk += 1
+    return -1 if highest <= 1 else -2 - highest
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _write_valid(
+    levels: cython.const[cython.uchar][::1],
+    at: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    out: cython.uchar[::1],
+    to: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Write which levels of 16 bits are 0, and return the highest."""
+    i: cython.Py_ssize_t
+    level: cython.ushort
+    highest: cython.ushort = 0
+    for i in range(count):
+        level = load_16(levels, at + 2 * i)
+        highest = level if level > highest else highest
+    for i in range(count):
+        out[to + i] = load_16(levels, at + 2 * i) == 0
+    return highest
+
+
+def chunk_buffers(
+    page: Page,
+    chunks: cython.const[cython.longlong][::1],
+    starts: cython.longlong[:, ::1],
+    sizes: cython.longlong[:, ::1],
+) -> cython.Py_ssize_t:
+    """Find the buffers of chunks; return the first chunk that they do not fit into, or -1.
+
+    Parameters
+    ----------
+    page
+        Where it has levels, values and levels of a chunk must be as many.
+    chunks
+        Which are meant; they exist.
+    starts, sizes
+        Receive a row for each buffer, levels first: where it starts in the page, a multiple of 8, and its
+        bytes.
+    """
+    broken: cython.Py_ssize_t
+    with cython.nogil:
+        broken = _chunk_buffers(page, chunks, starts, sizes)
+    return broken
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _chunk_buffers(
+    page: Page,
+    chunks: cython.const[cython.longlong][::1],
+    starts: cython.longlong[:, ::1],
+    sizes: cython.longlong[:, ::1],
+) -> cython.Py_ssize_t:
+    levels: cython.Py_ssize_t = page.levels
+    wide: cython.bint = page.wide
+    num_buffers: cython.Py_ssize_t = starts.shape[0]
+    size_bytes: cython.Py_ssize_t = 4 if wide else 2
+    header: cython.Py_ssize_t = (2 + 2 * levels + size_bytes * (num_buffers - levels) + 7) & ~7
+    i: cython.Py_ssize_t
+    number: cython.Py_ssize_t
+    chunk: cython.Py_ssize_t
+    word: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    for i in range(chunks.shape[0]):
+        chunk = chunks[i]
+        word = page.positions[chunk]
+        stop = page.positions[chunk + 1]
+        at = word + header
+        if at > stop:
+            return chunk
+        if levels and load_16(page.data, word) != page.items[chunk + 1] - page.items[chunk]:
+            return chunk
+        word += 2
+        for number in range(num_buffers):
+            if wide and number >= levels:
+                size = load_32(page.data, word)
+                word += 4
+            else:
+                size = load_16(page.data, word)
+                word += 2
+            if size > stop - at:
+                return chunk
+            starts[number, i] = at
+            sizes[number, i] = size
+            at += (size + 7) & ~7
+    return -1
+
+
+if not cython.compiled:
+    run_uncompiled(globals())

@@ -1,0 +1,1 @@
+"""Blob pages: where values lie elsewhere in the file."""

@@ -1,0 +1,53 @@
+"""Blob pages of 2.1: positions and sizes of values that lie elsewhere in the file.
+
+``size > 0`` is a value at ``position``; both 0 an empty one; otherwise ``position`` is
+``definition level << 16 | repetition level``. Format: docs/format/blob.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.levels.decode import LevelScheme, Slots
+from lance_df.errors import UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from lance_df.encodings.layouts.page_decoder import PageDecoder
+    from lance_df.encodings.plan import IoPlan, Rows
+    from lance_df.format.encodings_v2_1 import Layers
+
+DESCRIPTOR = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
+"""What a blob column of 2.0 and 2.1 is read as."""
+
+DESCRIPTOR_2_2 = pa.struct(
+    [
+        pa.field("kind", pa.uint8(), nullable=False),
+        pa.field("position", pa.uint64(), nullable=False),
+        pa.field("size", pa.uint64(), nullable=False),
+        pa.field("blob_id", pa.uint32(), nullable=False),
+        pa.field("blob_uri", pa.string(), nullable=False),
+    ]
+)
+"""What a blob column of 2.2 is read as."""
+
+
+class BlobPage:
+    """Decodes descriptors, and the levels within them."""
+
+    __slots__ = ("_inner", "_scheme")
+
+    def __init__(self, inner: PageDecoder, layers: Layers) -> None:
+        self._inner = inner
+        self._scheme = LevelScheme.of(layers)
+        if self._scheme.max_repetition:
+            raise UnsupportedFeatureError("blobs within lists, which no writer makes")
+
+    def decode(self, rows: Rows) -> IoPlan[Slots]:
+        """Plan the slots of ``rows``."""
+        slots = yield from self._inner.decode(rows)
+        position, size = (np.asarray(child) for child in slots.values.flatten())
+        definition = np.where(size == 0, np.minimum(position >> 16, 0xFFFF), 0).astype(np.uint16)
+        return Slots(self._scheme, None, definition, slots.values).checked()

@@ -1,0 +1,1 @@
+"""Constant pages: all values are null, or equal."""

@@ -1,0 +1,1 @@
+"""Full-zip pages: one record for each slot."""

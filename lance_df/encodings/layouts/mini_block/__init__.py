@@ -1,0 +1,1 @@
+"""Mini-block pages: chunks of a few KiB that are decoded whole."""

@@ -1,0 +1,130 @@
+"""Where the chunks of a mini-block page, their items and their rows start.
+
+Items come from the chunk words, rows from the repetition index, a pair of u64 for each chunk: rows that end
+in it, and slots at its end that belong to a row which goes on in the next chunk.
+Format: docs/format/mini_block.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lance_df.encodings.levels.decode import rows_of_slots
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.encodings.buffers import Bytes, Counts
+    from lance_df.encodings.levels.decode import Levels
+    from lance_df.encodings.plan import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTable:
+    """All attributes have one entry more than there are chunks.
+
+    ``rows`` counts rows that start in earlier chunks, ``finished_rows`` those that end there.
+    """
+
+    bytes: Counts
+    items: Counts
+    rows: Counts
+    finished_rows: Counts
+
+    @classmethod
+    def parse(
+        cls,
+        words: npt.NDArray[np.unsignedinteger[Any]],
+        index: Bytes | None,
+        *,
+        num_items: int,
+        num_rows: int,
+    ) -> ChunkTable:
+        """Build the table of a page.
+
+        Parameters
+        ----------
+        words
+            One for each chunk: ``(bytes / 8 - 1) << 4 | log2(items)``; the last chunk has what is left.
+        index
+            The repetition index, None for pages without lists.
+
+        Raises
+        ------
+        CorruptDataError
+            The chunks do not make up the items and rows.
+        """
+        numbers = words.astype(np.int64)
+        counts = np.left_shift(1, numbers & 15)
+        if len(counts):
+            counts[-1] = num_items - int(counts[:-1].sum())
+        if (counts < 0).any() or int(counts.sum()) != num_items:
+            raise CorruptDataError(f"{len(counts)} chunks cannot hold {num_items} items")
+        positions, items = _starts(((numbers >> 4) + 1) * 8), _starts(counts)
+        if index is not None:
+            return cls(positions, items, *_row_starts(index, len(counts), num_rows))
+        if num_items != num_rows:
+            raise CorruptDataError(f"{num_items} items in a page of {num_rows} rows")
+        return cls(positions, items, items, items)
+
+    def chunks_of(self, rows: Rows) -> Counts:
+        """Return the chunks that hold slots of ``rows``, ascending."""
+        wanted = np.array([rows.start, rows.stop - 1]) if isinstance(rows, RowRange) else rows
+        first = np.searchsorted(self.rows, wanted, side="right") - 1
+        last = np.searchsorted(self.finished_rows, wanted, side="right") - 1
+        if isinstance(rows, RowRange):
+            return np.arange(first[0], last[1] + 1)
+        touched = np.zeros(len(self.rows), np.int64)
+        np.add.at(touched, first, 1)
+        np.subtract.at(touched, last + 1, 1)
+        return np.flatnonzero(np.cumsum(touched))
+
+    def renumber(self, rows: Rows, chunks: Counts) -> Rows:
+        """Return rows as they are numbered when only ``chunks`` are decoded, for pages without lists."""
+        if not len(chunks):
+            return RowRange(0, 0)
+        if isinstance(rows, RowRange):
+            first = int(self.items[chunks[0]])
+            return RowRange(rows.start - first, rows.stop - first)
+        if chunks[-1] - chunks[0] + 1 == len(chunks):
+            return rows - self.items[chunks[0]] if self.items[chunks[0]] else rows
+        counts = self.items[chunks + 1] - self.items[chunks]
+        shift = np.cumsum(counts) - counts - self.items[chunks]
+        return rows + shift[np.searchsorted(self.items[chunks], rows, side="right") - 1]
+
+    def rows_of_slots(
+        self, repetition: Levels, num_slots: Counts, max_repetition: int, chunks: Counts
+    ) -> Counts:
+        """Return the row of every slot; a chunk may begin with the rest of a row of the chunk before it."""
+        row_of_slot = rows_of_slots(repetition, max_repetition, 0)
+        started = np.append(row_of_slot, -1)[np.cumsum(num_slots) - 1] + 1
+        in_chunk = np.diff(started, prepend=0)
+        if (in_chunk != self.rows[chunks + 1] - self.rows[chunks]).any():
+            raise CorruptDataError("levels and repetition index disagree about the rows of a chunk")
+        return row_of_slot + np.repeat(self.rows[chunks] - (started - in_chunk), num_slots)
+
+
+def _starts(counts: Counts) -> Counts:
+    """Return where each part starts, and where the last one ends."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+
+
+def _row_starts(index: Bytes, num_chunks: int, num_rows: int) -> tuple[Counts, Counts]:
+    """Return (rows started, rows finished) before each chunk, and in all."""
+    if len(index) != 16 * num_chunks:
+        raise CorruptDataError(f"a repetition index of {len(index)} bytes for {num_chunks} chunks")
+    pairs = index.view("<u8").reshape(-1, 2)
+    if (pairs[:, 0] > num_rows).any():
+        raise CorruptDataError(f"a chunk finishes {int(pairs[:, 0].max())} rows, the page has {num_rows}")
+    finished = pairs[:, 0].astype(np.int64)
+    continues = pairs[:, 1] > 0
+    preamble = np.concatenate((np.zeros(1, np.bool_), continues[:-1]))
+    started = finished + continues - preamble
+    if (started < 0).any() or int(finished.sum()) != num_rows or continues[-1:].any():
+        raise CorruptDataError(f"the repetition index does not make up {num_rows} rows")
+    return _starts(started), _starts(finished)

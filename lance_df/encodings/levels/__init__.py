@@ -1,0 +1,1 @@
+"""Repetition and definition levels: lists, structs and nulls above the values of a leaf."""

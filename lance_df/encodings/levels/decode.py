@@ -1,0 +1,182 @@
+"""Repetition and definition levels: what the slots of a page say about lists and nulls.
+
+A *slot* is one entry of the level streams; a *visible* one owns a leaf value, which may be null. Definition
+level 0 is a value; the levels of the layers follow, inner-most first. A slot has the level of the
+outer-most layer that is null or empty. Repetition levels count list layers, inner-most first: a slot with
+level k starts a new list at list layer k and all inside it, so that a row starts at the highest level.
+Format: docs/format/levels.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_df.encodings.codecs.fixed_width import decode_fixed_width_block
+from lance_df.encodings.gather import take
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from lance_df.encodings.buffers import Chunked, Counts
+    from lance_df.encodings.plan import Rows
+    from lance_df.format.encodings_v2_1 import Encoding, Layers
+
+Levels: TypeAlias = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelScheme:
+    """What the level numbers of a page mean.
+
+    Attributes
+    ----------
+    max_repetition
+        Number of list layers; rows start at slots of this level. 0: no repetition levels, a slot is a row.
+    max_definition
+        The highest level that has a meaning. 0: no definition levels.
+    max_visible
+        Slots up to this definition level own a value.
+    lists_at
+        For each definition level the number of list layers at or inside the layer that owns it.
+    """
+
+    layers: Layers
+    max_repetition: int
+    max_definition: int
+    max_visible: int
+    lists_at: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, layers: Layers) -> LevelScheme:
+        """Number the levels of ``layers``."""
+        num_lists, lists_at, max_visible = 0, [0], None
+        for layer in layers:
+            if layer.is_list:
+                num_lists += 1
+                if max_visible is None:
+                    max_visible = len(lists_at) - 1
+            lists_at += [num_lists] * layer.num_levels
+        max_definition = len(lists_at) - 1
+        return cls(
+            layers,
+            num_lists,
+            max_definition,
+            max_definition if max_visible is None else max_visible,
+            np.array(lists_at, np.int64),
+        )
+
+    def check(self, repetition: Levels | None, definition: Levels | None) -> None:
+        """Raise `CorruptDataError` for levels without a meaning, and for streams that are missing."""
+        for name, levels, highest in (
+            ("repetition", repetition, self.max_repetition),
+            ("definition", definition, self.max_definition),
+        ):
+            if levels is None:
+                if highest and (name == "repetition"):
+                    raise CorruptDataError(f"no {name} levels, the layers need {highest}")
+            elif len(levels) and int(levels.max()) > highest:
+                raise CorruptDataError(f"{name} level {levels.max()}, the layers have {highest}")
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Levels and values of some rows of a page, in row order.
+
+    ``values`` has one entry, never null, for each visible slot. Levels that are absent are all 0.
+    """
+
+    scheme: LevelScheme
+    repetition: Levels | None
+    definition: Levels | None
+    values: pa.Array
+
+    def visible(self) -> npt.NDArray[np.bool_] | None:
+        """Return which slots own a value; None when all do."""
+        if self.definition is None or not self.scheme.max_repetition:
+            return None
+        return self.definition <= self.scheme.max_visible
+
+    def nulls(self) -> npt.NDArray[np.bool_] | None:
+        """Return which values are null; None when none are."""
+        if self.definition is None:
+            return None
+        return self.definition[self.definition <= self.scheme.max_visible] > 0
+
+    def checked(self) -> Slots:
+        """Return self if there are as many values as visible slots.
+
+        Raises
+        ------
+        CorruptDataError
+            There are not, or a level has no meaning.
+        """
+        self.scheme.check(self.repetition, self.definition)
+        levels = self.definition if self.definition is not None else self.repetition
+        if levels is not None:
+            visible = self.visible()
+            count = len(levels) if visible is None else int(np.count_nonzero(visible))
+            if count != len(self.values):
+                raise CorruptDataError(f"{len(self.values)} values for {count} visible slots")
+        repetition, definition = self.repetition, self.definition
+        if repetition is not None and definition is not None and len(repetition) != len(definition):
+            raise CorruptDataError(
+                f"{len(repetition)} repetition levels, {len(definition)} definition levels"
+            )
+        return self
+
+    def select(self, rows: Rows, row_of_slot: Counts | None) -> Slots:
+        """Return the slots of ``rows``.
+
+        Parameters
+        ----------
+        rows
+            Rows as ``row_of_slot`` numbers them; without lists, slots.
+        row_of_slot
+            The row that each slot belongs to, ascending; None when there are no lists.
+        """
+        if row_of_slot is None:
+            return self._select_slots(rows)
+        if isinstance(rows, RowRange):
+            start, stop = np.searchsorted(row_of_slot, [rows.start, rows.stop]).tolist()
+            return self._select_slots(RowRange(start, stop))
+        starts = np.searchsorted(row_of_slot, rows)
+        stops = np.searchsorted(row_of_slot, rows, side="right")
+        sizes = stops - starts
+        ends = np.cumsum(sizes)
+        return self._select_slots(
+            np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+        )
+
+    def _select_slots(self, slots: Rows) -> Slots:
+        index = slice(slots.start, slots.stop) if isinstance(slots, RowRange) else slots
+        repetition = None if self.repetition is None else self.repetition[index]
+        definition = None if self.definition is None else self.definition[index]
+        visible = self.visible()
+        if isinstance(slots, RowRange):
+            start, stop = slots.start, slots.stop
+            if visible is not None:
+                start = int(np.count_nonzero(visible[:start]))
+                stop = start + int(np.count_nonzero(visible[slots.start : slots.stop]))
+            values = self.values if (start, stop) == (0, len(self.values)) else self.values[start:stop]
+        else:
+            chosen = slots
+            if visible is not None:
+                chosen = (np.cumsum(visible) - 1)[slots][visible[slots]]
+            values = take(self.values, chosen)
+        return Slots(self.scheme, repetition, definition, values)
+
+
+def decode_levels(encoding: Encoding, blocks: Chunked, counts: Counts) -> Levels:
+    """Decode ``counts[i]`` levels of each chunk."""
+    data = decode_fixed_width_block(encoding, blocks, counts, bits_per_value=16)
+    return data[: int(counts.sum()) * 2].view("<u2")
+
+
+def rows_of_slots(repetition: Levels, max_repetition: int, first_row: int) -> Counts:
+    """Return the row of each slot, where the first slot that starts a row starts row ``first_row``."""
+    return np.cumsum(repetition == max_repetition, dtype=np.int64) + (first_row - 1)

@@ -1,0 +1,83 @@
+"""Definition levels of nullable values that have no lists above them: which values are null."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.encodings.buffers import Chunked
+from lance_df.encodings.chunks import check
+from lance_df.encodings.kernels import pages
+from lance_df.encodings.levels.decode import decode_levels
+from lance_df.errors import CorruptDataError
+from lance_df.format.encodings_v2_1 import OutOfLineBitpacking
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.encodings.buffers import Counts
+    from lance_df.encodings.chunks import Chunks
+    from lance_df.encodings.kernels.pages import Page
+    from lance_df.encodings.plan import RowPositions
+    from lance_df.format.encodings_v2_1 import MiniBlockLayout
+
+    Mask = npt.NDArray[np.bool_]
+
+_LEVEL_BITS = 16
+
+
+class Validity:
+    """Which values of chunks with definition levels are not null."""
+
+    __slots__ = ("_chunks", "_header", "_page")
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+        layout = chunks.layout
+        self._header = _header_bytes(layout)
+        self._page: Page | None = None
+        match layout.definition:
+            case OutOfLineBitpacking(bits_per_value=16, packed_bits=bits) if bits <= _LEVEL_BITS:
+                self._page = chunks.page(bits)
+
+    def read(self, start: int, stop: int) -> Mask:
+        """Return a mask of values from a first to a last (exclusive), whose chunks are decoded."""
+        if self._page is not None:
+            valid = np.empty(stop - start, np.bool_)
+            status = pages.read_valid(self._page, start, stop, self._header, valid.view(np.uint8))
+            if status < -1:
+                raise _beyond(-2 - status)
+            check(status)
+            return valid
+        first, last = self._chunks.span(start, stop)
+        return self._decode(np.arange(first, last))[start - int(self._chunks.items[first]) :][: stop - start]
+
+    def take(self, rows: RowPositions) -> Mask:
+        """Return a mask of single values of chunks that are decoded."""
+        items = self._chunks.items
+        chunks, index = np.unique(self._chunks.chunks_of(rows), return_inverse=True)
+        counts = items[chunks + 1] - items[chunks]
+        shift = np.cumsum(counts) - counts - items[chunks]
+        return self._decode(chunks)[rows + shift[index]]
+
+    def _decode(self, chunks: Counts) -> Mask:
+        page = self._chunks
+        encoding = page.layout.definition
+        assert encoding is not None
+        starts, sizes = page.find(chunks)
+        counts = page.items[chunks + 1] - page.items[chunks]
+        levels = decode_levels(encoding, Chunked(page.data, starts[0], sizes[0]), counts)
+        if int(levels.max(initial=0)) > 1:
+            raise _beyond(int(levels.max()))
+        return levels == 0
+
+
+def _header_bytes(layout: MiniBlockLayout) -> int:
+    """Return the bytes before the first buffer of chunks with definition levels."""
+    size_bytes = 4 if layout.has_large_chunk else 2
+    return (4 + size_bytes * layout.num_buffers + 7) & ~7
+
+
+def _beyond(level: int) -> CorruptDataError:
+    return CorruptDataError(f"definition level {level}, the layers have 1")

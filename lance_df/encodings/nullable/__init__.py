@@ -1,0 +1,1 @@
+"""Nullable values of 2.0: a bitmap beside the values."""

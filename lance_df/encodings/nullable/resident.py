@@ -1,0 +1,55 @@
+"""Nullable values of a page in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.arrays import with_validity
+from lance_df.encodings.fetch import pack_bits
+from lance_df.encodings.flat.page import FlatDecoder
+from lance_df.encodings.flat.resident import ResidentFlat
+from lance_df.encodings.plan import read_whole
+from lance_df.encodings.resident import Form
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    from lance_df.encodings.plan import RowPositions
+    from lance_df.encodings.resident import RowReader, Run
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentNullable:
+    """Views of the file, and bits that say which values are valid."""
+
+    values: ResidentFlat
+    validity: FlatDecoder
+    run: Run
+
+    def reader(self, form: Form) -> RowReader:
+        """Return what reads rows. See `ResidentPage`."""
+        del form
+        values, data_type = self.values, self.values.data_type
+        bits = self.run(read_whole(self.validity.buffer))
+
+        def read(start: int, stop: int) -> pa.Array:
+            # arrays start within a byte of the bits
+            whole, count = start & ~7, stop - start
+            valid = bits.slice(whole >> 3, ((stop + 7) >> 3) - (whole >> 3))
+            return pa.Array.from_buffers(
+                data_type, count, [valid, values.bytes(whole, stop)], -1, start - whole
+            )
+
+        return read
+
+    def take(self, rows: RowPositions, form: Form) -> pa.Array:
+        """Return single rows. See `ResidentPage`."""
+        del form
+        bitmap = np.frombuffer(self.run(read_whole(self.validity.buffer)), np.uint8)
+        bits = bitmap[rows >> 3] >> (rows & 7).astype(np.uint8) & np.uint8(1)
+        return with_validity(self.values.take(rows), pack_bits(bits))
+
+    def page_take(self) -> None:
+        """Return None: nulls are elsewhere. See `ResidentPage`."""

@@ -1,0 +1,1 @@
+"""Packed structs: the values of all fields of a row beside each other."""

@@ -1,0 +1,1 @@
+"""Run lengths: values, and how often each is repeated."""

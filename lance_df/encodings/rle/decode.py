@@ -1,0 +1,56 @@
+"""Run-length encoding: ``run values`` and ``u8 run lengths`` in two buffers.
+
+As a block both are in one: ``u64 size of the values | values | lengths``. Format: docs/format/rle.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.encodings.buffers import Bytes, Chunked, Counts, allocate
+from lance_df.encodings.kernels import fixed_width
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.format.encodings_v2_1 import Flat
+
+if TYPE_CHECKING:
+    from lance_df.format.encodings_v2_1 import Rle
+
+_MAX_RUN = 255
+
+
+def decode_rle(encoding: Rle, values: Chunked, lengths: Chunked, counts: Counts) -> Bytes:
+    """Expand the runs of each chunk to ``counts[i]`` values."""
+    width = _value_bytes(encoding)
+    num_runs = np.minimum(values.sizes // width, lengths.sizes)
+    if (counts > num_runs * _MAX_RUN).any():
+        raise CorruptDataError("runs are shorter than the values that they should expand to")
+    _, out = allocate(int(counts.sum()) * width)
+    broken = fixed_width.expand_runs(
+        values.data, values.starts, width, lengths.data, lengths.starts, num_runs, counts, out
+    )
+    if broken >= 0:
+        raise CorruptDataError(f"the runs of chunk {broken} expand to less than {counts[broken]} values")
+    return out
+
+
+def split_block(block: Chunked) -> tuple[Chunked, Chunked]:
+    """Return values and lengths of blocks that hold both."""
+    block.require(8, "runs")
+    room = block.sizes - 8
+    sizes = block.words(8)[block.starts // 8]
+    if (sizes > room.astype(np.uint64)).any():
+        raise CorruptDataError(f"run values take {int(sizes.max())} bytes, more than their block")
+    value_sizes = sizes.astype(np.int64)
+    values = Chunked(block.data, block.starts + 8, value_sizes)
+    return values, Chunked(block.data, block.starts + 8 + value_sizes, room - value_sizes)
+
+
+def _value_bytes(encoding: Rle) -> int:
+    values, lengths = encoding.values, encoding.run_lengths
+    if not isinstance(values, Flat) or lengths != Flat(8):
+        raise UnsupportedFeatureError(f"runs of {values} with lengths of {lengths}")
+    if values.bits_per_value not in (8, 16, 32, 64):
+        raise CorruptDataError(f"runs of values of {values.bits_per_value} bits, expected 8, 16, 32 or 64")
+    return values.bits_per_value // 8

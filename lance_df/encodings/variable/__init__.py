@@ -1,0 +1,1 @@
+"""Values of variable width: offsets, or ends, and bytes."""

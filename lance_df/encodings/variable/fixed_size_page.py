@@ -1,0 +1,33 @@
+"""`FixedSizeBinary`: strings or binaries of one length, back to back; their ends are implied.
+
+pylance reads it and writes it in no 2.0 file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_df.encodings.arrays import variable_array
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.encodings.decoder import Decoder
+    from lance_df.encodings.plan import IoPlan, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeBinaryDecoder:
+    """``values`` decodes the fixed-size binary type of the same width."""
+
+    data_type: pa.DataType
+    num_values: int
+    values: Decoder
+
+    def read(self, rows: Rows) -> IoPlan[pa.Array]:
+        values = yield from self.values.read(rows)
+        ends = np.arange(len(rows) + 1, dtype=np.int64) * values.type.byte_width
+        return variable_array(self.data_type, ends, values.buffers()[1], None)

@@ -1,0 +1,82 @@
+"""What DataFusion says of a statement, in the names of whoever wrote it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+_PREFIXES: Final = re.compile(
+    r"^(DataFusion error: |External error: |Error during planning: |Optimizer rule '\w+' failed\s*"
+    r"|(?:type_coercion\s+)?caused by\s+)+"
+)
+_SYNTAX: Final = re.compile(r'SQL error: ParserError\("(.*)"\)', re.DOTALL)
+# of the text that is planned, which need not be the one that was written
+_POSITION: Final = re.compile(r",? at Line: \d+, Column:? \d+")
+_SYSTEM_COLUMNS: Final = re.compile(
+    r', (?:(?:\w+|"[^"]*")\.)?'
+    r"(?:_row(?:id|addr|offset|_created_at_version|_last_updated_at_version)|__lance_df_\w+)\b"
+)
+_REPORT_IT: Final = re.compile(
+    r"\.?\s*This issue was likely caused by a bug in DataFusion's code\.[^\n]*?issues\."
+)
+_EACH_SIGNATURE: Final = re.compile(
+    r"Internal error: Function '[^']*' failed to match any signature.*?(?=No function matches)", re.DOTALL
+)
+_END: Final = "found: the end of the text"
+_NO_TABLE: Final = re.compile(r"table '(.*?)' not found")
+
+
+def readable(message: str) -> str:
+    """Return a message without positions in texts, system columns, and what is for DataFusion's authors."""
+    text = _PREFIXES.sub("", message).strip()
+    syntax = _SYNTAX.search(text)
+    if syntax is not None:
+        reason = syntax[1].replace('\\"', '"').replace("\\'", "'").replace("\\n", " ")
+        text = f"{text[: syntax.start()]}syntax error: {reason}{text[syntax.end() :]}"
+    text = _POSITION.sub("", text)
+    before, fields, listed = text.partition("Valid fields are ")
+    text = before + fields + _SYSTEM_COLUMNS.sub("", listed)
+    return _EACH_SIGNATURE.sub("", _REPORT_IT.sub(".", text))
+
+
+def of_expression(message: str, expression: str, table: str) -> str:
+    """Return the message about an expression without what stands around it in a statement.
+
+    Parameters
+    ----------
+    table
+        The name of the table there.
+    """
+    if ")" not in expression:
+        message = message.replace("found: )", _END)
+    if "(" not in expression:
+        message = message.replace("Expected: ), found", "Expected: the end of the text, found")
+    message = message.replace(f"'{table}.", "'")
+    before, fields, listed = message.partition("Valid fields are ")
+    return before + fields + re.sub(rf"(^|, ){re.escape(table)}\.", r"\1", listed)
+
+
+def missing_table(message: str) -> str | None:
+    """Return the whole name of the table that a message misses, None if it misses none."""
+    match = _NO_TABLE.search(message)
+    return None if match is None else match[1]
+
+
+def with_similar_table(message: str, names_in: Callable[[str], tuple[str, Iterable[str]]]) -> str:
+    """Return the message about a table that is missing, with the one that may be meant.
+
+    Parameters
+    ----------
+    names_in
+        Returns, for the whole name of a table, its name as a user has it, and the names of the tables there.
+    """
+    whole = missing_table(message)
+    if whole is None:
+        return message
+    name, others = names_in(whole)
+    by_lowered = {other.lower(): other for other in others}
+    close = difflib.get_close_matches(name.rpartition(".")[2].lower(), by_lowered, 1)
+    hint = f"; did you mean {by_lowered[close[0]]!r}?" if close else ""
+    return message.replace(f"table {whole!r} not found", f"table {name!r} not found{hint}", 1)

@@ -1,0 +1,1 @@
+"""Statements that change tables, run on them: each is one commit."""

@@ -1,0 +1,218 @@
+"""CREATE TABLE, DROP TABLE and ALTER TABLE of stored tables and namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lance_df.compute.compat import PlainSessionContext
+from lance_df.engine.failures import planning_errors
+from lance_df.engine.statement import Statement
+from lance_df.engine.statements.rows import Counted
+from lance_df.engine.statements.target import Parameters, Target, typed_batches
+from lance_df.engine.tables.folders import SUFFIX, folder_for_tables, stored_folder
+from lance_df.errors import (
+    AlreadyExistsError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    LanceError,
+    UnsupportedFeatureError,
+)
+from lance_df.namespace.kind import is_table
+from lance_df.sql.changes import (
+    AddColumn,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    PartitionTerm,
+    RenameColumn,
+    SetPartitionSpec,
+)
+from lance_df.sql.splice import quote_identifier
+
+if TYPE_CHECKING:
+    from lance_df.engine.session import LanceSession
+    from lance_df.engine.tables.catalog import LanceSchema
+    from lance_df.namespace.spec.partition_by import PartitionBy
+    from lance_df.storage import Location
+
+_NOT_IN_NAMES = frozenset('/\\$\0:*?"<>|')
+
+
+def create_table(
+    session: LanceSession, schema: LanceSchema, change: CreateTable, parameters: Parameters, written: str
+) -> int:
+    """Make a table or a namespace in the folder of a schema, and return how many rows it has."""
+    name = change.name[-1]
+    _check_name(name)
+    existing = schema.stored(name)
+    if existing is not None and change.if_not_exists:
+        return 0
+    if existing is not None and not change.or_replace:
+        raise AlreadyExistsError(f"table {name!r} exists; CREATE OR REPLACE TABLE replaces it")
+    folder = folder_for_tables(schema.folder)
+    if existing is not None and (change.partition_by is not None or not is_table(existing.current())):
+        raise UnsupportedFeatureError(
+            f"CREATE OR REPLACE of the partitioned namespace {name!r}, or by one, is not supported; "
+            "use DROP TABLE before CREATE TABLE"
+        )
+    rows = _rows(session, change, parameters, written)
+    if change.partition_by is not None:
+        with _made(folder.location / name):
+            _create_namespace(folder.location / name, change.partition_by, rows, folder.storage_options)
+        return rows.num_rows
+    from lance_df.write import write_dataset
+
+    if existing is None:
+        uri = (folder.location / (name + SUFFIX)).uri
+        write_dataset(rows.reader(), uri, mode="create", storage_options=folder.storage_options)
+    else:
+        from lance_df.dataset import LanceDataset
+
+        table = existing.current()
+        assert is_table(table)
+        LanceDataset._of(table, table.uri, None, None).insert(rows.reader(), mode="overwrite")
+    return rows.num_rows
+
+
+def drop_table(schema: LanceSchema, change: DropTable) -> int:
+    """Remove the folder of a table or a namespace."""
+    name = change.name[-1]
+    stored = stored_folder(schema.folder, name)
+    if stored is None:
+        if schema.stored(name) is not None:
+            raise UnsupportedFeatureError(
+                f"{name!r} is no table of a folder of its own; DirectoryNamespace.drop_table drops one that "
+                "a directory names"
+            )
+        if change.if_exists:
+            return 0
+        raise DatasetNotFoundError(f"table {name!r} does not exist")
+    folder, location = stored
+    location.remove_tree()
+    folder.forget(location.name)
+    return 0
+
+
+def alter_table(target: Target, change: AddColumn | DropColumn | RenameColumn | SetPartitionSpec) -> None:
+    """Change the columns or the partition spec."""
+    names = target.schema.names
+    changed = _changed(target)
+    match change:
+        case SetPartitionSpec(partition_by=terms):
+            if target.namespace is None:
+                raise InvalidInputError(
+                    f"{target.opened.uri}: a table without partitions has no partition spec; "
+                    "CREATE TABLE … PARTITIONED BY makes a namespace"
+                )
+            changed.update_partition_spec(_partition_by(terms))
+        case AddColumn(column=column) if column not in names or not change.if_not_exists:
+            changed.add_columns(
+                _defined(f"{quote_identifier(column)} {change.definition}", target.written).field(0)
+            )
+        case DropColumn(column=column) if column in names or not change.if_exists:
+            changed.drop_columns([column])
+        case RenameColumn(column=column, new=new):
+            changed.alter_columns({"path": column, "name": new})
+
+
+def _changed(target: Target) -> Any:
+    """Return the object of the public API for a table or a namespace."""
+    if target.namespace is not None:
+        from lance_df import PartitionedNamespace
+
+        return PartitionedNamespace(target.namespace)
+    from lance_df.dataset import LanceDataset
+
+    assert is_table(target.opened)
+    return LanceDataset._of(target.opened, target.opened.uri, None, None)
+
+
+def _rows(session: LanceSession, change: CreateTable, parameters: Parameters, written: str) -> Counted:
+    """Return the rows of a new table: those of its query, or none of the columns that are defined."""
+    if change.query is None:
+        return Counted(iter(()), _defined(change.definitions or "", written))
+    statement = Statement(change.query, session.scan_options, is_change=True, written=written)
+    frame = session.plan_query(change.query, statement, parameters.by_name, parameters.named)
+    given = frame.schema()
+    if len(set(given.names)) < len(given):
+        raise InvalidInputError(f"a column is there twice: {', '.join(given.names)}; use AS")
+    fields = [pa.field(field.name, _plain_type(field.type)) for field in given]
+    types = {field.name: field.type for field in fields}
+    return Counted(typed_batches(frame, types, statement), pa.schema(fields))
+
+
+def _defined(definitions: str, written: str) -> pa.Schema:
+    """Return the columns that DataFusion makes of their definitions."""
+    text = f"CREATE TABLE t (\n{definitions}\n)"
+    statement = Statement(text, written=written)
+    with planning_errors(statement):
+        ctx = PlainSessionContext()
+        ctx.sql(text)
+        schema = ctx.table("t").schema()
+    return pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+
+
+def _plain_type(data_type: pa.DataType) -> pa.DataType:
+    if data_type == pa.string_view():
+        return pa.string()
+    return pa.binary() if data_type == pa.binary_view() else data_type
+
+
+def _create_namespace(
+    location: Location, terms: Sequence[PartitionTerm], rows: Counted, storage_options: Any
+) -> None:
+    from lance_df import PartitionedNamespace
+
+    namespace = PartitionedNamespace.create(
+        location.uri, rows.schema, _partition_by(terms), storage_options=storage_options
+    )
+    # a query without rows leaves the namespace as it is made
+    reader = rows.reader()
+    namespace.append(reader)
+
+
+def _partition_by(terms: Sequence[PartitionTerm]) -> list[PartitionBy]:
+    from lance_df import partition
+
+    made = []
+    for term in terms:
+        transform = getattr(partition, term.transform, None) if term.transform in _TRANSFORMS else None
+        if transform is None:
+            raise InvalidInputError(
+                f"there is no transform {term.transform!r}; known are {', '.join(sorted(_TRANSFORMS))}; "
+                "lance_df.partition.expression makes others"
+            )
+        columns: Any = list(term.columns)
+        if term.transform != "multi_bucket":
+            if len(columns) != 1:
+                raise InvalidInputError(f"{term.transform} takes one column, not {', '.join(columns)}")
+            (columns,) = columns
+        made.append(transform(columns, *(() if term.number is None else (term.number,))))
+    return made
+
+
+_TRANSFORMS = frozenset({"identity", "year", "month", "day", "hour", "bucket", "multi_bucket", "truncate"})
+
+
+@contextmanager
+def _made(folder: Location) -> Iterator[None]:
+    """Remove a folder that comes into being, when what is done to it fails."""
+    if folder.exists():
+        raise AlreadyExistsError(f"{folder.uri}: there is a folder already")
+    try:
+        yield
+    except LanceError:
+        folder.remove_tree()
+        raise
+
+
+def _check_name(name: str) -> None:
+    if not name or name[0] in "._" or name.endswith(SUFFIX) or not _NOT_IN_NAMES.isdisjoint(name):
+        raise InvalidInputError(
+            f"{name!r} cannot be the name of a stored table: it is that of a folder, which has no "
+            f"{' '.join(sorted(_NOT_IN_NAMES - {chr(0)}))} in it, and begins with neither . nor _"
+        )

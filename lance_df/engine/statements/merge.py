@@ -1,0 +1,237 @@
+"""MERGE INTO: one query joins the table and the source, and says what happens to each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.engine.statements.rows import by_member, commit, member_types, twice
+from lance_df.engine.statements.target import ROWS, Target
+from lance_df.errors import InvalidInputError
+from lance_df.interrupts import interrupted_once
+from lance_df.namespace.changes.numbered_members import MEMBER
+from lance_df.namespace.changes.stages import Stages
+from lance_df.records import dataclass
+from lance_df.sql.changes import Merge, MergeAction, MergeClause, RowKind
+from lance_df.sql.splice import quote_identifier
+from lance_df.table.changes.merged_rows import MergedRows, rows_merged
+from lance_df.table.reading.system_columns import ROW_ADDRESS
+
+if TYPE_CHECKING:
+    from lance_df.table.changes.retry import Change
+    from lance_df.table.table import Table
+
+_ACTION: Final = "__lance_df_action"
+_HIT: Final = "__lance_df_hit"
+
+
+def merge(target: Target, change: Merge) -> int:
+    """Update, delete and insert rows."""
+    plan = _MergeQuery.of(target, change)
+    if (namespace := target.namespace) is None:
+
+        @contextmanager
+        def compute(table: Table) -> Iterator[Change[int]]:
+            batches = target.query_of_rows(plan.text(with_members=False), table).batches(plan.types())
+            with rows_merged(table, list(plan.updated), plan.merged(target, batches)) as merged:
+                yield merged
+
+        return commit(target, compute)
+    with interrupted_once(), Stages(namespace.latest()) as stages:
+        text = plan.text(with_members=True)
+        types = {**member_types({}), **plan.types()}
+        # a wrong expression is an error where there are no members, too
+        target.query_of_members(text, ()).batches(types)
+
+        def of_members(tables: Sequence[Table]) -> MergedRows:
+            return plan.merged(target, target.query_of_members(text, tables).batches(types))
+
+        merged = stages.rows.merge(list(plan.updated), of_members, text="merge")
+        stages.publish(rebase=True)
+    return merged.num_rows + merged.num_inserted
+
+
+@dataclass(frozen=True, slots=True)
+class _MergeQuery:
+    """The query of a merge: for each row where it is, the number of a clause, and the values that it gives.
+
+    Attributes
+    ----------
+    updated, inserted
+        The columns that any clause sets, and that any gives new rows; with their types.
+    """
+
+    change: Merge
+    updated: dict[str, pa.DataType]
+    inserted: dict[str, pa.DataType]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, target: Target, change: Merge) -> _MergeQuery:
+        """Complete the clauses by what the columns of the table say.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidInputError
+            An insert has not as many values as the table has columns.
+        """
+        names = target.schema.names
+        clauses = tuple(_completed(clause, names, change.source_alias) for clause in change.clauses)
+        change = Merge(
+            change.name, change.alias, change.source, change.source_alias, change.condition, clauses
+        )
+        updated, inserted = (
+            [name for name in names if name in wanted]
+            for wanted in (_set_by(clauses, MergeAction.UPDATE), _set_by(clauses, MergeAction.INSERT))
+        )
+        for clause in clauses:
+            target.types([name for name, _ in clause.assignments])
+        return cls(change, target.types(updated), target.types(inserted), target.schema.to_arrow())
+
+    def types(self) -> dict[str, pa.DataType]:
+        """Return the columns of the query with their types, without the position of a member."""
+        types = {ROW_ADDRESS: pa.uint64(), _ACTION: pa.int32()}
+        for number, clause in enumerate(self.change.clauses):
+            for name, data_type in self._columns(clause).items():
+                types[_value(number, name)] = data_type
+        return types
+
+    def text(self, *, with_members: bool) -> str:
+        """Return the query."""
+        change = self.change
+        owner = quote_identifier(change.alias)
+        source = quote_identifier(change.source_alias)
+        address = f"{owner}.{quote_identifier(ROW_ADDRESS)}"
+        hit = f"{source}.{quote_identifier(_HIT)}"
+        action = (
+            f"CASE WHEN {address} IS NULL THEN {self._number_of(RowKind.NOT_MATCHED)} "
+            f"WHEN {hit} IS NULL THEN {self._number_of(RowKind.NOT_MATCHED_BY_SOURCE)} "
+            f"ELSE {self._number_of(RowKind.MATCHED)} END"
+        )
+        items = [f"{action} AS {quote_identifier(_ACTION)}", f"{address} AS {quote_identifier(ROW_ADDRESS)}"]
+        if with_members:
+            member = quote_identifier(MEMBER.name)
+            items.append(f"{owner}.{member} AS {member}")
+        for number, clause in enumerate(change.clauses):
+            given = dict(clause.assignments)
+            for name in self._columns(clause):
+                other = "NULL" if clause.action is MergeAction.INSERT else f"{owner}.{quote_identifier(name)}"
+                value = given.get(name, other)
+                items.append(
+                    f"CASE WHEN ({action}) = {number} THEN (\n{value}\n) END "
+                    f"AS {quote_identifier(_value(number, name))}"
+                )
+        kinds = {clause.rows for clause in change.clauses}
+        join = {
+            (False, False): "INNER",
+            (True, False): "RIGHT",
+            (False, True): "LEFT",
+            (True, True): "FULL",
+        }[RowKind.NOT_MATCHED in kinds, RowKind.NOT_MATCHED_BY_SOURCE in kinds]
+        rows = f"SELECT *, TRUE AS {quote_identifier(_HIT)} FROM {change.source}"
+        return (
+            f"SELECT * FROM (SELECT {', '.join(items)} FROM {ROWS} AS {owner} {join} JOIN (\n{rows}\n) "
+            f"AS {source} ON (\n{change.condition}\n)) AS merged "
+            f"WHERE {quote_identifier(_ACTION)} IS NOT NULL"
+        )
+
+    def merged(self, target: Target, batches: Iterable[pa.RecordBatch]) -> MergedRows:
+        """Return what happens to rows, in memory.
+
+        Raises
+        ------
+        InvalidInputError
+            Two rows of the source change one of the table.
+        """
+        rows = list(batches)
+        updated: list[tuple[int, pa.RecordBatch]] = []
+        deleted: list[tuple[int, np.ndarray]] = []
+        inserted = [self._insertable(None)]
+        if rows:
+            table = pa.Table.from_batches(rows)
+            of_table = table.filter(pc.is_valid(table.column(ROW_ADDRESS)))
+            _check_distinct(target, of_table)
+            for number, clause in enumerate(self.change.clauses):
+                chosen = table.filter(pc.equal(table.column(_ACTION), number))
+                if clause.action is MergeAction.INSERT:
+                    columns = {name: chosen.column(_value(number, name)) for name in self.inserted}
+                    inserted.append(self._insertable(columns))
+                elif clause.action is MergeAction.UPDATE:
+                    updated += _by_table(chosen, {name: _value(number, name) for name in self.updated})
+                elif clause.action is MergeAction.DELETE:
+                    deleted += [
+                        (each, batch.column(ROW_ADDRESS).to_numpy()) for each, batch in _by_table(chosen, {})
+                    ]
+        return MergedRows(tuple(updated), tuple(deleted), pa.concat_tables(inserted))
+
+    def _columns(self, clause: MergeClause) -> dict[str, pa.DataType]:
+        if clause.action is MergeAction.UPDATE:
+            return self.updated
+        return self.inserted if clause.action is MergeAction.INSERT else {}
+
+    def _insertable(self, columns: dict[str, pa.ChunkedArray] | None) -> pa.Table:
+        schema = pa.schema([self.schema.field(name) for name in self.inserted])
+        return schema.empty_table() if columns is None else pa.table(list(columns.values()), schema=schema)
+
+    def _number_of(self, kind: RowKind) -> str:
+        """Return the expression for the number of the first clause about some rows that applies to one."""
+        cases = [
+            f"WHEN (\n{clause.condition or 'TRUE'}\n) THEN "
+            + ("CAST(NULL AS INT)" if clause.action is MergeAction.NOTHING else f"CAST({number} AS INT)")
+            for number, clause in enumerate(self.change.clauses)
+            if clause.rows is kind
+        ]
+        return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS INT)"
+
+
+def _completed(clause: MergeClause, names: Sequence[str], source: str) -> MergeClause:
+    assignments = clause.assignments
+    if clause.takes_all:
+        owner = quote_identifier(source)
+        assignments = tuple((name, f"{owner}.{quote_identifier(name)}") for name in names)
+    elif clause.values:
+        if len(clause.values) != len(names):
+            raise InvalidInputError(
+                f"INSERT of a MERGE gives {len(clause.values)} values; the table has {len(names)} columns"
+            )
+        assignments = tuple(zip(names, clause.values, strict=True))
+    return MergeClause(clause.rows, clause.condition, clause.action, assignments)
+
+
+def _set_by(clauses: Iterable[MergeClause], action: MergeAction) -> set[str]:
+    return {name for clause in clauses if clause.action is action for name, _ in clause.assignments}
+
+
+def _value(number: int, name: str) -> str:
+    return f"{number} {name}"
+
+
+def _check_distinct(target: Target, rows: pa.Table) -> None:
+    keys = [name for name in (MEMBER.name, ROW_ADDRESS) if name in rows.schema.names]
+    if rows.select(keys).group_by(keys).aggregate([]).num_rows != rows.num_rows:
+        raise twice(target)
+
+
+def _by_table(rows: pa.Table, columns: dict[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield positions of tables, 0 for the only one, and addresses and columns of rows there, in order."""
+    has_members = MEMBER.name in rows.schema.names
+    keys = [*([MEMBER.name] if has_members else []), ROW_ADDRESS]
+    named = pa.table(
+        [*(rows.column(key) for key in keys), *(rows.column(each) for each in columns.values())],
+        names=[*keys, *columns],
+    )
+    if not named.num_rows:
+        return
+    order = pc.sort_indices(named.select(keys), sort_keys=[(key, "ascending") for key in keys])
+    batches = named.take(order).combine_chunks().to_batches()
+    if has_members:
+        yield from by_member(iter(batches))
+    else:
+        yield from ((0, batch) for batch in batches)

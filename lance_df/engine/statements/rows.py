@@ -1,0 +1,228 @@
+"""INSERT, DELETE, UPDATE and TRUNCATE."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.engine.statements.target import ROWS, Target, typed_batches
+from lance_df.errors import InvalidInputError
+from lance_df.interrupts import interrupted_once
+from lance_df.namespace.changes.numbered_members import MEMBER
+from lance_df.namespace.changes.stages import Stages
+from lance_df.namespace.kind import is_table
+from lance_df.sql.changes import Delete, Insert, Truncate, Update
+from lance_df.sql.splice import quote_identifier
+from lance_df.table.changes.delete import deletion
+from lance_df.table.changes.retry import Change, Compute, RetryOptions, commit_with_retries
+from lance_df.table.changes.row_set import RowSet
+from lance_df.table.changes.update import row_update
+from lance_df.table.maintenance.auto_cleanup import auto_cleanup
+from lance_df.table.reading.system_columns import ROW_ADDRESS
+from lance_df.table.table import Table
+
+if TYPE_CHECKING:
+    from lance_df.table.changes.row_set import Addresses
+
+R = TypeVar("R")
+
+
+def insert(target: Target, change: Insert) -> int:
+    """Append the rows of a query."""
+    names = target.schema.names if change.columns is None else list(change.columns)
+    target.types(names)
+    query = target.query(change.query)
+    frame = query.frame()
+    given = frame.schema().names
+    if len(given) != len(names):
+        raise InvalidInputError(
+            f"INSERT names {len(names)} columns ({', '.join(names)}), but its query gives {len(given)}"
+        )
+    types = list(target.types(names).values())
+    # by position: the names of the query's columns mean nothing, and may repeat
+    if len(set(given)) < len(given):
+        given = [f"c{number}" for number in range(len(names))]
+        listed = ", ".join(given)
+        query = target.query(f"SELECT {listed} FROM (\n{change.query}\n) AS s ({listed})")
+        frame = query.frame()
+    batches = typed_batches(frame, dict(zip(given, types, strict=True)), query.statement)
+    fields = {field.name: field for field in target.schema.to_arrow()}
+    rows = Counted(batches, pa.schema([fields[name] for name in names]))
+    append(target, rows)
+    return rows.num_rows
+
+
+class Counted:
+    """Batches with the columns of a table, and how many rows were in them."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+        self._batches = batches
+        self.schema = schema
+        self.num_rows = 0
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return a reader, once."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._counted())
+
+    def _counted(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.num_rows += batch.num_rows
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+
+def append(target: Target, rows: Counted) -> None:
+    """Add rows to a table or a namespace, in one commit."""
+    namespace = target.namespace
+    if namespace is not None:
+        with interrupted_once(), Stages(namespace.latest()) as stages:
+            stages.rows.append(rows.schema, rows.reader())
+            stages.publish(rebase=True)
+        return
+    from lance_df.dataset import LanceDataset
+
+    assert is_table(target.opened)
+    dataset = LanceDataset._of(target.opened, target.opened.uri, None, None)
+    dataset.insert(rows.reader())
+
+
+def delete(target: Target, change: Delete | Truncate) -> int:
+    """Delete the rows for which the condition is true."""
+    alias, where = (change.alias, change.where) if isinstance(change, Delete) else ("t", None)
+    text = _select(alias, {}, None, where)
+    note = where or "true"
+    if (namespace := target.namespace) is None:
+
+        @contextmanager
+        def compute(table: Table) -> Iterator[Change[int]]:
+            if where is None:
+                rows = RowSet.all_of(table)
+            else:
+                batches = target.query_of_rows(text, table).batches({ROW_ADDRESS: pa.uint64()})
+                rows = RowSet.of(batch.column(0).to_numpy() for batch in batches)
+            with deletion(table, rows, predicate=note) as deleted:
+                yield deleted
+
+        return commit(target, compute)
+    with interrupted_once(), Stages(namespace.latest()) as stages:
+        numbered = _select(alias, {}, None, where, with_members=True)
+        condition = target.query_of_members(numbered, ()).condition()
+
+        def matching(tables: Sequence[Table]) -> Iterator[tuple[int, Addresses]]:
+            batches = target.query_of_members(numbered, tables).batches(member_types({}))
+            for number, rows in by_member(batches):
+                yield number, rows.column(ROW_ADDRESS).to_numpy()
+
+        deleted = stages.rows.delete(condition, matching, text=note)
+        stages.publish(rebase=True)
+    return deleted.num_rows
+
+
+def update(target: Target, change: Update) -> int:
+    """Give rows other values, which are computed from the old ones."""
+    assignments = dict(change.assignments)
+    types = target.types(list(assignments))
+    columns = list(assignments)
+    if (namespace := target.namespace) is None:
+        text = _select(change.alias, assignments, change.others, change.where)
+
+        @contextmanager
+        def compute(table: Table) -> Iterator[Change[int]]:
+            batches = target.query_of_rows(text, table).batches({ROW_ADDRESS: pa.uint64(), **types})
+            with row_update(table, columns, each_once(batches, target)) as updated:
+                yield updated
+
+        return commit(target, compute)
+    with interrupted_once(), Stages(namespace.latest()) as stages:
+        numbered = _select(change.alias, assignments, change.others, change.where, with_members=True)
+        # a wrong expression is an error where there are no rows, too
+        first = target.query_of_members(numbered, ())
+        condition = first.condition()
+        first.batches(member_types(types))
+
+        def values(tables: Sequence[Table]) -> Iterator[tuple[int, pa.RecordBatch]]:
+            batches = target.query_of_members(numbered, tables).batches(member_types(types))
+            seen = [RowSet() for _ in tables]
+            for number, rows in by_member(batches):
+                _see(seen[number], rows.column(ROW_ADDRESS).to_numpy(), target)
+                yield number, rows
+
+        updated = stages.rows.update(columns, condition, values, text=f"update {change.where or ''}")
+        stages.publish(rebase=True)
+    return updated.num_rows
+
+
+def commit(target: Target, compute: Compute[R]) -> R:
+    """Commit a change of a table; it is computed again when others commit what forbids it."""
+    assert is_table(target.opened)
+    table, result = commit_with_retries(target.opened, compute, RetryOptions())
+    auto_cleanup(table)
+    return result
+
+
+def member_types(types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """Return the types of a query over members: where rows are, and some columns."""
+    return {MEMBER.name: MEMBER.type, ROW_ADDRESS: pa.uint64(), **types}
+
+
+def by_member(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield positions of members, and runs of rows of each without the position."""
+    for batch in batches:
+        numbers = batch.column(MEMBER.name).to_numpy()
+        rows = batch.drop_columns([MEMBER.name])
+        starts = np.flatnonzero(np.diff(numbers.astype(np.int64), prepend=-1)).tolist()
+        for start, stop in itertools.pairwise([*starts, len(numbers)]):
+            yield int(numbers[start]), rows.slice(start, stop - start)
+
+
+def each_once(batches: Iterator[pa.RecordBatch], target: Target) -> Iterator[pa.RecordBatch]:
+    """Yield batches in which every row of the table occurs once at most.
+
+    Raises
+    ------
+    InvalidInputError
+        A row occurs twice.
+    """
+    seen = RowSet()
+    for batch in batches:
+        _see(seen, batch.column(ROW_ADDRESS).to_numpy(), target)
+        yield batch
+
+
+def _see(seen: RowSet, addresses: Addresses, target: Target) -> None:
+    expected = len(seen) + len(addresses)
+    seen.add(addresses)
+    if len(seen) != expected:
+        raise twice(target)
+
+
+def twice(target: Target) -> InvalidInputError:
+    """Return the error for a row that would get several values."""
+    return InvalidInputError(
+        f"{target.opened.uri}: a row of the table matches several rows; it must be clear which of them counts"
+    )
+
+
+def _select(
+    alias: str,
+    columns: Mapping[str, str],
+    others: str | None,
+    where: str | None,
+    *,
+    with_members: bool = False,
+) -> str:
+    """Return the query for rows to change: where they are, and new values of columns."""
+    owner = quote_identifier(alias)
+    items = [f"{owner}.{quote_identifier(name)}" for name in _addresses(with_members=with_members)]
+    items += [f"(\n{text}\n) AS {quote_identifier(name)}" for name, text in columns.items()]
+    tables = f"{ROWS} AS {owner}" + ("" if others is None else f", {others}")
+    condition = "" if where is None else f" WHERE (\n{where}\n)"
+    return f"SELECT {', '.join(items)} FROM {tables}{condition}"
+
+
+def _addresses(*, with_members: bool) -> list[str]:
+    return [MEMBER.name, ROW_ADDRESS] if with_members else [ROW_ADDRESS]

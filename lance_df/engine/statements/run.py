@@ -1,0 +1,110 @@
+"""Run a statement that changes tables, if it is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_df.compute.compat import PlainSessionContext
+from lance_df.engine.dataframe import LanceDataFrame
+from lance_df.engine.failures import planning_errors
+from lance_df.engine.statement import Statement
+from lance_df.engine.statements import definitions, rows
+from lance_df.engine.statements.merge import merge
+from lance_df.engine.statements.target import Parameters, Target
+from lance_df.engine.tables.names import names_of
+from lance_df.engine.tables.source import TableSource
+from lance_df.errors import DatasetNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.sql.changes import (
+    Change,
+    CreateTable,
+    Delete,
+    DropTable,
+    Header,
+    Insert,
+    Merge,
+    Truncate,
+    Update,
+    Verb,
+)
+from lance_df.sql.parse_changes import parse_change, parse_header
+
+if TYPE_CHECKING:
+    from lance_df.compute.compat import SQLOptions
+    from lance_df.engine.session import LanceSession
+    from lance_df.engine.tables.catalog import LanceSchema
+
+# without effect, and refused where options do not allow such statements: the first is planned, and never run
+_DML: Final = "COPY (SELECT 1 AS a) TO 'nothing.csv'"
+_DDL: Final = 'DROP VIEW IF EXISTS "__lance_df_no_view"'
+_DEFINITIONS: Final = frozenset({Verb.CREATE, Verb.DROP, Verb.ALTER})
+
+
+def run_change(
+    session: LanceSession, text: str, options: SQLOptions | None, parameters: Parameters
+) -> LanceDataFrame | None:
+    """Run a statement that changes a stored table, and return how many rows it changed.
+
+    None for all other statements, which are DataFusion's.
+
+    Raises
+    ------
+    LanceError
+        The statement is wrong, or the change fails.
+    """
+    header = parse_header(text)
+    if header is None:
+        return None
+    statement = Statement(text, session.scan_options)
+    if session.read_only:
+        raise InvalidInputError(f"the session is read-only, so {header.verb.value} is refused")
+    schema = names_of(session).existing(session, header.name[:-1])
+    if schema is None or not _is_ours(schema, header):
+        return None
+    if options is not None:
+        with planning_errors(statement):
+            PlainSessionContext.sql(session, _DDL if header.verb in _DEFINITIONS else _DML, options)
+    count = _run(session, schema, parse_change(text), parameters, text)
+    with planning_errors(statement):
+        frame = PlainSessionContext.sql(session, f"SELECT CAST({count} AS BIGINT UNSIGNED) AS count")
+    return LanceDataFrame(frame.df, (statement,), session)
+
+
+def _is_ours(schema: LanceSchema, header: Header) -> bool:
+    name = header.name[-1]
+    if schema.is_created(name):
+        return False
+    if header.verb is Verb.CREATE:
+        return schema.folder is not None
+    if header.verb is Verb.DROP:
+        return schema.folder is not None and not schema.is_registered(name)
+    return schema.stored(name) is not None
+
+
+def _run(
+    session: LanceSession, schema: LanceSchema, change: Change, parameters: Parameters, written: str
+) -> int:
+    name = change.name[-1]
+    if isinstance(change, CreateTable):
+        return definitions.create_table(session, schema, change, parameters, written)
+    if isinstance(change, DropTable):
+        return definitions.drop_table(schema, change)
+    source = schema.stored(name)
+    if source is None:
+        raise DatasetNotFoundError(f"no table {name!r}")
+    if not isinstance(source, TableSource):
+        raise UnsupportedFeatureError(
+            f"{name!r} is a part of a namespace; change the namespace, or lance_df.dataset(…)"
+        )
+    target = Target.of(session, source, parameters, written)
+    match change:
+        case Insert():
+            return rows.insert(target, change)
+        case Delete() | Truncate():
+            return rows.delete(target, change)
+        case Update():
+            return rows.update(target, change)
+        case Merge():
+            return merge(target, change)
+        case _:
+            definitions.alter_table(target, change)
+            return 0

@@ -1,0 +1,226 @@
+"""The table that a statement changes, and queries over its rows that say where these are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pyarrow as pa
+
+from lance_df.compute.compat import col
+from lance_df.engine.failures import planning_errors, streamed_batches
+from lance_df.engine.statement import Statement
+from lance_df.engine.tables.source import TableSource
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.expr.nodes import And
+from lance_df.expr.text_views import parts_of_texts
+from lance_df.namespace.changes.numbered_members import MEMBER, NumberedMembers
+from lance_df.namespace.kind import is_table, namespace_of
+from lance_df.records import dataclass
+from lance_df.sql.splice import quote_identifier
+from lance_df.table.reading.system_columns import ROW_ADDRESS
+from lance_df.table.table import Table
+
+if TYPE_CHECKING:
+    from lance_df.compute.compat import DataFrame
+    from lance_df.engine.dataframe import LanceDataFrame
+    from lance_df.engine.session import LanceSession
+    from lance_df.expr.nodes import Predicate
+    from lance_df.format.schema import Schema
+    from lance_df.namespace.snapshot import NamespaceSnapshot
+
+_TARGET: Final = "__lance_df_target"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The values of placeholders in a statement, as `LanceSession.sql` is given them."""
+
+    by_name: dict[str, Any] | None
+    named: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table or a namespace that a statement changes.
+
+    Attributes
+    ----------
+    opened
+        Its newest version when the statement began.
+    written
+        The statement, for messages.
+    """
+
+    session: LanceSession
+    source: TableSource
+    opened: Table | NamespaceSnapshot
+    parameters: Parameters
+    written: str
+
+    @classmethod
+    def of(cls, session: LanceSession, source: TableSource, parameters: Parameters, written: str) -> Target:
+        """Open the newest version.
+
+        Raises
+        ------
+        InvalidInputError
+            The name stays at an older version.
+        UnsupportedFeatureError
+            It is neither a table nor a namespace.
+        """
+        opened = source.current()
+        if source.is_pinned:
+            raise InvalidInputError(
+                f"{opened.uri}: the name stays at version {opened.version}, which does not change; register "
+                "the table without a version"
+            )
+        if not is_table(opened) and namespace_of(opened) is None:
+            raise UnsupportedFeatureError(f"{opened.uri}: not a table that statements change")
+        check_addressable(opened)
+        return cls(session, source, opened, parameters, written)
+
+    @property
+    def namespace(self) -> NamespaceSnapshot | None:
+        """The partitioned namespace, if it is one."""
+        return namespace_of(self.opened)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+        return schema_of(self.opened)
+
+    def types(self, names: Sequence[str]) -> dict[str, pa.DataType]:
+        """Return the types of columns.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        """
+        return {name: self.schema.field(name).arrow_type() for name in names}
+
+    def query(self, text: str, version: Table | NamespaceSnapshot | None = None) -> Query:
+        """Plan a query in the session; names of the table mean this version of it."""
+        statement = Statement(text, self.session.scan_options, is_change=True, written=self.written)
+        seen = self.opened if version is None else version
+        statement.see(self.source, seen)
+        return Query(self, statement, text)
+
+    def query_of_rows(self, text: str, version: Table) -> Query:
+        """Plan a query over `ROWS`, which stands for the rows of a version of a table, with addresses."""
+        query = self.query(text, version)
+        query.statement.temporary[_TARGET] = TableSource(
+            version, is_pinned=True, extra_columns=(ROW_ADDRESS,)
+        )
+        return query
+
+    def query_of_members(self, text: str, tables: Sequence[Table]) -> Query:
+        """Plan a query over `ROWS`, which stands for the rows of some members, with their numbers."""
+        for table in tables:
+            check_addressable(table)
+        namespace = self.namespace
+        assert namespace is not None
+        query = self.query(text)
+        members = NumberedMembers(namespace, tables)
+        source = TableSource(members, is_pinned=True, extra_columns=(ROW_ADDRESS,))
+        query.statement.temporary[_TARGET] = source
+        return query
+
+
+ROWS: Final = quote_identifier(_TARGET)
+"""What the table that a statement changes is called in the queries over its rows."""
+
+
+class Query:
+    """A query of a statement that changes a table."""
+
+    def __init__(self, target: Target, statement: Statement, text: str) -> None:
+        self.statement = statement
+        self._target = target
+        self._text = text
+
+    def frame(self) -> LanceDataFrame:
+        """Return the frame of the query."""
+        parameters = self._target.parameters
+        return self._target.session.plan_query(
+            self._text, self.statement, parameters.by_name, parameters.named
+        )
+
+    def batches(self, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        """Plan the query now, and yield its rows later, with columns of these types."""
+        return typed_batches(self.frame(), types, self.statement)
+
+    def condition(self) -> Predicate | None:
+        """Return what is true for all rows of `ROWS` that the query reads; None if nothing is known."""
+        self.frame()
+        for table in self.statement.tables.values():
+            if any(name == _TARGET for _, name in table.names):
+                request = table.scan.request
+                known = (request.predicate, request.pruning_predicate)
+                parts = tuple(each for each in known if each is not None)
+                return And(parts) if parts else None
+        return None
+
+
+def typed_batches(
+    frame: DataFrame, types: Mapping[str, pa.DataType], statement: Statement
+) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a frame, with columns of some types; they are cast as SQL's CAST does.
+
+    Raises
+    ------
+    InvalidInputError
+        A column cannot be cast; from the batches: a value cannot.
+    """
+    given = {field.name: field.type for field in frame.schema()}
+    with planning_errors(statement):
+        columns = [
+            col(quote_identifier(name))
+            if _is_stored_as(given[name], wanted)
+            else col(quote_identifier(name)).cast(wanted).alias(name)
+            for name, wanted in types.items()
+        ]
+        typed = frame.select(*columns)
+    return _batches(typed, types, statement)
+
+
+def _batches(
+    frame: DataFrame, types: Mapping[str, pa.DataType], statement: Statement
+) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema(types.items())
+    for batch in streamed_batches(frame.execute_stream, [statement]):
+        for part in parts_of_texts(batch):
+            columns = [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(part.columns, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_stored_as(given: pa.DataType, wanted: pa.DataType) -> bool:
+    return given == wanted or (given, wanted) in (
+        (pa.string_view(), pa.string()),
+        (pa.binary_view(), pa.binary()),
+    )
+
+
+def schema_of(opened: Table | NamespaceSnapshot) -> Schema:
+    """Return the columns of a table or a namespace."""
+    namespace = namespace_of(opened)
+    return cast(Table, opened).schema if namespace is None else namespace.manifest.schema.columns
+
+
+def check_addressable(opened: Table | NamespaceSnapshot) -> None:
+    """Check that no column hides where rows are.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        There is a column of a reserved name.
+    """
+    for name in (ROW_ADDRESS, MEMBER.name):
+        if name in schema_of(opened).names:
+            raise UnsupportedFeatureError(
+                f"{opened.uri}: a column is called {name!r}; rename it before rows are changed"
+            )

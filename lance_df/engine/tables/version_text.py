@@ -1,0 +1,66 @@
+"""Names of versions of tables: what time travel in a statement leads to."""
+
+from __future__ import annotations
+
+import datetime as dt
+from enum import StrEnum
+from typing import Final
+
+from lance_df.errors import InvalidInputError
+from lance_df.records import dataclass
+
+VERSION_MARK: Final = "$at "
+"""Between the name of a table and the version that is meant."""
+
+
+class VersionKind(StrEnum):
+    """How a version is named."""
+
+    NUMBER = "version"
+    TAG = "tag"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionText:
+    """A version by its number, its tag or a time, as text.
+
+    >>> VersionText.of("version 3")
+    VersionText(kind=<VersionKind.NUMBER: 'version'>, value='3')
+    """
+
+    kind: VersionKind
+    value: str
+
+    @classmethod
+    def of(cls, text: str) -> VersionText:
+        """Read what `str` of one gives.
+
+        Raises
+        ------
+        InvalidInputError
+            It is none.
+        """
+        kind, _, value = text.partition(" ")
+        if kind not in set(VersionKind):
+            raise InvalidInputError(f"{text!r} names no version")
+        return cls(VersionKind(kind), value)
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.value}"
+
+    def time(self) -> dt.datetime:
+        """Return the time, which is in UTC where it names no zone.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no time.
+        """
+        try:
+            time = dt.datetime.fromisoformat(self.value.strip())
+        except ValueError as err:
+            raise InvalidInputError(
+                f"TIMESTAMP AS OF {self.value!r}: a time such as '2024-05-01 12:00:00' is expected"
+            ) from err
+        return time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)

@@ -1,0 +1,1 @@
+"""Single files, with the names of pylance."""

@@ -1,0 +1,331 @@
+"""`LanceFileReader`: one data file by itself, with pylance's names."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from lance_df.exits import busy, stoppable
+from lance_df.file.describe import describe_file
+from lance_df.file.open import open_file
+from lance_df.file.v2.container import Container
+from lance_df.format.blobs import blob_description
+from lance_df.format.file_metadata import Footer
+from lance_df.records import dataclass
+from lance_df.storage import open_location
+
+if TYPE_CHECKING:
+    import os
+
+    from lance_df.encodings.plan import Rows
+    from lance_df.format.schema import Field
+
+__all__ = [
+    "ColumnStatistics",
+    "FileStatistics",
+    "LanceBufferDescriptor",
+    "LanceColumnMetadata",
+    "LanceFileMetadata",
+    "LanceFileReader",
+    "LancePageMetadata",
+    "ReaderResults",
+]
+
+_READ_BYTES = 16 * 1024 * 1024
+_MAX_READ_ROWS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LanceBufferDescriptor:
+    """Where a buffer lies, in bytes."""
+
+    position: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LancePageMetadata:
+    """One page: its buffers, and its encoding as text."""
+
+    buffers: list[LanceBufferDescriptor]
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class LanceColumnMetadata:
+    """One column of the file."""
+
+    column_buffers: list[LanceBufferDescriptor]
+    pages: list[LancePageMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class LanceFileMetadata:
+    """What a 2.x file says of itself."""
+
+    schema: pa.Schema
+    num_rows: int
+    num_data_bytes: int
+    num_column_metadata_bytes: int
+    num_global_buffer_bytes: int
+    global_buffers: list[LanceBufferDescriptor]
+    columns: list[LanceColumnMetadata]
+    major_version: int
+    minor_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Size of one column of the file."""
+
+    num_pages: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """Sizes of the columns of the file."""
+
+    columns: list[ColumnStatistics]
+
+
+class ReaderResults:
+    """Rows that were asked for; they are read when they are converted."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self.reader = reader
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """Return a reader of the batches."""
+        return self.reader
+
+    def to_table(self) -> pa.Table:
+        """Read into memory."""
+        with busy():
+            return self.reader.read_all()
+
+
+class LanceFileReader:
+    """An open data file, of any version from 0.1 to 2.2.
+
+    Blobs of 2.0 and 2.1 files come as bytes, those of 2.2 files as descriptions of where the bytes are.
+
+    Parameters
+    ----------
+    path
+        A path or URL.
+    storage_options
+        For the fsspec filesystem; they appear in no message.
+    columns
+        Names of columns, or of struct fields as ``"a.b"``, which come as structs of what was asked for; all
+        columns by default.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file.
+    CorruptDataError
+        It is no Lance file, or a damaged one.
+    ColumnNotFoundError
+        It has no such column.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        storage_options: Mapping[str, Any] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._source = open_location(path, storage_options).open()
+        self._reader = open_file(self._source)
+        schema = self._reader.schema
+        fields = schema.fields if columns is None else _project(schema.fields, columns)
+        if self._reader.version == "2.2":
+            fields = tuple(_with_described_blobs(field) for field in fields)
+        self._fields = fields
+        self._stored = pa.schema([field.to_arrow() for field in self._fields], schema.arrow_metadata)
+
+    def num_rows(self) -> int:
+        """Return the rows of the file."""
+        return self._reader.num_rows
+
+    def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
+        """Read the whole file, in batches of at most ``batch_size`` rows."""
+        return self.read_range(0, self.num_rows(), batch_size=batch_size, batch_readahead=batch_readahead)
+
+    def read_range(
+        self,
+        start: int,
+        num_rows: int,
+        *,
+        batch_size: int = 1024,
+        batch_readahead: int = 16,  # noqa: ARG002 - pylance's; it only tunes
+    ) -> ReaderResults:
+        """Read ``num_rows`` rows from ``start`` on.
+
+        Raises
+        ------
+        InvalidInputError
+            The file has no such rows.
+        """
+        if start < 0 or num_rows < 0 or start + num_rows > self.num_rows():
+            raise InvalidInputError(
+                f"{self._reader.path}: rows {start} to {start + num_rows} are asked for, "
+                f"the file has {self.num_rows()}"
+            )
+        step = self._rows_at_once()
+        stop = start + num_rows
+        rows = (RowRange(low, min(low + step, stop)) for low in range(start, stop, step))
+        return self._results(rows, batch_size)
+
+    def take_rows(
+        self,
+        indices: Sequence[int],
+        *,
+        batch_size: int = 1024,
+        batch_readahead: int = 16,  # noqa: ARG002 - pylance's; it only tunes
+    ) -> ReaderResults:
+        """Read single rows.
+
+        Parameters
+        ----------
+        indices
+            Ascending, none twice.
+
+        Raises
+        ------
+        InvalidInputError
+            They are not ascending, or the file has no such rows.
+        """
+        positions = np.asarray(indices)
+        if positions.size and (positions.ndim != 1 or positions.dtype.kind not in "iu"):
+            raise InvalidInputError("rows are asked for by a sequence of integers")
+        if (positions[1:] <= positions[:-1]).any():
+            raise InvalidInputError("rows are asked for in ascending order, none twice")
+        if positions.size and not (positions[0] >= 0 and int(positions[-1]) < self.num_rows()):
+            raise InvalidInputError(
+                f"{self._reader.path}: rows {positions[0]} to {positions[-1]} are asked for, "
+                f"the file has {self.num_rows()}"
+            )
+        step = self._rows_at_once()
+        wanted = positions.astype(np.int64)
+        return self._results((wanted[low : low + step] for low in range(0, len(wanted), step)), batch_size)
+
+    def metadata(self) -> LanceFileMetadata:
+        """Return what the file says of itself.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            A 0.1 file, which has no such tables.
+        """
+        container = self._container()
+        described = describe_file(self._source, self._reader)
+        footer = container.footer
+        buffers = [container.global_buffer_range(index) for index in range(container.num_global_buffers)]
+        columns = []
+        for number in range(container.num_columns):
+            info = container.column(number)
+            texts = (page.encoding for page in described.columns[number].pages)
+            pages = [
+                LancePageMetadata([_descriptor(buffer) for buffer in page.buffers], text)
+                for page, text in zip(info.pages, texts, strict=True)
+            ]
+            columns.append(LanceColumnMetadata([_descriptor(buffer) for buffer in info.buffers], pages))
+        # as stored: 2.0 files say 0.3
+        major, minor = np.frombuffer(self._source.read_tail(Footer.NUM_BYTES), "<u2")[-4:-2].tolist()
+        return LanceFileMetadata(
+            schema=_with_extensions(container.schema.to_arrow()),
+            num_rows=container.num_rows,
+            num_data_bytes=min((buffer.start for buffer in buffers), default=footer.columns_start),
+            num_column_metadata_bytes=footer.global_buffer_table.start - footer.columns_start,
+            num_global_buffer_bytes=sum(buffer.num_bytes for buffer in buffers),
+            global_buffers=[_descriptor(buffer) for buffer in buffers],
+            columns=columns,
+            major_version=major,
+            minor_version=minor,
+        )
+
+    def file_statistics(self) -> FileStatistics:
+        """Return number of pages and stored bytes of each column."""
+        described = describe_file(self._source, self._reader)
+        return FileStatistics(
+            [ColumnStatistics(len(column.pages), column.num_bytes) for column in described.columns]
+        )
+
+    def read_global_buffer(self, index: int) -> bytes:
+        """Return the bytes of a global buffer.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such buffer.
+        """
+        container = self._container()
+        if not 0 <= index < container.num_global_buffers:
+            raise InvalidInputError(
+                f"{self._reader.path}: has {container.num_global_buffers} global buffers, no number {index}"
+            )
+        return container.global_buffer(index).to_pybytes()
+
+    def _container(self) -> Container:
+        if self._reader.version == "0.1":
+            raise UnsupportedFeatureError(f"{self._reader.path}: 0.1 files have no pages and buffers to list")
+        return Container(self._source)
+
+    def _rows_at_once(self) -> int:
+        stored = sum(size for field in self._fields for _, size in self._reader.page_bytes(field))
+        width = max(1, stored // max(1, self.num_rows()))
+        return max(1, min(_MAX_READ_ROWS, _READ_BYTES // width))
+
+    def _results(self, rows: Iterator[Rows], batch_size: int) -> ReaderResults:
+        if batch_size < 1:
+            raise InvalidInputError(f"batch_size is {batch_size}, expected an integer from 1")
+        schema = _with_extensions(self._stored)
+        batches = stoppable(self._batches(rows, batch_size))
+        return ReaderResults(pa.RecordBatchReader.from_batches(schema, batches))
+
+    def _batches(self, windows: Iterator[Rows], batch_size: int) -> Generator[pa.RecordBatch]:
+        for rows in windows:
+            arrays = self._reader.read(self._fields, rows)
+            stored = pa.RecordBatch.from_arrays(arrays, schema=self._stored)
+            batch = pa.RecordBatch._import_from_c_capsule(*stored.__arrow_c_array__())
+            for start in range(0, batch.num_rows, batch_size):
+                yield batch.slice(start, batch_size)
+
+
+def _descriptor(buffer: Any) -> LanceBufferDescriptor:
+    return LanceBufferDescriptor(buffer.start, buffer.num_bytes)
+
+
+def _with_extensions(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with those extension types that pyarrow knows."""
+    return pa.Schema._import_from_c_capsule(schema.__arrow_c_schema__())
+
+
+def _with_described_blobs(field: Field) -> Field:
+    """Return what a 2.2 file shows of a field: blobs that are structs in tables are described."""
+    if field.is_blob:
+        return blob_description(field) if field.is_struct else field
+    return field.with_children(_with_described_blobs(child) for child in field.children)
+
+
+def _project(fields: Sequence[Field], names: Sequence[str]) -> tuple[Field, ...]:
+    """Return top-level fields cut down to what is named, in the order in which they are first named."""
+    groups: dict[str, list[str]] = {}
+    top = {field.name: field for field in fields}
+    for name in names:
+        first, _, rest = (name, "", "") if name in top else name.partition(".")
+        if first not in top:
+            known = ", ".join(repr(each) for each in top)
+            raise ColumnNotFoundError(f"no column {name!r}; the columns are {known}")
+        groups.setdefault(first, []).append(rest)
+    return tuple(
+        top[first] if "" in below else top[first].with_children(_project(top[first].children, below))
+        for first, below in groups.items()
+    )

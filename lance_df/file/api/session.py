@@ -1,0 +1,174 @@
+"""`LanceFileSession`: the files below a folder of a store, with pylance's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lance_df.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lance_df.file.api.reader import LanceFileReader
+from lance_df.file.api.writer import LanceFileWriter
+from lance_df.records import dataclass
+from lance_df.storage import open_location
+from lance_df.storage.sink import ByteSink
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+
+    from lance_df.storage import Location
+
+__all__ = ["LanceFileSession", "ListResult"]
+
+_COPY_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult:
+    """What lies directly in a folder, named from the session's folder on.
+
+    Attributes
+    ----------
+    common_prefixes
+        Folders.
+    objects
+        Files.
+    """
+
+    common_prefixes: list[str]
+    objects: list[str]
+
+
+class LanceFileSession:
+    """Opens, writes, lists and copies files by their paths below one folder.
+
+    Parameters
+    ----------
+    base_path
+        A path or URL; the folder need not exist.
+    storage_options
+        For the fsspec filesystem; they appear in no message.
+    """
+
+    def __init__(
+        self, base_path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._base = open_location(base_path, storage_options)
+        self._storage_options = storage_options
+
+    def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
+        """Open a file; see :class:`LanceFileReader`."""
+        return LanceFileReader(self._at(path).uri, self._storage_options, columns)
+
+    def open_writer(
+        self,
+        path: str,
+        *,
+        schema: pa.Schema | None = None,
+        data_cache_bytes: int | None = None,
+        version: str | None = None,
+        keep_original_array: bool | None = None,
+        max_page_bytes: int | None = None,
+    ) -> LanceFileWriter:
+        """Start a file; see :class:`LanceFileWriter`."""
+        return LanceFileWriter(
+            self._at(path).uri,
+            schema,
+            data_cache_bytes=data_cache_bytes,
+            version=version,
+            storage_options=self._storage_options,
+            keep_original_array=keep_original_array,
+            max_page_bytes=max_page_bytes,
+        )
+
+    def contains(self, path: str) -> bool:
+        """Whether there is a file of that path."""
+        return self._at(path).is_file()
+
+    def list(self, path: str | None = None) -> list[str]:
+        """Return the paths of all files in a folder and in the folders below it."""
+        return [name for name, is_folder in self._walk(self._at(path), _prefix(path)) if not is_folder]
+
+    def list_with_delimiter(self, path: str | None = None) -> ListResult:
+        """Return what lies directly in a folder."""
+        prefix = _prefix(path)
+        entries = list(self._at(path).list())
+        return ListResult(
+            [prefix + entry.name for entry in entries if entry.is_directory],
+            [prefix + entry.name for entry in entries if not entry.is_directory],
+        )
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Return bytes of a file.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such file.
+        InvalidInputError
+            It does not have these bytes.
+        """
+        source = self._file(path).open()
+        if offset < 0 or length < 0 or offset + length > source.size:
+            raise InvalidInputError(
+                f"{source.path}: bytes {offset} to {offset + length} are asked for, it has {source.size}"
+            )
+        return source.read_range(offset, offset + length).to_pybytes()
+
+    def delete_file(self, path: str) -> None:
+        """Remove a file.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such file.
+        """
+        self._file(path).remove()
+
+    def upload_file(self, local_path: str | os.PathLike[str], remote_path: str) -> None:
+        """Copy a local file to the session's folder, over a file of that path."""
+        _copy(_existing(open_location(local_path)), self._at(remote_path))
+
+    def download_file(self, remote_path: str, local_path: str | os.PathLike[str]) -> None:
+        """Copy a file of the session's folder to a local one, over a file of that name."""
+        _copy(self._file(remote_path), open_location(local_path))
+
+    def _at(self, path: str | None) -> Location:
+        relative = _prefix(path).rstrip("/")
+        try:
+            return self._base.child(relative) if relative else self._base
+        except CorruptDataError as err:
+            raise InvalidInputError(f"{path!r} is no path below {self._base.uri}") from err
+
+    def _file(self, path: str) -> Location:
+        return _existing(self._at(path))
+
+    def _walk(self, folder: Location, prefix: str) -> Iterator[tuple[str, bool]]:
+        for entry in folder.list():
+            yield prefix + entry.name, entry.is_directory
+            if entry.is_directory:
+                yield from self._walk(folder / entry.name, f"{prefix}{entry.name}/")
+
+
+def _prefix(path: str | None) -> str:
+    stripped = (path or "").strip("/")
+    return f"{stripped}/" if stripped else ""
+
+
+def _existing(location: Location) -> Location:
+    if not location.is_file():
+        raise NotFoundError(f"{location.uri}: there is no such file")
+    return location
+
+
+def _copy(source: Location, target: Location) -> None:
+    content = source.open()
+    sink = ByteSink(target, replaces=True)
+    try:
+        for start in range(0, content.size, _COPY_BYTES):
+            sink.write(memoryview(content.read_range(start, min(start + _COPY_BYTES, content.size))))
+        sink.close()
+    except BaseException:
+        sink.abort()
+        raise

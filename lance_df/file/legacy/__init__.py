@@ -1,0 +1,1 @@
+"""Read and write 0.1 files. Spec: file format 0.1."""

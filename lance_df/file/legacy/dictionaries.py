@@ -1,0 +1,59 @@
+"""The values of dictionary columns of 0.1: one array a field, in the table's manifest or in the data file.
+
+Spec: file format 0.1, 5.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_df.cache import Footprint
+from lance_df.encodings.legacy.page import RowSlice
+from lance_df.encodings.legacy.plain import read_plain
+from lance_df.encodings.legacy.var_binary import read_var_binary
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.file.io import named, run_plan
+from lance_df.file.legacy.types import is_var_binary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_df.format.schema import Field
+    from lance_df.storage import ByteSource
+
+
+class DictionaryLoader:
+    """Reads values once. ``source`` is what ``Field.dictionary`` refers to; ``footprint`` counts them."""
+
+    def __init__(self, source: ByteSource, footprint: Footprint | None = None) -> None:
+        self._source = source
+        self._footprint = footprint or Footprint()
+        self._values: dict[tuple[int, int, pa.DataType], pa.Array] = {}
+
+    def load(self, field: Field) -> pa.Array:
+        """Return the values of a dictionary field.
+
+        Raises
+        ------
+        CorruptDataError
+            The field does not say where they are, or they are not there.
+        """
+        label = f"{self._source.path}: dictionary of column {field.name!r}"
+        if field.dictionary is None:
+            raise CorruptDataError(f"{label}: the schema does not say where its values are")
+        position, length = field.dictionary
+        value_type = field.arrow_type().value_type
+        key = (position, length, value_type)
+        if key not in self._values:
+            if length < 0:
+                raise CorruptDataError(f"{label}: it has {length} values")
+            parts = [RowSlice(position, length, self._source.size, RowRange(0, length))]
+            plan = (
+                read_var_binary(value_type, parts, nullable=False)
+                if is_var_binary(value_type)
+                else read_plain(value_type, parts)
+            )
+            values = self._values[key] = run_plan(self._source, named(label, plan))
+            self._footprint.add(values.nbytes)
+        return self._values[key]

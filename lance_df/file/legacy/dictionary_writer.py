@@ -1,0 +1,144 @@
+"""The dictionaries of 0.1: all files of a table share the values, which lie in the manifest and in each file.
+
+Spec: file format 0.1, 5.3. The reader is `lance_df.file.legacy.dictionaries`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.encodings.legacy.encode import encode_values
+from lance_df.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from lance_df.format.schema import Field, Schema
+
+
+class DictionaryKeys:
+    """Brings the keys of all rows to refer to the same values.
+
+    Attributes
+    ----------
+    values
+        By field id. Those that the schema brings are the table's, and stay; others grow as rows need them.
+    """
+
+    def __init__(self, schema: Schema, values: dict[int, pa.Array]) -> None:
+        of_schema = {node.id: node.dictionary_values for node in schema.walk()}
+        self._fixed = {field_id for field_id, each in of_schema.items() if each is not None}
+        self._names = {node.id: node.name for node in schema.walk()}
+        self._with_keys: set[int] = set()
+        self.values = values
+        self.values.update({field_id: each for field_id, each in of_schema.items() if each is not None})
+
+    def recode(self, field: Field, array: pa.Array) -> pa.Array:
+        """Return an array with keys for ``values``.
+
+        Raises
+        ------
+        InvalidInputError
+            The table's dictionary lacks a value, or the keys cannot count all values.
+        """
+        if field.has_dictionary:
+            return self._recode_keys(field, array)
+        if not any(node.has_dictionary for node in field.walk()):
+            return array
+        if field.is_struct:
+            children = [
+                self.recode(child, array.field(position)) for position, child in enumerate(field.children)
+            ]
+            mask = array.is_null() if array.null_count else None
+            return pa.StructArray.from_arrays(children, fields=list(array.type), mask=mask)
+        (child,) = field.children
+        items = self.recode(child, array.values)
+        return pa.Array.from_buffers(
+            array.type, len(array), array.buffers()[:2], offset=array.offset, children=[items]
+        )
+
+    def finish(self) -> dict[int, pa.Array]:
+        """Return the values of all columns that have rows.
+
+        Raises
+        ------
+        InvalidInputError
+            All rows of a column are null: they need a value to refer to.
+        """
+        for field_id in self._with_keys:
+            if not len(self.values[field_id]):
+                name = self._names[field_id]
+                raise InvalidInputError(f"column {name!r}: nulls need a dictionary of at least one value")
+        return self.values
+
+    def _recode_keys(self, field: Field, array: pa.DictionaryArray) -> pa.Array:
+        known, values = self.values.get(field.id), array.dictionary
+        if known is None:
+            self.values[field.id] = known = values
+        if len(array):
+            self._with_keys.add(field.id)
+        if values.equals(known):
+            return array
+        new_of_old = pc.index_in(values, known)
+        used = pc.unique(array.indices).drop_null().cast(pa.int64())
+        missing = used.filter(new_of_old.take(used).is_null())
+        if len(missing):
+            known = self._grow(field, known, values.take(missing))
+            new_of_old = pc.index_in(values, known)
+        keys = new_of_old.take(array.indices).cast(array.type.index_type)
+        return pa.DictionaryArray.from_arrays(keys, known, ordered=array.type.ordered)
+
+    def _grow(self, field: Field, known: pa.Array, more: pa.Array) -> pa.Array:
+        if field.id in self._fixed:
+            raise InvalidInputError(
+                f"column {field.name!r}: {more[0].as_py()!r} is not in the dictionary of {len(known)} values "
+                "that all rows of a table in file version 0.1 share"
+            )
+        grown = pa.concat_arrays([known, more])
+        limit = np.iinfo(field.arrow_type().index_type.to_pandas_dtype()).max
+        if len(grown) - 1 > limit:
+            raise InvalidInputError(f"column {field.name!r}: {len(grown)} values, its keys end at {limit}")
+        self.values[field.id] = grown
+        return grown
+
+
+def check_dictionaries(schema: Schema) -> None:
+    """Check that the values of dictionary columns are known, as pylance needs them, too.
+
+    Raises
+    ------
+    InvalidInputError
+        They are not: no rows have been written, or the column is added to a table.
+    """
+    for node in schema.walk():
+        if node.has_dictionary and node.dictionary_values is None:
+            raise InvalidInputError(
+                f"column {node.name!r}: in file version 0.1 a table gets its dictionaries when it is created "
+                "from rows, and neither without any nor later"
+            )
+
+
+def write_dictionaries(fields: Iterable[Field], position: int) -> tuple[bytes, tuple[Field, ...]]:
+    """Return the values of dictionaries as they are stored at ``position``, and fields that refer to them."""
+    fields = tuple(fields)
+    if all(node.dictionary_values is None for field in fields for node in field.walk()):
+        return b"", fields
+    content = bytearray()
+
+    def written(field: Field) -> Field:
+        if field.dictionary_values is None:
+            return field.with_children(written(child) for child in field.children)
+        page = encode_values(field.dictionary_values)
+        start = position + len(content)
+        content.extend(page.data.tobytes())
+        offset = start if page.offsets is None else position + len(content)
+        if page.offsets is not None:
+            content.extend((page.offsets + start).astype("<i8").tobytes())
+        return dataclasses.replace(field, dictionary=(offset, page.count))
+
+    placed = tuple(written(field) for field in fields)
+    return bytes(content), placed

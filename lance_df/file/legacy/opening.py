@@ -1,0 +1,86 @@
+"""Open the parts of a 0.1 file: metadata, embedded schema, columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.file.legacy.columns import (
+    DictionaryColumn,
+    LeafPages,
+    ListColumn,
+    NullColumn,
+    PlainColumn,
+    StructColumn,
+    VarBinaryColumn,
+)
+from lance_df.file.legacy.types import is_var_binary
+from lance_df.format.legacy_metadata import (
+    FOOTER_BYTES,
+    LENGTH_BYTES,
+    LegacyMetadata,
+    parse_embedded_schema,
+    parse_legacy_footer,
+)
+
+if TYPE_CHECKING:
+    from lance_df.file.legacy.columns import Column
+    from lance_df.file.legacy.dictionaries import DictionaryLoader
+    from lance_df.file.legacy.pages import PageTable
+    from lance_df.format.schema import Field, Schema
+    from lance_df.storage import ByteSource
+
+
+def load_metadata(source: ByteSource) -> LegacyMetadata:
+    """Read the footer and the metadata block."""
+    footer = source.read_tail(FOOTER_BYTES).to_pybytes()
+    position = parse_legacy_footer(footer, file_size=source.size, source=source.path)
+    return LegacyMetadata.from_proto(_read_block(source, position), source=source.path)
+
+
+def load_schema(source: ByteSource, manifest_position: int) -> Schema:
+    """Read the schema that the file embeds.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It has none, and can be read through its table only.
+    """
+    if manifest_position == 0:
+        raise UnsupportedFeatureError(
+            f"{source.path}: a 0.1 file without a schema of its own: read it through its table"
+        )
+    return parse_embedded_schema(_read_block(source, manifest_position), source=source.path)
+
+
+def build_column(field: Field, table: PageTable, dictionaries: DictionaryLoader) -> Column:
+    """Return the reader of a field of a 0.1 file. All nodes below it are in the file."""
+    data_type = field.arrow_type()
+    if field.is_struct:
+        children = [build_column(child, table, dictionaries) for child in field.children]
+        return StructColumn(field.name, data_type, children)
+    leaf = LeafPages(table.pages(field.id), table.source.size)
+    if field.is_list:
+        (item,) = field.children
+        return ListColumn(data_type, leaf, build_column(item, table, dictionaries))
+    if pa.types.is_null(data_type):
+        return NullColumn(leaf)
+    if is_var_binary(data_type):
+        return VarBinaryColumn(data_type, leaf, field.nullable)
+    if pa.types.is_dictionary(data_type):
+        keys = PlainColumn(data_type.index_type, leaf)
+        return DictionaryColumn(data_type, keys, lambda: dictionaries.load(field))
+    return PlainColumn(data_type, leaf)
+
+
+def _read_block(source: ByteSource, position: int) -> pa.Buffer:
+    """Read a message that is preceded by its length."""
+    length = int.from_bytes(source.read_range(position, position + LENGTH_BYTES).to_pybytes(), "little")
+    start = position + LENGTH_BYTES
+    if start + length > source.size:
+        raise CorruptDataError(
+            f"{source.path}: a message at byte {position} claims {length} bytes, the file has {source.size}"
+        )
+    return source.read_range(start, start + length)

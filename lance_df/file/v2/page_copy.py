@@ -1,0 +1,142 @@
+"""Write a 2.x file out of the pages of other files, as they are: nothing is decoded.
+
+A page of 2.1 and later says all about itself: its layout has the levels of the lists and structs around the
+values, and no position outside of its own buffers (but for blobs, which cannot be copied so). In 2.0 that is
+true of columns without children.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from lance_df.encodings.v2_1.encode_columns import column_field_ids
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
+from lance_df.file.v2.writer import WrittenFile
+from lance_df.format.file_metadata import ALIGNMENT_BYTES
+from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
+from lance_df.storage import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lance_df.file.v2.container import Container
+    from lance_df.format.column_metadata import PageInfo
+    from lance_df.format.schema import Schema
+    from lance_df.storage.sink import ByteSink
+
+_READ_BYTES = 32 * 1024 * 1024
+
+
+class PageCopier:
+    """Writes a file of pages that other files have, one source file (or set of these) after the other.
+
+    Parameters
+    ----------
+    sink
+        Empty; closed by :meth:`finish`, removed by :meth:`abort`.
+    schema
+        The fields, with the ids that the table gave them.
+    version
+        That of the sources.
+    """
+
+    def __init__(self, sink: ByteSink, schema: Schema, *, version: str) -> None:
+        self.num_rows = 0
+        self._sink = sink
+        self._schema = schema
+        self._version = version
+        self._field_ids = copied_field_ids(schema)
+        self._pages: list[list[PageInfo]] = [[] for _ in self._field_ids]
+
+    @property
+    def position(self) -> int:
+        """Bytes in the file so far."""
+        return self._sink.position
+
+    def add(self, columns: Sequence[tuple[Container, int]], num_rows: int) -> None:
+        """Append rows: for each id of :func:`copied_field_ids` a file, and the number of its column.
+
+        Parameters
+        ----------
+        num_rows
+            Rows of all the files.
+
+        Raises
+        ------
+        CorruptDataError
+            A column has pages for another number of rows.
+        UnsupportedFeatureError
+            A column keeps more than its pages.
+        StorageError
+            A store failed.
+        """
+        for pages, (container, number) in zip(self._pages, columns, strict=True):
+            column = container.column(number)
+            if column.buffers:
+                raise UnsupportedFeatureError(
+                    f"{container.path}: column {number} has buffers beside its pages; re-encode it instead"
+                )
+            copied = column.pages
+            # pages of fixed-size lists may count items, so many for each row
+            held = sum(page.num_rows for page in copied)
+            if held % max(num_rows, 1) or (held == 0) != (num_rows == 0):
+                raise CorruptDataError(
+                    f"{container.path}: column {number} has {held} rows, its fragment {num_rows}"
+                )
+            first_row = self.num_rows
+            for page, buffers in _read(container, copied):
+                ranges = tuple(self._write_aligned(buffer) for buffer in buffers)
+                priority = 0 if self._version == "2.0" else first_row
+                pages.append(dataclasses.replace(page, buffers=ranges, priority=priority))
+                first_row += page.num_rows * num_rows // held
+        self.num_rows += num_rows
+
+    def finish(self) -> WrittenFile:
+        """Write the metadata, and make the file durable."""
+        descriptor = self._write_aligned(serialize_descriptor(self._schema, self.num_rows))
+        columns = [self._write(serialize_column(pages)) for pages in self._pages]
+        self._write(
+            serialize_tables_and_footer(
+                columns, [descriptor], position=self._sink.position, version=self._version
+            )
+        )
+        self._sink.close()
+        return WrittenFile(
+            num_rows=self.num_rows,
+            size_bytes=self._sink.position,
+            version=self._version,
+            fields=tuple(self._field_ids),
+            column_indices=tuple(range(len(self._field_ids))),
+        )
+
+    def _write_aligned(self, data: bytes | pa.Buffer) -> ByteRange:
+        self._sink.write(bytes(-self._sink.position % ALIGNMENT_BYTES))
+        return self._write(data)
+
+    def _write(self, data: bytes | pa.Buffer) -> ByteRange:
+        start = self._sink.position
+        self._sink.write(memoryview(data))
+        return ByteRange(start, self._sink.position)
+
+
+def copied_field_ids(schema: Schema) -> list[int]:
+    """Return the ids of the fields that have a column of their own, in file order."""
+    return [field_id for field in schema.fields for field_id in column_field_ids(field)]
+
+
+def _read(container: Container, pages: Sequence[PageInfo]) -> Iterator[tuple[PageInfo, Sequence[pa.Buffer]]]:
+    """Yield pages with their buffers, read with few requests and in bounded memory."""
+    start = 0
+    while start < len(pages):
+        stop, num_bytes = start, 0
+        while stop < len(pages) and num_bytes < _READ_BYTES:
+            num_bytes += sum(buffer.num_bytes for buffer in pages[stop].buffers)
+            stop += 1
+        chosen = pages[start:stop]
+        buffers = iter(container.source.read_ranges([each for page in chosen for each in page.buffers]))
+        for page in chosen:
+            yield page, [next(buffers) for _ in page.buffers]
+        start = stop

@@ -1,0 +1,388 @@
+"""Write one 2.x file: pages as they fill up, then the metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache, partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from lance_df.encodings.v2_0 import encode as encode_v2_0
+from lance_df.encodings.v2_1 import encode_columns as encode_v2_1
+from lance_df.errors import InvalidInputError
+from lance_df.file.blobs.columns import has_blobs
+from lance_df.file.blobs.writer import BlobMover
+from lance_df.format.blobs import blob_description
+from lance_df.format.column_metadata import PageInfo
+from lance_df.format.file_metadata import ALIGNMENT_BYTES
+from lance_df.format.file_tail import serialize_column, serialize_descriptor, serialize_tables_and_footer
+from lance_df.records import dataclass
+from lance_df.storage import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lance_df.encodings.encoded_page import Buffer, EncodedPage
+    from lance_df.file.blobs.writer import BlobPlacement
+    from lance_df.format.schema import Field, Schema
+    from lance_df.storage.sink import ByteSink
+
+PAGE_BYTES = 8 * 1024 * 1024
+# Smaller pages are encoded sooner than another thread would have begun.
+_MIN_THREAD_BYTES = 512 * 1024
+_MAX_THREADS = 8
+
+
+class _Encoders(Protocol):
+    """What the encoder modules of each version offer."""
+
+    def column_field_ids(self, field: Field) -> list[int]: ...
+
+    def encode_column(self, field: Field, array: pa.Array, *, version: str) -> list[list[EncodedPage]]: ...
+
+
+EncodedRows: TypeAlias = "list[tuple[int, list[list[EncodedPage]]]]"
+"""The first row of each run of rows that is encoded by itself, and the pages of its file columns."""
+
+_ENCODERS: Mapping[str, _Encoders] = {"2.0": encode_v2_0, "2.1": encode_v2_1, "2.2": encode_v2_1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A finished file, as manifests describe it: ``fields[i]`` is stored in column ``column_indices[i]``."""
+
+    num_rows: int
+    size_bytes: int
+    version: str
+    fields: tuple[int, ...]
+    column_indices: tuple[int, ...]
+
+
+class FileWriter:
+    """Encodes batches into pages and writes them as soon as they are full.
+
+    Holds at most about ``page_bytes`` of each top-level column, beside the batches that these rows belong to,
+    and a page more for each processor: pages are encoded in threads, and written in the order in which they
+    became full.
+    """
+
+    def __init__(
+        self,
+        sink: ByteSink,
+        schema: Schema,
+        *,
+        version: str = "2.2",
+        page_bytes: int = PAGE_BYTES,
+        blob_placement: BlobPlacement | None = None,
+        num_encoders: int | None = None,
+    ) -> None:
+        """Start a file.
+
+        Parameters
+        ----------
+        sink
+            Empty; closed by :meth:`finish`, removed by :meth:`abort`.
+        schema
+            The fields, with the ids that the table gave them.
+        version
+            ``"2.0"``, ``"2.1"`` or ``"2.2"``.
+        page_bytes
+            Arrow bytes of a column that become one page.
+        blob_placement
+            Where blobs come from and go to beside this file; closed and removed with it.
+        num_encoders
+            Pages to encode at a time, by default as many as there are processors; 1 takes no threads.
+        """
+        self.num_rows = 0
+        self._sink = sink
+        self._schema = schema
+        self._version = version
+        self._page_bytes = page_bytes
+        self._encoders = _ENCODERS[version]
+        self._pending = [_PendingColumn() for _ in schema.fields]
+        self._field_ids = [self._encoders.column_field_ids(field) for field in schema.fields]
+        self._pages: list[list[list[PageInfo]]] = [[[] for _ in ids] for ids in self._field_ids]
+        self._global_buffers: list[ByteRange] = []
+        self._encoder_pool = _EncoderPool(num_encoders or num_threads())
+        self._has_blobs = any(has_blobs(field) for field in schema.fields)
+        self._blobs = BlobMover(self._write_blob, blob_placement)
+
+    @property
+    def position(self) -> int:
+        """Bytes in the file so far."""
+        return self._sink.position
+
+    def write_batch(self, arrays: Sequence[pa.Array]) -> None:
+        """Add rows: one array of storage type for each field of the schema, all of the same length.
+
+        Raises
+        ------
+        InvalidInputError
+            Arrays that do not fit the schema, or a null where it allows none.
+        StorageError
+            The store failed.
+        """
+        if len(arrays) != len(self._schema.fields) or len({len(array) for array in arrays}) > 1:
+            raise InvalidInputError(
+                f"{len(self._schema.fields)} arrays of one length are needed, "
+                f"got the lengths {[len(array) for array in arrays]}"
+            )
+        for column, array in enumerate(self._without_blobs(arrays)):
+            for piece, num_bytes in _pieces(array, self._page_bytes):
+                pending = self._pending[column]
+                pending.add(piece, num_bytes)
+                if pending.num_bytes >= self._page_bytes:
+                    self._flush(column)
+        self.num_rows += len(arrays[0]) if arrays else 0
+
+    def add_global_buffer(self, data: bytes) -> int:
+        """Store application data and return its number (0 is the file's descriptor)."""
+        self._global_buffers.append(self._write_aligned(data))
+        return len(self._global_buffers)
+
+    def finish(self, *, metadata: Mapping[str, bytes] | None = None) -> WrittenFile:
+        """Write what is pending and the metadata, and make the file durable.
+
+        Parameters
+        ----------
+        metadata
+            Replaces the schema metadata in the file.
+        """
+        for column in range(len(self._pending)):
+            self._flush(column)
+        while self._encoder_pool.num_pages:
+            self._write_next()
+        self._encoder_pool.close()
+        if not self.num_rows:
+            self._add_headers()
+        schema = self._schema
+        if self._has_blobs:
+            schema = dataclasses.replace(schema, fields=tuple(map(_stored_field, schema.fields)))
+        if metadata is not None:
+            schema = dataclasses.replace(schema, metadata=metadata)
+        descriptor = self._write_aligned(serialize_descriptor(schema, self.num_rows))
+        blobs = set()
+        if self._has_blobs and self._version == "2.0":
+            blobs = {field.id for field in self._schema.walk() if field.is_blob}
+        columns = [
+            self._write(serialize_column(pages, is_blob=field_id in blobs))
+            for ids, columns in zip(self._field_ids, self._pages, strict=True)
+            for field_id, pages in zip(ids, columns, strict=True)
+        ]
+        self._write(
+            serialize_tables_and_footer(
+                columns,
+                [descriptor, *self._global_buffers],
+                position=self._sink.position,
+                version=self._version,
+            )
+        )
+        self._blobs.close()
+        self._sink.close()
+        fields = [field_id for ids in self._field_ids for field_id in ids]
+        return WrittenFile(
+            num_rows=self.num_rows,
+            size_bytes=self._sink.position,
+            version=self._version,
+            fields=tuple(fields),
+            column_indices=tuple(range(len(fields))),
+        )
+
+    def abort(self) -> None:
+        """Remove the unfinished file."""
+        self._encoder_pool.close()
+        self._blobs.abort()
+        self._sink.abort()
+
+    def _without_blobs(self, arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
+        if not self._has_blobs:
+            return arrays
+        pairs = zip(arrays, self._schema.fields, strict=True)
+        return [self._blobs.move(array, field) if has_blobs(field) else array for array, field in pairs]
+
+    def _write_blob(self, pieces: Iterable[memoryview]) -> int:
+        start = self._write_aligned(b"").start
+        for piece in pieces:
+            self._write(piece)
+        return start
+
+    def _flush(self, column: int) -> None:
+        pending = self._pending[column]
+        if not pending.num_rows:
+            return
+        field, encode_column, version = (
+            self._schema.fields[column],
+            self._encoders.encode_column,
+            self._version,
+        )
+        num_bytes, first_row, arrays = pending.num_bytes, pending.first_row, pending.take()
+        encode = partial(_encode_rows, partial(encode_column, field, version=version), arrays, first_row)
+        self._encoder_pool.add(_FullPage(column, num_bytes, encode))
+        while self._encoder_pool.is_full:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        """Wait for the page that became full first, and write it."""
+        page, encoded_rows = self._encoder_pool.take()
+        for first_row, columns in encoded_rows:
+            for pages, encoded in zip(self._pages[page.column], columns, strict=True):
+                for encoded_page in encoded:
+                    self._add_page(pages, encoded_page, first_row)
+
+    def _add_headers(self) -> None:
+        """Encode no rows at all: the struct columns of 2.0 have a page even then."""
+        if self._version != "2.0":
+            return
+        fields = self._schema.fields
+        arrays = self._without_blobs([pa.array([], field.arrow_type()) for field in fields])
+        for field, array, columns in zip(fields, arrays, self._pages, strict=True):
+            encoded_columns = self._encoders.encode_column(field, array, version="2.0")
+            for pages, encoded in zip(columns, encoded_columns, strict=True):
+                for page in encoded:
+                    self._add_page(pages, page, 0)
+
+    def _add_page(self, pages: list[PageInfo], page: EncodedPage, first_row: int) -> None:
+        if page.joins_previous and pages:
+            last = pages[-1]
+            pages[-1] = dataclasses.replace(last, num_rows=last.num_rows + page.num_rows)
+        elif page.num_rows or page.joins_previous:
+            pages.append(self._write_page(page, first_row))
+
+    def _write_page(self, page: EncodedPage, first_row: int) -> PageInfo:
+        return PageInfo(
+            buffers=tuple(self._write_aligned(buffer) for buffer in page.buffers),
+            num_rows=page.num_rows,
+            priority=0 if self._version == "2.0" else first_row,
+            encoding_url=page.encoding_url,
+            encoding=page.encoding,
+        )
+
+    def _write_aligned(self, data: Buffer) -> ByteRange:
+        if padding := -self._sink.position % ALIGNMENT_BYTES:
+            self._sink.write(bytes(padding))
+        return self._write(data)
+
+    def _write(self, data: Buffer) -> ByteRange:
+        start = self._sink.position
+        self._sink.write(data)
+        return ByteRange(start, self._sink.position)
+
+
+@dataclass(frozen=True, slots=True)
+class _FullPage:
+    """Rows of a top-level column that make a page of each of its file columns."""
+
+    column: int
+    num_bytes: int
+    encode: Callable[[], EncodedRows]
+
+
+@cache
+def num_threads() -> int:
+    """Return how many pages are encoded at a time."""
+    return min(os.cpu_count() or 1, _MAX_THREADS)
+
+
+class _EncoderPool:
+    """Encodes a few pages at once, and gives them back in the order in which they came."""
+
+    def __init__(self, num_encoders: int) -> None:
+        self._num_encoders = num_encoders
+        self._waiting: deque[tuple[_FullPage, Future[EncodedRows] | None]] = deque()
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def num_pages(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many pages wait as can be worked on at once."""
+        return len(self._waiting) > (self._num_encoders if self._num_encoders > 1 else 0)
+
+    def add(self, page: _FullPage) -> None:
+        future = None
+        if self._num_encoders > 1 and page.num_bytes >= _MIN_THREAD_BYTES:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._num_encoders, "lance-df-encode")
+            future = self._threads.submit(page.encode)
+        self._waiting.append((page, future))
+
+    def take(self) -> tuple[_FullPage, EncodedRows]:
+        """Return the first page, encoded; raises what encoding it raised."""
+        page, future = self._waiting.popleft()
+        return page, page.encode() if future is None else future.result()
+
+    def close(self) -> None:
+        """Stop the threads; what they have not begun yet is left."""
+        self._waiting.clear()
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+            self._threads = None
+
+
+class _PendingColumn:
+    """Rows of a top-level column that are not in a page yet."""
+
+    def __init__(self) -> None:
+        self.num_bytes = 0
+        self.num_rows = 0
+        self.first_row = 0
+        self._arrays: list[pa.Array] = []
+
+    def add(self, array: pa.Array, num_bytes: int) -> None:
+        if len(array):
+            self._arrays.append(array)
+            self.num_bytes += num_bytes
+            self.num_rows += len(array)
+
+    def take(self) -> list[pa.Array]:
+        """Return the rows; none are pending then."""
+        arrays, self._arrays = self._arrays, []
+        self.first_row += self.num_rows
+        self.num_bytes = self.num_rows = 0
+        return arrays
+
+
+def _encode_rows(
+    encode: Callable[[pa.Array], list[list[EncodedPage]]], arrays: list[pa.Array], first_row: int
+) -> EncodedRows:
+    """Encode rows as one page, or as several if they do not fit together."""
+    if len(arrays) > 1:
+        # dictionaries whose union is too large for the index type fail, and become pages of their own
+        with suppress(pa.ArrowInvalid):
+            arrays = [pa.concat_arrays(arrays)]
+    encoded = []
+    for array in arrays:
+        encoded.append((first_row, encode(array)))
+        first_row += len(array)
+    return encoded
+
+
+def _stored_field(field: Field) -> Field:
+    """Return a field as the file describes it: structs of blobs are what is said of each blob."""
+    if field.is_blob:
+        return blob_description(field) if field.is_struct else field
+    return field.with_children(_stored_field(child) for child in field.children)
+
+
+def _pieces(array: pa.Array, page_bytes: int) -> list[tuple[pa.Array, int]]:
+    """Cut an array into pieces of about a page at most; return them with their bytes."""
+    num_bytes = _num_bytes(array)
+    if num_bytes <= page_bytes or len(array) < 2:
+        return [(array, num_bytes)]
+    rows = max(1, len(array) * page_bytes // num_bytes)
+    pieces = [array.slice(start, rows) for start in range(0, len(array), rows)]
+    return [(piece, _num_bytes(piece)) for piece in pieces]
+
+
+def _num_bytes(array: pa.Array) -> int:
+    # buffers are added up in the time that it takes to write a small column
+    if pa.types.is_primitive(array.type):
+        return len(array) * array.type.bit_width // 8
+    return array.nbytes

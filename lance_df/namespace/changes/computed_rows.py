@@ -1,0 +1,162 @@
+"""Rows that other processes find, delete and write anew in members: all of it is shown at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lance_df.errors import RetryableConflictError, RowCountMismatchError
+from lance_df.format.operations import Delete
+from lance_df.namespace.changes.append import NewRows
+from lance_df.namespace.changes.partition_files import note_files, remove_empty_folders
+from lance_df.namespace.changes.publish import map_commits
+from lance_df.namespace.changes.staged import StagedPartitions, merged_partitions
+from lance_df.records import dataclass
+from lance_df.storage.unsynced import Unsynced
+from lance_df.table.changes.removal import RemovedRows, note_deletion_files
+from lance_df.table.commit.row_account import RowChange
+from lance_df.table.writing.fragment_writer import remove_files_of_job
+from lance_df.table.writing.uncommitted import UncommittedFiles
+
+if TYPE_CHECKING:
+    import uuid
+
+    from lance_df.namespace.changes.delete import Candidates
+    from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.namespace.manifest_table import NamespaceManifest
+    from lance_df.storage import Location
+
+_ATTEMPTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedRows:
+    """What becomes of the rows of some members; the files are written.
+
+    Attributes
+    ----------
+    left
+        By position of a member, the rows that leave it.
+    written
+        Whole rows, new ones and those that left to be written anew.
+    num_inserted, num_updated, num_deleted
+        Rows, counted where these were selected.
+    """
+
+    left: dict[int, RemovedRows]
+    written: tuple[StagedPartitions, ...]
+    num_inserted: int
+    num_updated: int
+    num_deleted: int
+
+
+Compute: TypeAlias = "Callable[[NamespaceManifest, Sequence[DraftMember]], ComputedRows]"
+"""Finds rows of some members at their versions, and writes files. None is left when that fails."""
+
+
+class RowsComputed:
+    """The change that shows what other processes have computed.
+
+    It is computed again when others have published other versions of the candidates meanwhile.
+
+    Parameters
+    ----------
+    candidates
+        Members that may have rows to change.
+    text
+        What the transactions of members say of it. Nothing is read from it.
+
+    Attributes
+    ----------
+    rows
+        What was computed last.
+    """
+
+    def __init__(self, candidates: Candidates, compute: Compute, *, text: str) -> None:
+        self._candidates = candidates
+        self._compute = compute
+        self._text = text
+        self._states: list[tuple[str, int]] | None = None
+        self._versions: list[int] = []
+        self._new: NewRows | None = None
+        self._all_new: list[NewRows] = []
+        self._attempts = 0
+        self.rows = ComputedRows({}, (), 0, 0, 0)
+        self.files = UncommittedFiles()
+
+    def apply(self, draft: Draft) -> None:
+        """Make versions of members without the rows that left, and with those that were written."""
+        self.files.watch()
+        members = self._candidates(draft)
+        states = [member.state for member in members]
+        if states != self._states:
+            self._begin_attempt(draft)
+            self._take(draft, members, self._compute(draft.manifest, members))
+            parts = zip(members, range(len(members)), strict=True)
+            self._versions = map_commits(lambda part: self._without_rows(*part), parts)
+            self._states = states
+        for member, version in zip(members, self._versions, strict=True):
+            member.version = version
+        if self._new is not None:
+            self._new.apply(draft)
+
+    def folders(self) -> list[Location]:
+        """Return the folders of the partitions that rows were written for."""
+        return [folder for new in self._all_new for folder in new.folders()]
+
+    def tidy(self) -> None:
+        """Remove the folders of tables that somebody else made first."""
+        if self._new is not None:
+            self._new.tidy()
+
+    def _begin_attempt(self, draft: Draft) -> None:
+        self._attempts += 1
+        if self._attempts > _ATTEMPTS:
+            raise RetryableConflictError(
+                f"{draft.root.uri}: others changed the same partitions {_ATTEMPTS} times while rows were "
+                "computed; try again"
+            )
+
+    def _take(self, draft: Draft, members: Sequence[DraftMember], rows: ComputedRows) -> None:
+        """Take note of files, and check that rows are as many as they should be."""
+        for number, left in rows.left.items():
+            note_deletion_files(self.files, members[number].folder, left.removal)
+        written = merged_partitions(draft.root, rows.written)
+        for partition in written:
+            note_files(self.files, partition)
+        spec, columns = draft.manifest.specs.current, draft.manifest.schema.columns
+        self._new = NewRows(spec, columns, written, unsynced=Unsynced()) if written else None
+        self._all_new += () if self._new is None else (self._new,)
+        self.rows = rows
+        num_left = sum(left.removal.num_rows for left in rows.left.values())
+        num_written = sum(each.num_rows for each in rows.written)
+        if (num_left, num_written) != (
+            rows.num_updated + rows.num_deleted,
+            rows.num_updated + rows.num_inserted,
+        ):
+            raise RowCountMismatchError(
+                f"{draft.root.uri}: {rows.num_updated} rows are updated, {rows.num_inserted} inserted and "
+                f"{rows.num_deleted} deleted, but {num_left} leave their partitions and {num_written} were "
+                "written. Nothing was published; please report this defect"
+            )
+        for number in rows.left:
+            members[number].check_writable()
+
+    def _without_rows(self, member: DraftMember, number: int) -> int:
+        left = self.rows.left.get(number)
+        if left is None or not left.removal.num_rows:
+            return member.version
+        removal = left.removal
+        operation = Delete(removal.updated_fragments, removal.removed_fragment_ids, self._text)
+        return member.commit(operation, RowChange(deleted=left.counts))
+
+
+def remove_computed_files(root: Location, job: uuid.UUID) -> None:
+    """Remove the files of a job that failed from all folders of a namespace, as far as the store lets us."""
+
+    def remove(name: str) -> None:
+        folder = root / name
+        remove_files_of_job(folder, job)
+        remove_empty_folders(folder)
+
+    map_commits(remove, root.names())

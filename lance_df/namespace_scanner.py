@@ -1,0 +1,136 @@
+"""Scanners of partitioned namespaces, and their members as fragments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.arrow_classes import ArrowFragment
+from lance_df.errors import InvalidInputError, UnsupportedFeatureError
+from lance_df.namespace.member_subset import ChosenMembers
+from lance_df.scanner import LanceScanner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_df.api.namespaces import PartitionedNamespace
+    from lance_df.format.schema import Schema
+    from lance_df.scan.plan import ScanPlan
+    from lance_df.scan.request import ScanRequest
+    from lance_df.scanner_options import Columns, Filter, ScannerOptions
+
+# what is about rows of single tables
+_OF_MEMBERS = ("with_row_id", "with_row_address", "include_deleted_rows", "fragment_ids")
+
+
+class NamespaceScanner(LanceScanner):
+    """A scan of one version of a partitioned namespace, not yet run. Every method runs it anew.
+
+    Rows come in the order of the members, and within a member in that of its table.
+    """
+
+    def __init__(self, dataset: Any, options: ScannerOptions) -> None:
+        super().__init__(dataset, options)
+        for name in _OF_MEMBERS:
+            if getattr(options, name):
+                raise UnsupportedFeatureError(
+                    f"scanner option {name!r}: row ids and fragments are those of members; "
+                    "open a member with lance_df.dataset"
+                )
+
+    @property
+    def _stored_schema(self) -> Schema:
+        columns: Schema = self._table.manifest.schema.columns
+        return columns
+
+    def _plan_of(self, request: ScanRequest) -> ScanPlan:
+        plan: ScanPlan = self._table.plan(request)
+        return plan
+
+    def _skip_fragments(self) -> tuple[ScannerOptions, int]:
+        return self._options, self._options.offset or 0
+
+
+class NamespaceFragment(ArrowFragment):
+    """Some members of a partitioned namespace. Made by `PartitionedNamespace.get_fragments`."""
+
+    def __init__(self, namespace: PartitionedNamespace, positions: tuple[int, ...]) -> None:
+        self._namespace = namespace
+        self._positions = positions
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NamespaceFragment, (self._namespace, self._positions)
+
+    def __repr__(self) -> str:
+        return f"<lance_df.NamespaceFragment of {self._namespace.uri}: {len(self._positions)} members>"
+
+    @property
+    def object_ids(self) -> list[str]:
+        """The ids of the members."""
+        ids: list[str] = (
+            self._namespace._table.manifest.members["object_id"].take(self._positions).to_pylist()
+        )
+        return ids
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The schema of the namespace."""
+        return self._namespace.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """TRUE: it holds for all rows."""
+        return pc.scalar(True)
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,
+        columns: Columns = None,
+        filter: Filter = None,  # noqa: A002 - pyarrow's name
+        **options: Any,
+    ) -> NamespaceScanner:
+        """Return a scan of these members; see `PartitionedNamespace.scanner`.
+
+        Parameters
+        ----------
+        schema
+            That of the namespace, as engines pass it.
+
+        Raises
+        ------
+        InvalidInputError
+            The schema has other columns.
+        """
+        check_scan_schema(schema, self._namespace.schema)
+        whole = self._namespace._table
+        member = self._namespace._with_table(ChosenMembers(whole, np.array(self._positions, np.intp), {}))
+        return member.scanner(columns, filter, **options)
+
+    def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
+        """Read into memory; see `scanner`."""
+        return self.scanner(schema, **options).to_table()
+
+    def to_batches(self, schema: pa.Schema | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
+        """Yield batches; see `scanner`."""
+        return self.scanner(schema, **options).to_batches()
+
+    def head(self, num_rows: int, **options: Any) -> pa.Table:
+        """Return the first rows; see `scanner`."""
+        return self.scanner(**{**options, "limit": num_rows}).to_table()
+
+    def take(self, indices: object, **options: Any) -> pa.Table:
+        """Return rows by their numbers; see `scanner`."""
+        return self.scanner(**options).take(indices)
+
+    def count_rows(self, filter: Filter = None, **options: Any) -> int:  # noqa: A002
+        """Return the number of rows, or of those for which an expression is true."""
+        return self.scanner(filter=filter, **options).count_rows()
+
+
+def check_scan_schema(given: pa.Schema | None, schema: pa.Schema) -> None:
+    """Raise `InvalidInputError` if a scan is asked for other columns than a schema has."""
+    if given is not None and given.names != schema.names:
+        raise InvalidInputError("a scan has the schema of its dataset: choose columns with columns=…")

@@ -1,0 +1,135 @@
+"""`scan_lance`: tables and namespaces as lazy frames of Polars."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lance_df.errors import DatasetNotFoundError, InvalidInputError, MissingDependencyError
+from lance_df.polars_predicates import to_arrow_expression
+from lance_df.storage.schemes import with_allowed_schemes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lance_df.api.dataset_calls import DatasetCalls
+    from lance_df.table.metadata.refs import VersionRef
+
+
+def scan_lance(
+    source: Any,
+    *,
+    version: VersionRef | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    allowed_base_schemes: Iterable[str] | None = None,
+) -> pl.LazyFrame:
+    """Return a lazy Polars frame of a table or a partitioned namespace, in one version.
+
+    Columns, the first rows, and predicates are pushed into the scan, so that partitions, fragments and pages
+    that cannot match are not read. Polars applies predicates itself too: what it means by them holds.
+
+    Parameters
+    ----------
+    source
+        A path or URL of a table or a namespace, or one that is open: a `LanceDataset` or a
+        `PartitionedNamespace`. Its version is that when this is called.
+    version
+        A version to read; of a table also a tag, or (branch, version).
+    storage_options, allowed_base_schemes
+        As for `lance_df.dataset`; of what is open they are known.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such table or version.
+    InvalidInputError
+        ``source`` is none of these.
+    MissingDependencyError
+        Polars is not installed, or a release without IO plugins.
+    """
+    try:
+        import polars as pl
+        from polars.io.plugins import register_io_source
+    except ImportError as err:
+        raise MissingDependencyError(
+            "a release of Polars with IO plugins is not installed: pip install -U 'lance_df[polars]'"
+        ) from err
+    opened = _opened(source, version, with_allowed_schemes(storage_options, allowed_base_schemes))
+    empty = pl.from_arrow(opened.scanner().projected_schema.empty_table())
+    if not isinstance(empty, pl.DataFrame):
+        raise InvalidInputError("a table without columns is no frame")
+    return register_io_source(
+        functools.partial(_frames, opened), schema=empty.schema, **_if_known(register_io_source)
+    )
+
+
+def _if_known(function: Any) -> dict[str, Any]:
+    """Return arguments that releases of Polars have only since lately."""
+    import inspect
+
+    known = inspect.signature(function).parameters
+    return {
+        name: value for name, value in {"is_pure": True, "explain_name": "LANCE"}.items() if name in known
+    }
+
+
+def _opened(
+    source: Any, version: VersionRef | None, storage_options: Mapping[str, Any] | None
+) -> DatasetCalls:
+    from lance_df.api.namespaces import PartitionedNamespace
+    from lance_df.dataset import LanceDataset, dataset
+
+    if isinstance(source, LanceDataset):
+        return source.__copy__() if version is None else source.checkout_version(version)
+    if isinstance(source, PartitionedNamespace):
+        return source.__copy__() if version is None else source.at(_number(version))
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidInputError(
+            f"a path, a URL, a dataset or a namespace is needed, not {type(source).__name__}"
+        )
+    try:
+        return dataset(source, version, storage_options=storage_options)
+    except DatasetNotFoundError:
+        from lance_df.namespace.kind import holds_namespace
+        from lance_df.storage import open_location
+
+        if not holds_namespace(open_location(source, storage_options)):
+            raise
+    number = None if version is None else _number(version)
+    return PartitionedNamespace.open(source, number, storage_options=storage_options)
+
+
+def _number(version: VersionRef) -> int:
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise InvalidInputError(f"a namespace has versions by number, not {version!r}")
+    return version
+
+
+def _frames(
+    opened: DatasetCalls,
+    with_columns: list[str] | None,
+    predicate: pl.Expr | None,
+    n_rows: int | None,
+    batch_size: int | None,
+) -> Iterator[pl.DataFrame]:
+    """Yield what Polars asks for: of the first rows those for which a predicate is true."""
+    import polars as pl
+
+    schema = opened.scanner().projected_schema
+    names = schema.names if with_columns is None else list(with_columns)
+    needed = [] if predicate is None else predicate.meta.root_names()
+    read = (
+        list(dict.fromkeys([*names, *(name for name in needed if name in schema.names)])) or schema.names[:1]
+    )
+    condition = None
+    if predicate is not None and n_rows is None:
+        condition = to_arrow_expression(predicate, schema)
+    scanner = opened.scanner(read, condition, limit=n_rows, batch_size=batch_size)
+    for batch in scanner.to_batches():
+        frame = pl.DataFrame(pl.from_arrow(batch))
+        if predicate is not None:
+            frame = frame.filter(predicate)
+        if frame.height:
+            yield frame.select(names)

@@ -1,0 +1,202 @@
+"""`delete` and `update`: rows for which an expression is true, found and rewritten in tasks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_df.api.row_changes import checked_updates, new_values, updatable
+from lance_df.api.row_filters import matching_rows
+from lance_df.engine.pruning.pushed_condition import pushed_condition
+from lance_df.engine.query import scan_with_sql
+from lance_df.errors import InvalidInputError
+from lance_df.format.schema import Schema
+from lance_df.spark.changes.committing import ChangeSummary, RowsChange, Target
+from lance_df.spark.changes.targets import share_out
+from lance_df.spark.changes.task_rows import ChangedRows, TaskResult, delete_rows, write_rows
+from lance_df.spark.pipeline.tasks import num_workers, run_in_tasks
+from lance_df.spark.writing import run_mark
+from lance_df.sql.expressions import with_quoted_columns
+from lance_df.table.reading.system_columns import ROW_ADDRESS
+
+if TYPE_CHECKING:
+    import os
+    import uuid
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.spark.changes.targets import Pieces, Targets
+    from lance_df.table.table import Table
+
+_ALL: Final = "true"
+
+
+def delete(
+    spark: SparkSession,
+    target: str | os.PathLike[str],
+    where: str | None = None,
+    *,
+    run_id: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ChangeSummary:
+    """Delete the rows for which an expression is true, in one commit; those for which it is NULL stay.
+
+    Tasks find the rows and write the deletion files. When others commit what forbids the change, it is
+    computed again on the newest version.
+
+    Parameters
+    ----------
+    target
+        Path of a table or a partitioned namespace.
+    where
+        An SQL expression of lance_df, as ``filter`` of `read`; None for all rows.
+    run_id
+        Names the change: when one of this name was made before, nothing is deleted, however long ago.
+    storage_options
+        For the fsspec filesystem.
+
+    Raises
+    ------
+    NotFoundError
+        There is no table or namespace.
+    InvalidInputError, ColumnNotFoundError
+        The expression is wrong.
+    ConflictError
+        Others changed the target in a way that forbids this, again and again.
+    CommitStateUnknownError
+        It is not known whether the rows were deleted. Call again with the same ``run_id``.
+    LanceError
+        What went wrong in a task, with Spark's error as its cause. Nothing is visible then.
+    """
+    table = Target(spark, target, storage_options, None if run_id is None else run_mark(run_id))
+    text = _checked(where)
+    if table.is_done:
+        return table.repeated()
+    condition = _Condition(table, text)
+
+    def run(targets: Targets, tables: Sequence[Table], job: uuid.UUID) -> list[TaskResult]:
+        work = share_out(enumerate(tables), num_workers(spark))
+        return run_in_tasks(spark, partial(_delete, targets, job, condition.text), work)
+
+    return table.commit(RowsChange(run, condition.candidates, text or _ALL, is_deletion=True))
+
+
+def update(
+    spark: SparkSession,
+    target: str | os.PathLike[str],
+    values: Mapping[str, str],
+    where: str | None = None,
+    *,
+    run_id: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ChangeSummary:
+    """Give the rows for which an expression is true other values, in one commit.
+
+    Tasks find the rows and write them anew, into the partitions that they belong to then. When others commit
+    what forbids the change, it is computed again on the newest version.
+
+    Parameters
+    ----------
+    target
+        Path of a table or a partitioned namespace.
+    values
+        Top-level columns and the SQL expressions of their new values, which see the old values of all
+        columns, and are cast to the column's type: ``{"price": "price * 1.1", "state": "'new'"}``.
+    where
+        An SQL expression of lance_df, as ``filter`` of `read`; None for all rows.
+    run_id
+        Names the change: when one of this name was made before, nothing is updated, however long ago.
+    storage_options
+        For the fsspec filesystem.
+
+    Raises
+    ------
+    NotFoundError
+        There is no table or namespace.
+    InvalidInputError, ColumnNotFoundError
+        An expression is wrong, a value cannot be cast, or is null where the column allows none.
+    UnsupportedFeatureError
+        A field of a struct is to be updated, or the table has columns that cannot be written.
+    ConflictError, CommitStateUnknownError, LanceError
+        As for `delete`.
+    """
+    table = Target(spark, target, storage_options, None if run_id is None else run_mark(run_id))
+    expressions = checked_updates(values)
+    text = _checked(where)
+    if table.is_done:
+        return table.repeated()
+    schema = table.schema
+    types = {name: updatable(schema, name).arrow_type() for name in expressions}
+    if (namespace := table.namespace) is not None:
+        names = namespace.arrow_schema.names
+        expressions = {name: with_quoted_columns(each, names) for name, each in expressions.items()}
+    condition = _Condition(table, text)
+    # wrong expressions are an error at once, and where there are no rows, too
+    scan_with_sql(table.opened, columns=expressions, filter="false", types=types).close()
+
+    def run(targets: Targets, tables: Sequence[Table], job: uuid.UUID) -> list[TaskResult]:
+        work = share_out(enumerate(tables), num_workers(spark))
+        return run_in_tasks(spark, partial(_update, targets, job, expressions, condition.text), work)
+
+    change = RowsChange(run, condition.candidates, f"update {text or ''}", assigned=tuple(expressions))
+    return table.commit(change)
+
+
+def _checked(where: object) -> str | None:
+    if where is not None and not isinstance(where, str):
+        raise InvalidInputError(f"where is an SQL expression, not {where!r:.60}")
+    return where
+
+
+class _Condition:
+    """Which rows are changed, and which members of a namespace may have some.
+
+    Attributes
+    ----------
+    text
+        An SQL expression that tables understand; None for all rows.
+    """
+
+    def __init__(self, target: Target, where: str | None) -> None:
+        self.text = where
+        self._predicate = None
+        namespace = target.namespace
+        if where is None:
+            return
+        if namespace is not None:
+            self.text = with_quoted_columns(where, namespace.arrow_schema.names)
+            self._predicate = pushed_condition(namespace, self.text)
+        else:
+            scan_with_sql(target.opened, columns=[ROW_ADDRESS], filter=where, fragment_ids=()).close()
+
+    def candidates(self, draft: Draft) -> Sequence[DraftMember]:
+        """Return the members that may have rows to change."""
+        return draft.members_that_may_match(self._predicate)
+
+
+def _delete(targets: Targets, job: uuid.UUID, where: str | None, pieces: Pieces) -> TaskResult:
+    rows = {
+        piece.number: matching_rows(targets.open(piece.number), where, fragment_ids=piece.fragment_ids)
+        for piece in pieces
+    }
+    return delete_rows(targets, job, rows)
+
+
+def _update(
+    targets: Targets, job: uuid.UUID, expressions: Mapping[str, str], where: str | None, pieces: Pieces
+) -> TaskResult:
+    changed = ChangedRows(targets)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for piece in pieces:
+            table = changed.table(piece.number)
+            fields = tuple(table.schema.field(name) for name in table.schema.names if name in expressions)
+            given = Schema(fields=fields, metadata=table.schema.metadata)
+            for batch in new_values(table, expressions, where, fragment_ids=piece.fragment_ids):
+                addresses = batch.column(ROW_ADDRESS).to_numpy()
+                yield from changed.update(piece.number, addresses, batch.select(given.names), given)
+
+    return write_rows(targets, job, changed, rows())

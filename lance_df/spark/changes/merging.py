@@ -1,0 +1,284 @@
+"""`merge`: update, delete and insert rows of a target by those of a DataFrame that have the same keys."""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.column import Column
+
+from lance_df.api.merge_insert import key_columns
+from lance_df.api.row_changes import updatable
+from lance_df.api.row_filters import check_addressable
+from lance_df.errors import InvalidInputError
+from lance_df.namespace.changes.keyed_rows import members_with_keys
+from lance_df.spark.changes.committing import ChangeSummary, RowsChange, Target
+from lance_df.spark.changes.merge_query import Expression, MergeClause, MergeQuery
+from lance_df.spark.changes.merge_tasks import RESULT, MergeWrite
+from lance_df.spark.changes.targets import share_out
+from lance_df.spark.failures import errors_of_spark
+from lance_df.spark.pipeline.tasks import map_batches, num_workers, rows_in_tasks
+from lance_df.spark.routes import quoted
+from lance_df.spark.types import to_stored
+from lance_df.spark.writing import run_mark
+from lance_df.sql.changes import MergeAction, RowKind
+
+if TYPE_CHECKING:
+    import os
+    import uuid
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lance_df.namespace.changes.draft import Draft, DraftMember
+    from lance_df.spark.changes.targets import Targets
+    from lance_df.spark.changes.task_rows import TaskResult
+    from lance_df.table.table import Table
+
+# So many keys, and bytes of them, are sent to all tasks, so that these leave out other rows.
+_FEW_KEYS: Final = 100_000
+_FEW_BYTES: Final = 16 * 1024 * 1024
+
+
+class MergeBuilder:
+    """Collects the clauses of a merge. Made by `merge`.
+
+    Of the clauses about a row, the first one whose condition is true applies; a row for which none is stays
+    as it is. Conditions and values are Spark's SQL over ``source.…`` and ``target.…``, or columns of Spark.
+    Methods that add a clause return the builder.
+    """
+
+    def __init__(self, target: Target, source: DataFrame, on: tuple[str, ...]) -> None:
+        self._target = target
+        self._source = source
+        self._on = on
+        self._clauses: list[MergeClause] = []
+
+    def when_matched_update(
+        self, values: Mapping[str, Expression] | None = None, *, condition: Expression | None = None
+    ) -> Self:
+        """Give rows of the target that match other values.
+
+        Parameters
+        ----------
+        values
+            Columns and their values; others stay. None for all columns of the source.
+        condition
+            Which matches are updated.
+        """
+        return self._with(RowKind.MATCHED, MergeAction.UPDATE, condition, self._values(values))
+
+    def when_matched_update_all(self, condition: Expression | None = None) -> Self:
+        """Give rows of the target that match the values of the source."""
+        return self.when_matched_update(condition=condition)
+
+    def when_matched_delete(self, condition: Expression | None = None) -> Self:
+        """Delete rows of the target that match."""
+        return self._with(RowKind.MATCHED, MergeAction.DELETE, condition)
+
+    def when_not_matched_insert(
+        self, values: Mapping[str, Expression] | None = None, *, condition: Expression | None = None
+    ) -> Self:
+        """Insert rows of the source that match none of the target.
+
+        Parameters
+        ----------
+        values
+            Columns and their values, over ``source.…``; others are NULL. None for all columns of the source.
+        condition
+            Which rows are inserted.
+        """
+        return self._with(RowKind.NOT_MATCHED, MergeAction.INSERT, condition, self._values(values))
+
+    def when_not_matched_insert_all(self, condition: Expression | None = None) -> Self:
+        """Insert rows of the source that match none of the target, with all columns of the source."""
+        return self.when_not_matched_insert(condition=condition)
+
+    def when_not_matched_by_source_update(
+        self, values: Mapping[str, Expression], *, condition: Expression | None = None
+    ) -> Self:
+        """Give rows of the target that match none of the source other values, over ``target.…``."""
+        return self._with(
+            RowKind.NOT_MATCHED_BY_SOURCE, MergeAction.UPDATE, condition, self._values(dict(values))
+        )
+
+    def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> Self:
+        """Delete rows of the target that match none of the source."""
+        return self._with(RowKind.NOT_MATCHED_BY_SOURCE, MergeAction.DELETE, condition)
+
+    def execute(self) -> ChangeSummary:
+        """Make the merge, in one commit, and return what it did.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no clause; an expression is wrong, or a value does not fit; several rows of the source
+            change one of the target.
+        ConflictError
+            Others changed the target in a way that forbids this, again and again.
+        CommitStateUnknownError
+            It is not known whether the merge was committed. Call again with the same ``run_id``.
+        LanceError
+            What went wrong in a task, with Spark's error as its cause. Nothing is visible then.
+        """
+        if not self._clauses:
+            raise InvalidInputError("a merge needs a clause: when_matched_update(), …")
+        target = self._target
+        if target.is_done:
+            return target.repeated()
+        query = MergeQuery(target.schema, target.stored, self._source, self._on, self._clauses)
+        with errors_of_spark(), _computed_once(self._source):
+            change = _Merge(target, query, self._source, self._on)
+            return target.commit(RowsChange(change.run, change.candidates, f"merge on {', '.join(self._on)}"))
+
+    def _values(self, values: Mapping[str, Expression] | None) -> tuple[tuple[str, Expression], ...] | None:
+        if values is None:
+            return None
+        for name, value in values.items():
+            updatable(self._target.schema, name)
+            _check_expression(value)
+        if not values:
+            raise InvalidInputError("values are a dict of columns and expressions; it is empty")
+        return tuple(values.items())
+
+    def _with(
+        self,
+        rows: RowKind,
+        action: MergeAction,
+        condition: Expression | None,
+        values: tuple[tuple[str, Expression], ...] | None = None,
+    ) -> Self:
+        if condition is not None:
+            _check_expression(condition)
+        self._clauses.append(MergeClause(rows, action, condition, values))
+        return self
+
+
+def merge(
+    spark: SparkSession,
+    target: str | os.PathLike[str],
+    source: DataFrame,
+    on: str | Iterable[str] | None = None,
+    *,
+    run_id: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> MergeBuilder:
+    """Return a builder that merges the rows of a DataFrame into a target by their keys.
+
+    Keys are compared as `LanceDataset.merge_insert` does: a key with a null in it matches nothing; NaN equals
+    NaN, and -0.0 is 0.0. Spark joins the keys of both sides; tasks write the rows that change, and the
+    deletion files. Nothing but the keys of the target is read, and columns that expressions name, and the
+    rest of rows that are updated. A source of up to 100,000 rows rules out partitions, fragments and rows.
+
+    Parameters
+    ----------
+    spark
+        The session of the source.
+    target
+        Path of a table or a partitioned namespace.
+    on
+        The key columns, which have the same names on both sides; by default the unenforced primary key of
+        the target.
+    run_id
+        Names the merge: when one of this name was made before, nothing is changed, however long ago.
+    storage_options
+        For the fsspec filesystem.
+
+    Raises
+    ------
+    NotFoundError
+        There is no table or namespace.
+    ColumnNotFoundError, InvalidInputError
+        There is no such key column, or neither a key here nor in the schema.
+    """
+    mark = None if run_id is None else run_mark(run_id)
+    opened = Target(spark, target, storage_options, mark)
+    return MergeBuilder(opened, source, key_columns(opened.schema, on))
+
+
+class _Merge:
+    """Runs the tasks of a merge."""
+
+    def __init__(self, target: Target, query: MergeQuery, source: DataFrame, on: tuple[str, ...]) -> None:
+        self._target = target
+        self._query = query
+        self._on = on
+        self._keys = None if query.reads_all else _few_keys(source, on, target.stored)
+        self._scan, self._columns = query.scan(self._keys)
+
+    def candidates(self, draft: Draft) -> Sequence[DraftMember]:
+        """Return the members that may have rows that match."""
+        if self._keys is None:
+            return draft.members_that_may_match(None)
+        return draft.members_at(members_with_keys(draft.manifest, self._on, self._keys))
+
+    def run(self, targets: Targets, tables: Sequence[Table], job: uuid.UUID) -> list[TaskResult]:
+        """Find what changes, and write it."""
+        for table in tables:
+            check_addressable(table)
+        spark = self._target.spark
+        work = share_out(enumerate(tables), num_workers(spark))
+        rows = rows_in_tasks(spark, partial(self._scan.rows, targets), work, self._columns)
+        changes = self._query.changes(rows, self._scan, targets)
+        schema = self._target.schema
+        key_ids = tuple(schema.field(name).id for name in self._on)
+        write = MergeWrite(
+            self._query.writes(),
+            schema,
+            key_ids if targets.schema is None and self._query.inserts else None,
+            is_primary=key_ids == schema.primary_key,
+            uri=self._target.opened.uri,
+        )
+        results = map_batches(changes, partial(write.results, targets, job), RESULT).toArrow()
+        return [pickle.loads(result.as_py()) for result in results["result"]]
+
+
+def _check_expression(expression: object) -> None:
+    if not isinstance(expression, str | Column):
+        raise InvalidInputError(
+            f"an expression is SQL, or a column of Spark, not {expression!r:.60}; for a value use F.lit(…)"
+        )
+
+
+@contextmanager
+def _computed_once(source: DataFrame) -> Iterator[None]:
+    """Let Spark keep the rows of the source: they are counted first, and the merge may be computed again."""
+    level = source.storageLevel
+    if level.useMemory or level.useDisk:
+        yield
+        return
+    source.persist()
+    try:
+        yield
+    finally:
+        source.unpersist()
+
+
+def _few_keys(source: DataFrame, on: tuple[str, ...], stored: pa.Schema) -> tuple[pa.Array, ...] | None:
+    """Return the keys of the source in the types of the target, None if they are many."""
+    keys = [F.col(quoted([name])) for name in on]
+    texts = [
+        F.octet_length(key)
+        for key, name in zip(keys, on, strict=True)
+        if isinstance(source.schema[name].dataType, T.StringType | T.BinaryType)
+    ]
+    sizes = [F.coalesce(F.sum(text), F.lit(0)) for text in texts]
+    count, *num_bytes = source.agg(F.count(F.lit(1)), *sizes).collect()[0]
+    if count > _FEW_KEYS or sum(num_bytes) > _FEW_BYTES:
+        return None
+    rows = source.select(*keys).distinct().toArrow().combine_chunks()
+    schema = pa.schema([stored.field(name).with_nullable(True) for name in on])
+    # a key that does not fit the type is found by nobody, and refused where it would be written
+    with suppress(InvalidInputError):
+        batches = [to_stored(batch, schema) for batch in rows.to_batches()]
+        table = pa.Table.from_batches(batches, schema).combine_chunks().drop_null()
+        columns = [table.column(name) for name in on]
+        return tuple(
+            column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in columns
+        )
+    return None

@@ -1,0 +1,94 @@
+"""`upsert_batches`: batches of a stream, each merged into a target once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from lance_df.api.merge_insert import key_columns
+from lance_df.errors import InvalidInputError
+from lance_df.spark.changes.committing import Target
+from lance_df.spark.changes.merging import MergeBuilder
+from lance_df.spark.failures import errors_of_spark
+from lance_df.spark.routes import quoted
+from lance_df.table.commit.marks import Mark
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import DataFrame
+
+_COUNT: Final = "__lance_df_count"
+
+
+def upsert_batches(
+    target: str | os.PathLike[str],
+    on: str | Iterable[str] | None = None,
+    *,
+    sink_id: str,
+    clauses: Callable[[MergeBuilder], MergeBuilder] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Callable[[DataFrame, int], None]:
+    """Return a function for ``foreachBatch`` that merges each batch into a target once.
+
+    The version that has a batch remembers its number, so that a batch that Spark runs again does nothing: the
+    rows are there exactly once, also when the driver dies between the commit and Spark's checkpoint.
+
+    Parameters
+    ----------
+    target
+        Path of a table or a partitioned namespace, which exists.
+    on
+        The key columns, as for `merge`.
+    sink_id
+        Names the stream. Another stream, or the same with a new checkpoint, needs another name, as its
+        batches are counted from 0 again.
+    clauses
+        Given the builder of the merge of a batch, adds its clauses. By default rows of old keys get the
+        values of the batch, and rows of new keys are inserted; several rows of one key are an error then.
+    storage_options
+        For the fsspec filesystem.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no ``sink_id``.
+    """
+    if not sink_id:
+        raise InvalidInputError("sink_id is empty: give the stream a name of its own")
+
+    def upsert(batch: DataFrame, batch_id: int) -> None:
+        mark = Mark(f"lance_df.stream.{sink_id}", batch_id)
+        opened = Target(batch.sparkSession, target, storage_options, mark)
+        if opened.is_done:
+            return
+        keys = key_columns(opened.schema, on)
+        builder = MergeBuilder(opened, batch, keys)
+        if clauses is not None:
+            clauses(builder).execute()
+            return
+        _check_distinct(batch, keys)
+        builder.when_matched_update().when_not_matched_insert().execute()
+
+    return upsert
+
+
+def _check_distinct(batch: DataFrame, keys: tuple[str, ...]) -> None:
+    missing = [name for name in keys if name not in batch.columns]
+    if missing:
+        raise InvalidInputError(f"the source has no key column {missing[0]!r}")
+    columns = [F.col(quoted([name])) for name in keys]
+    with errors_of_spark():
+        repeated = batch
+        for column in columns:
+            repeated = repeated.where(column.isNotNull())
+        counted = repeated.groupBy(*columns).agg(F.count(F.lit(1)).alias(_COUNT))
+        first = counted.where(F.col(_COUNT) > 1).limit(1).collect()
+    if first:
+        key = ", ".join(f"{name} = {first[0][at]!r:.60}" for at, name in enumerate(keys))
+        raise InvalidInputError(
+            f"several rows of a batch have the key {key}; it must be clear which of them counts: leave the "
+            "others out before"
+        )

@@ -1,0 +1,63 @@
+"""Columns of DataFrames under the names of a target, whatever their case where Spark's setting says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_df.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Return whether names that differ in case only are different columns in a session."""
+    return str(spark.conf.get(_CASE_SENSITIVE)).lower() == "true"
+
+
+def with_target_names(rows: DataFrame, target: Sequence[str]) -> DataFrame:
+    """Return rows whose columns are called as those of a target that they mean.
+
+    Raises
+    ------
+    InvalidInputError
+        A name means several columns of the target, or several columns mean one of it.
+    """
+    if is_case_sensitive(rows.sparkSession):
+        return rows
+    renamed = target_names(rows.columns, target)
+    changed = {old: new for old, new in renamed.items() if old != new}
+    return rows.toDF(*(renamed[name] for name in rows.columns)) if changed else rows
+
+
+def target_names(names: Collection[str], target: Sequence[str]) -> Mapping[str, str]:
+    """Return which column of a target each name means; a name that means none is returned as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        A name means several columns of the target, or several names mean one of it.
+    """
+    by_folded: dict[str, list[str]] = {}
+    for name in target:
+        by_folded.setdefault(name.lower(), []).append(name)
+    meanings: dict[str, str] = {}
+    meant_by: dict[str, str] = {}
+    for name in names:
+        others = by_folded.get(name.lower(), [])
+        if name not in others and len(others) > 1:
+            raise InvalidInputError(
+                f"column {name!r} may be {' or '.join(map(repr, others))} of the target: rename it, or set "
+                f"{_CASE_SENSITIVE}"
+            )
+        meant = name if name in others or not others else others[0]
+        if meant_by.get(meant, name) != name:
+            raise InvalidInputError(
+                f"columns {meant_by[meant]!r} and {name!r} are both {meant!r} of the target: rename one"
+            )
+        meanings[name], meant_by[meant] = meant, name
+    return meanings

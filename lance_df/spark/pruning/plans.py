@@ -1,0 +1,191 @@
+"""Logical plans of Spark, as its JVM has them: what they are made of, and the same with other relations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_df.records import dataclass
+from lance_df.spark.pruning.joins import JoinKey, keys_below, passed_keys
+from lance_df.spark.pruning.nodes import SCAN, attribute_id, children, class_of, inner_plans, items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+RELATION: Final = "DataSourceV2Relation"
+_DESCRIBED: Final = "RelationV2["
+_STATEFUL: Final = "org.apache.spark.sql.catalyst.expressions.Nondeterministic"
+_OF_SAMPLES: Final = "Sample"
+
+
+def relations(plan: Any) -> Iterator[Any]:
+    """Yield the relations of sources in a plan that is not optimized yet."""
+    if class_of(plan) == RELATION:
+        yield plan
+    for inner in inner_plans(plan):
+        yield from relations(inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Where an optimized plan reads a relation.
+
+    Attributes
+    ----------
+    conditions
+        Only rows for which all of them are true are used.
+    used
+        The ids of the attributes that are used; None for all.
+    keys
+        What joins say: only rows that have one of these keys are used.
+    """
+
+    relation: Any
+    conditions: tuple[Any, ...]
+    used: frozenset[int] | None
+    keys: tuple[JoinKey, ...]
+
+
+def occurrences(plan: Any) -> list[Occurrence] | None:
+    """Return where an optimized plan reads relations; None if it may read some elsewhere, too."""
+    scans = list(_occurrences(plan, (), ()))
+    return scans if plan.toString().count(_DESCRIBED) == len(scans) else None
+
+
+def _occurrences(plan: Any, above: tuple[Any, ...], keys: tuple[JoinKey, ...]) -> Iterator[Occurrence]:
+    """Yield those of a plan, of whose rows these keys are known.
+
+    Parameters
+    ----------
+    above
+        The filters between the plan and what takes its columns, and that itself if it is a projection.
+    """
+    kind = class_of(plan)
+    if kind == SCAN:
+        yield _occurrence(plan.relation(), above, keys)
+    if kind == "Join":
+        for child, passed in zip(children(plan), keys_below(plan, keys), strict=True):
+            yield from _occurrences(child, (), passed)
+    else:
+        above = (plan,) if kind == "Project" else (*above, plan) if kind == "Filter" else ()
+        for child in children(plan):
+            yield from _occurrences(child, above, passed_keys(plan, kind, keys))
+    for inner in items(plan.subqueries()):
+        yield from _occurrences(inner, (), ())
+
+
+def _occurrence(relation: Any, above: tuple[Any, ...], keys: tuple[JoinKey, ...]) -> Occurrence:
+    conditions = tuple(each.condition() for each in above if class_of(each) == "Filter")
+    has_projection = bool(above) and class_of(above[0]) == "Project"
+    used = frozenset(attribute_id(each) for plan in above for each in items(plan.references().toSeq()))
+    return Occurrence(relation, conditions, used if has_projection else None, keys)
+
+
+def is_of_rows_alone(plan: Any, context: Any) -> bool:
+    """Whether the answer depends on what rows are read, and not on how many others are read with them.
+
+    Random numbers, numbers of rows and samples are made from the place of a row among those of its task.
+    """
+    if class_of(plan) == _OF_SAMPLES:
+        return False
+    if not all(_is_stateless(each, context) for each in items(plan.expressions())):
+        return False
+    return all(is_of_rows_alone(inner, context) for inner in inner_plans(plan))
+
+
+def _is_stateless(expression: Any, context: Any) -> bool:
+    if expression.deterministic():
+        return True
+    from py4j.java_gateway import is_instance_of
+
+    if is_instance_of(context._gateway, expression, _STATEFUL):
+        return False
+    return all(_is_stateless(child, context) for child in children(expression))
+
+
+class Plans:
+    """Makes plans and DataFrames in the JVM of a session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark: Any = spark
+        jvm: Any = self._spark._sc._jvm
+        self._jvm = jvm
+        self._sql = jvm.org.apache.spark.sql
+
+    @property
+    def context(self) -> Any:
+        """The context of Spark."""
+        return self._spark._sc
+
+    def at_one_time(self, plan: Any) -> Any:
+        """Return a plan in which the present time is that of this call."""
+        rule = getattr(self._sql.catalyst.optimizer, "ComputeCurrentTime$")
+        return getattr(rule, "MODULE$").apply(plan)
+
+    def optimized(self, plan: Any) -> Any:
+        """Return what Spark makes of a plan before it decides how to compute it."""
+        return self.frame(plan)._jdf.queryExecution().optimizedPlan()
+
+    def renamed(self, plan: Any, outputs: Iterable[Any]) -> Any:
+        """Return a plan whose columns, in their order, have the names and ids of these attributes."""
+        empty = self._seq(())
+        aliases = [
+            self._sql.catalyst.expressions.Alias(
+                mine,
+                theirs.name(),
+                theirs.exprId(),
+                theirs.qualifier(),
+                self._jvm.scala.Option.empty(),
+                empty,
+            )
+            for mine, theirs in zip(items(plan.output()), outputs, strict=True)
+        ]
+        return self._sql.catalyst.plans.logical.Project(self._seq(aliases), plan)
+
+    def selected(self, plan: Any, expression: Any) -> Any:
+        """Return a plan of one expression over the rows of another one."""
+        new = getattr(self._sql.catalyst.expressions, "NamedExpression$")
+        number = getattr(new, "MODULE$").newExprId()
+        empty = self._seq(())
+        column = self._sql.catalyst.expressions.Alias(
+            expression, "key", number, empty, self._jvm.scala.Option.empty(), empty
+        )
+        return self._sql.catalyst.plans.logical.Project(self._seq([column]), plan)
+
+    def replaced(self, plan: Any, others: Sequence[tuple[Any, Any]]) -> Any:
+        """Return a plan with other plans in the place of some, wherever they are in it."""
+        pairs = self._jvm.java.util.HashMap()
+        for old, new in others:
+            pairs.put(old, new)
+        # a map of Scala is a partial function
+        function = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(pairs)
+        return plan.transformWithSubqueries(function)
+
+    def frame(self, plan: Any) -> DataFrame:
+        """Return the rows of a plan."""
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+        rows = self._sql.classic.Dataset.ofRows(self._spark._jsparkSession, plan)
+        return ClassicDataFrame(rows, self._spark)
+
+    def field(self, value: Any, *names: str) -> Any:
+        """Return a private field of an object, or a field of this."""
+        for name in names:
+            if value is None:
+                return None
+            held = value.getClass().getDeclaredField(name)
+            held.setAccessible(True)
+            value = held.get(value)
+        return value
+
+    def _seq(self, values: Iterable[Any]) -> Any:
+        held = self._jvm.java.util.ArrayList()
+        for value in values:
+            held.add(value)
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(held).toSeq()
+
+
+def options_of(relation: Any) -> Mapping[str, str]:
+    """Return the options that a relation was made with."""
+    return dict(relation.options().asCaseSensitiveMap())

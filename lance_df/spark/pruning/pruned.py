@@ -1,0 +1,291 @@
+"""`prune`: the query of a DataFrame over scans that read what it needs, and no more."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_df.engine.query import plan_with_sql
+from lance_df.engine.report import ScanReport
+from lance_df.errors import LanceError, UnsupportedFeatureError
+from lance_df.records import dataclass
+from lance_df.spark.failures import errors_of_spark, is_of_other_release
+from lance_df.spark.pruning.conditions import Translator, all_of, any_of
+from lance_df.spark.pruning.joins import scans_of_same_rows
+from lance_df.spark.pruning.keys import are_comparable, keys_condition, num_bytes
+from lance_df.spark.pruning.nodes import attribute_id, items
+from lance_df.spark.pruning.plans import Occurrence, Plans, is_of_rows_alone, occurrences, relations
+from lance_df.spark.pruning.relations import NOT_READ, Relation
+from lance_df.spark.sessions import is_connect, register
+from lance_df.spark.splits import Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_log = logging.getLogger("lance_df")
+
+MAX_KEY_BYTES: Final = 32 * 1024 * 1024
+"""The most that is stored of a side of a join for its keys to be asked for."""
+MIN_BYTES: Final = 32 * 1024 * 1024
+"""The least that is stored of the other side: to ask takes as long as to read this."""
+_TIMES_AS_LARGE: Final = 4
+
+
+def prune(df: DataFrame, *, join_keys: bool = True) -> DataFrame:
+    """Return the same rows, of scans that read only the columns and the partitions that a query needs.
+
+    Spark's own conditions and columns become the options ``filter`` and ``columns`` of each table and
+    namespace of lance_df in the query, where they mean the same. What has no translation is read whole: the
+    answer is the same in any case. All of them stay at the version that they have now, and the present time
+    (``current_timestamp()``) is that of this call.
+
+    Parameters
+    ----------
+    df
+        The whole query: what is added to the result prunes nothing more.
+    join_keys
+        Whether the keys of a small side of a join are asked for now, by a job of Spark, to be a condition for
+        a large side.
+
+    Returns
+    -------
+    DataFrame
+        ``df`` itself if nothing can be left out, over Spark Connect, for streams, and in releases of Spark
+        whose plans are not known, which is logged.
+
+    Raises
+    ------
+    LanceError
+        A job that asks for keys fails.
+    """
+    spark = df.sparkSession
+    if is_connect(spark) or df.isStreaming:
+        return df
+    register(spark)
+    with errors_of_spark():
+        try:
+            return _Query(spark, df).pruned(join_keys=join_keys)
+        except Exception as error:
+            if not is_of_other_release(error):
+                raise
+            _log.warning("plans of Spark %s are not known, so nothing is pruned: %s", spark.version, error)
+            return df
+
+
+def explain_scan(df: DataFrame) -> ScanReport:
+    """Return what the scans of a DataFrame keep of their tables and namespaces, and why.
+
+    ``bytes`` are those of the pages of the columns that are read, in the partitions and fragments that are
+    kept.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Spark Connect does not show its plans.
+    """
+    if is_connect(df.sparkSession):
+        raise UnsupportedFeatureError(
+            "explain_scan needs the plan of a query, which Spark Connect does not show"
+        )
+    plans = Plans(df.sparkSession)
+    reports = []
+    for each in occurrences(df._jdf.queryExecution().optimizedPlan()) or ():
+        relation = Relation.of(each.relation, plans)
+        if relation is not None:
+            names = relation.options.columns or relation.schema.names
+            plan = plan_with_sql(relation.source, columns=list(names), filter=relation.options.filter)
+            reports.append(plan.report)
+    return ScanReport(tuple(reports))
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """What a query needs of a relation: rows that a filter is true for; columns, None for all."""
+
+    filter: str | None
+    names: list[str] | None
+
+
+class _Origins:
+    """Which relations of a query the relations of its optimized plan are, or are copies of.
+
+    Spark gives the attributes of copies ids of their own, as where a common table expression is used twice.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: list[tuple[int, Any, int]] = []
+
+    def add(self, node: Any, number: int) -> None:
+        self._nodes.append((_first_id(node), node, number))
+
+    def of(self, node: Any) -> list[int]:
+        """Return the numbers of the relations that one may be a copy of."""
+        first = _first_id(node)
+        same = [number for known, _, number in self._nodes if known == first]
+        return same or [number for _, other, number in self._nodes if other.table().equals(node.table())]
+
+    def occurrences(self, plan: Any) -> dict[int, list[Occurrence]]:
+        """Return where a plan reads each relation; nothing if that is not known."""
+        by_relation = defaultdict(list)
+        for each in occurrences(plan) or ():
+            for number in self.of(each.relation):
+                by_relation[number].append(each)
+        return by_relation
+
+
+class _Query:
+    """A query, and the relations of lance_df in it by the first of their ids."""
+
+    def __init__(self, spark: SparkSession, df: DataFrame) -> None:
+        self._spark = spark
+        self._df = df
+        self._plans = Plans(spark)
+        held: Any = df._jdf
+        cached = held.queryExecution().withCachedData()
+        self._plan = self._plans.at_one_time(cached)
+        is_same = self._plan.fastEquals(cached)
+        opened = [Relation.of(node, self._plans) for node in relations(self._plan)]
+        self._relations = {each.ids[0]: each for each in opened if each is not None and each.has_plain_names}
+        self._occurrences: dict[int, list[Occurrence]] = {}
+        if self._relations:
+            origins = _Origins()
+            for number, relation in self._relations.items():
+                origins.add(relation.node, number)
+            optimized = (
+                held.queryExecution().optimizedPlan() if is_same else self._plans.optimized(self._plan)
+            )
+            self._occurrences = origins.occurrences(optimized)
+
+    def pruned(self, *, join_keys: bool) -> DataFrame:
+        """Return the query over scans that read less."""
+        if not self._occurrences:
+            return self._df
+        takes_filters = is_of_rows_alone(self._plan, self._plans.context)
+        needs = {
+            number: _needs(self._relations[number], uses, takes_filters=takes_filters)
+            for number, uses in self._occurrences.items()
+        }
+        has_keys = any(one.keys for each in self._occurrences.values() for one in each)
+        asks = join_keys and takes_filters and has_keys
+        if not asks and all(need == _Needs(None, None) for need in needs.values()):
+            return self._df
+        df, origins = self._with(needs)
+        more = self._key_filters(df, origins, needs) if asks else {}
+        if not more:
+            return df
+        for number, text in more.items():
+            needs[number] = _Needs(all_of([needs[number].filter, text]), needs[number].names)
+        return self._with(needs)[0]
+
+    def _with(self, needs: Mapping[int, _Needs]) -> tuple[DataFrame, _Origins]:
+        """Return the query over scans of what it needs, and what its relations are."""
+        others, origins = [], _Origins()
+        for number, need in needs.items():
+            relation = self._relations[number]
+            rows = relation.read(self._spark, need.names, need.filter)
+            if rows is None:
+                continue
+            held: Any = rows._jdf
+            plan = held.queryExecution().analyzed()
+            others.append((relation.node, self._plans.renamed(plan, relation.attributes)))
+            origins.add(next(relations(plan)), number)
+        if not others:
+            return self._df, origins
+        df = self._plans.frame(self._plans.replaced(self._plan, others))
+        if any(need.names is not None for need in needs.values()) and _takes_what_is_not_read(df):
+            return self._with({number: _Needs(need.filter, None) for number, need in needs.items()})
+        return df, origins
+
+    def _key_filters(self, df: DataFrame, origins: _Origins, needs: Mapping[int, _Needs]) -> dict[int, str]:
+        """Return what the small sides of joins say of the relations of large ones."""
+        held: Any = df._jdf
+        uses = origins.occurrences(held.queryExecution().optimizedPlan())
+        sizes = {number: num_bytes(self._relations[number], needs[number].filter) for number in uses}
+        texts = {}
+        for number, each in uses.items():
+            if sizes[number] >= MIN_BYTES:
+                sides = _Sides(origins, sizes, sizes[number] // _TIMES_AS_LARGE)
+                text = any_of([self._key_filter(one, self._relations[number], sides) for one in each])
+                if text is not None:
+                    texts[number] = text
+        return texts
+
+    def _key_filter(self, use: Occurrence, relation: Relation, sides: _Sides) -> str | None:
+        columns = {column.name: column for column in relation.columns().values()}
+        names = {attribute_id(each): each.name() for each in items(use.relation.output())}
+        texts = []
+        for key in use.keys:
+            column = columns.get(names.get(key.attribute, ""))
+            if column is not None and are_comparable(column) and sides.is_small(key.side):
+                keys = self._plans.frame(self._plans.selected(key.side, key.key))
+                texts.append(keys_condition(keys, column))
+        return all_of(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The sides of joins with a large relation, and how much the scans of each relation read."""
+
+    origins: _Origins
+    sizes: Mapping[int, int]
+    max_bytes: int
+
+    def is_small(self, side: Any) -> bool:
+        """Whether a side reads little, and has the same rows when the query runs."""
+        scans = scans_of_same_rows(side)
+        if scans is None:
+            return False
+        numbers = [self.origins.of(each) for each in scans]
+        if not all(numbers):
+            return False
+        size = sum(self.sizes[number] for each in numbers for number in each)
+        return size <= min(MAX_KEY_BYTES, self.max_bytes)
+
+
+def _needs(relation: Relation, uses: Sequence[Occurrence], *, takes_filters: bool) -> _Needs:
+    names: list[str] | None = None
+    if all(each.used is not None for each in uses):
+        indices = {
+            index
+            for each in uses
+            for index, attribute in enumerate(items(each.relation.output()))
+            if attribute_id(attribute) in (each.used or ())
+        }
+        names = relation.names(frozenset(relation.ids[index] for index in indices))
+    text = None
+    if takes_filters:
+        text = any_of([_implied(relation, each) for each in uses])
+    return _Needs(_checked(relation, text), None if names == relation.schema.names else names)
+
+
+def _implied(relation: Relation, use: Occurrence) -> str | None:
+    """Return a filter that is true for the rows that one use needs."""
+    columns = relation.columns()
+    ids = zip(relation.ids, map(attribute_id, items(use.relation.output())), strict=True)
+    implied = Translator({theirs: columns[ours] for ours, theirs in ids if ours in columns}).implied
+    return all_of([implied(each) for each in use.conditions])
+
+
+def _first_id(node: Any) -> int:
+    return attribute_id(node.output().head())
+
+
+def _checked(relation: Relation, text: str | None) -> str | None:
+    """Return a filter that lance_df takes, None for one that it does not take after all."""
+    if text is None:
+        return None
+    try:
+        if Filter.parse(text, relation.source.arrow_schema).sql is not None:
+            plan_with_sql(relation.source, columns=relation.source.arrow_schema.names[:1], filter=text)
+    except LanceError:
+        return None
+    return text
+
+
+def _takes_what_is_not_read(df: DataFrame) -> bool:
+    held: Any = df._jdf
+    return NOT_READ in held.queryExecution().optimizedPlan().toJSON()

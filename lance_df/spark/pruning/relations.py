@@ -1,0 +1,148 @@
+"""Relations of lance_df in plans of Spark: what they read, and the same with less."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.cloudpickle import loads
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from lance_df.records import dataclass
+from lance_df.spark.catalogs import table_options_of
+from lance_df.spark.decimals import without_integers
+from lance_df.spark.opened import SourceRef, open_source
+from lance_df.spark.options import SourceOptions
+from lance_df.spark.pruning.conditions import StoredColumn, stored_column
+from lance_df.spark.pruning.nodes import attribute_id, class_of, items
+from lance_df.spark.routes import quoted
+from lance_df.spark.source import LanceSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lance_df.spark.opened import Source
+    from lance_df.spark.pruning.plans import Plans
+
+_PYTHON_TABLE: Final = "PythonTable"
+_REPLACED: Final = frozenset({"version", "tag", "branch", "columns", "filter"})
+NOT_READ: Final = (
+    "lance_df.spark.prune left this column out, since the query that it was given does not use it: "
+    "prune the whole query"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation of lance_df in a plan, at one version.
+
+    Attributes
+    ----------
+    node
+        The relation in the JVM.
+    given
+        The options that it was made with.
+    schema
+        The columns, as Spark has them.
+    ids
+        Of its attributes, in their order.
+    """
+
+    node: Any
+    given: Mapping[str, str]
+    options: SourceOptions
+    source: Source
+    schema: StructType
+    ids: tuple[int, ...]
+
+    @classmethod
+    def of(cls, node: Any, plans: Plans) -> Relation | None:
+        """Return what a relation reads; None for one that is not of lance_df."""
+        table = node.table()
+        if class_of(table) != _PYTHON_TABLE or table.name() != LanceSource.name():
+            return None
+        schema = StructType.fromJson(json.loads(node.schema().json()))
+        given = {**table_options_of(schema), **dict(node.options().asCaseSensitiveMap())}
+        pinned = plans.field(table, "ds", "dataSourceInPython", "dataSource")
+        made = None if pinned is None else loads(bytes(pinned))
+        if made is not None and not isinstance(made, LanceSource):
+            return None
+        options = SourceOptions.parse(given)
+        source = open_source(options if made is None else made.pinned(options))
+        return cls(
+            node, given, options, source, schema, tuple(attribute_id(each) for each in items(node.output()))
+        )
+
+    @property
+    def attributes(self) -> Iterator[Any]:
+        """Its attributes in the plan."""
+        return items(self.node.output())
+
+    @property
+    def has_plain_names(self) -> bool:
+        """Whether each column differs from the others by any setting of Spark."""
+        return len({name.lower() for name in self.schema.names}) == len(self.schema.names)
+
+    def columns(self) -> dict[int, StoredColumn]:
+        """Return those on which conditions can be translated, by the ids of their attributes."""
+        decimals, stored = without_integers(self.schema), self.source.arrow_schema
+        columns = {}
+        for number, field, plain in zip(self.ids, self.schema.fields, decimals.fields, strict=True):
+            if len(stored.get_all_field_indices(field.name)) != 1:
+                continue
+            data_type = stored.field(field.name).type
+            column = stored_column(
+                field.name, plain.dataType, data_type, is_digits=field.dataType != plain.dataType
+            )
+            if column is not None:
+                columns[number] = column
+        return columns
+
+    def names(self, used: frozenset[int]) -> list[str]:
+        """Return the columns of some attributes, at least one."""
+        names = [name for number, name in zip(self.ids, self.schema.names, strict=True) if number in used]
+        return names or [self._narrowest()]
+
+    def read(self, spark: SparkSession, names: list[str] | None, filter: str | None) -> DataFrame | None:  # noqa: A002
+        """Return the same columns, of which only some are read, and only rows that a filter is true for.
+
+        Returns None if Spark has other types for them, as it has for a schema that a user gave.
+        """
+        options = {name: value for name, value in self.given.items() if name.lower() not in _REPLACED}
+        ref = SourceRef.of(self.source, self.options)
+        options["version"] = str(ref.version)
+        if ref.branch is not None:
+            options["branch"] = ref.branch
+        if names is not None or self.options.columns is not None:
+            options["columns"] = json.dumps(names if names is not None else list(self.options.columns or ()))
+        filters = [each for each in (self.options.filter, filter) if each is not None]
+        if filters:
+            options["filter"] = (
+                " AND ".join(f"({each}\n)" for each in filters) if len(filters) > 1 else filters[0]
+            )
+        rows = spark.read.format(LanceSource.name()).options(**options).load()
+        types = {field.name: field.dataType for field in rows.schema.fields}
+        fields = self.schema.fields
+        if any(types.get(each.name, each.dataType) != each.dataType for each in fields):
+            return None
+        return rows.select(
+            *(
+                F.col(quoted([each.name]))
+                if each.name in types
+                # of which Spark takes nothing, unless a query is added to this
+                else F.raise_error(F.lit(NOT_READ)).cast(each.dataType).alias(each.name)
+                for each in fields
+            )
+        )
+
+    def _narrowest(self) -> str:
+        widths = {}
+        for name in self.schema.names:
+            try:
+                widths[name] = self.source.arrow_schema.field(name).type.bit_width
+            except (KeyError, ValueError):  # of no fixed width
+                continue
+        return min(widths, key=lambda name: widths[name]) if widths else self.schema.names[0]

@@ -1,0 +1,226 @@
+"""`sql`: statements of Spark over tables of lance_df, which read less, and write without options."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+
+from lance_df.engine.session import SessionContext
+from lance_df.engine.session import register as register_table
+from lance_df.engine.tables.source import TableSource
+from lance_df.engine.tables.version_text import VersionKind, VersionText
+from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.spark.failures import errors_of_spark
+from lance_df.spark.folders import METADATA, folders_of, quoted_name
+from lance_df.spark.pruning.plans import Plans, relations
+from lance_df.spark.pruning.pruned import prune
+from lance_df.spark.pruning.relations import Relation
+from lance_df.spark.saving import write
+from lance_df.spark.sessions import is_connect, read, register
+from lance_df.spark.types import arrow_schema, spark_schema, to_spark
+from lance_df.sql.spark_statements import SparkAlter, SparkCreate, SparkInsert, names_in, parse_spark
+from lance_df.sql.time_travel import with_versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_OF_COLUMNS: Final = frozenset({"ADD", "DROP", "RENAME", "ALTER", "CHANGE", "REPLACE"})
+_PREFIX: Final = "__lance_df_"
+
+
+def sql(spark: SparkSession, statement: str) -> DataFrame:
+    """Run a statement of Spark's SQL; a query reads what it needs and no more, see `prune`.
+
+    Beyond what ``spark.sql`` does with tables of lance_df:
+
+    - tables of folders that ``register(spark, root)`` has are at their newest versions;
+    - ``FROM name VERSION AS OF 3`` or ``'tag'``, and ``TIMESTAMP AS OF '2025-01-01'``, in the zone of the
+      session; ``FROM `name$partitions``` (``$files``, ``$history``, ``$specs``) for namespaces;
+    - ``INSERT INTO name …`` and ``INSERT OVERWRITE name …`` need no ``WITH (path = '…')``;
+    - ``CREATE TABLE name USING lance_df [PARTITIONED BY (…)] [LOCATION '…'] AS …`` makes a table, or a
+      partitioned namespace. Without LOCATION it is in the folder that was registered last.
+
+    Returns
+    -------
+    DataFrame
+        Of no columns for what is no query.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        What Spark accepts, and what the table would not have: listed columns without rows, other columns.
+    LanceError
+        What else is wrong, with Spark's error as its cause.
+    """
+    register(spark)
+    wanted = {name.lower() for name in names_in(statement)}
+    for folder in folders_of(spark):
+        names = [name for name in folder.known_names() if name.lower() in wanted]
+        folder.show(spark, names)
+        wanted -= {name.lower() for name in names}  # of folders that came before
+    with errors_of_spark():
+        change = parse_spark(statement)
+        if isinstance(change, SparkInsert):
+            target = _target(spark, change.name)
+            if target is not None:
+                return _insert(spark, change, target)
+        elif isinstance(change, SparkCreate):
+            return _create(spark, change)
+        elif isinstance(change, SparkAlter):
+            _refuse_columns(spark, change)
+        return _frame(spark, statement)
+
+
+def _frame(spark: SparkSession, statement: str) -> DataFrame:
+    """Return the frame of a query, in which versions and tables about namespaces may be named."""
+    views: dict[str, str] = {}
+    try:
+        return prune(spark.sql(_readable(spark, statement, views)))
+    finally:
+        for view in views:  # the plan of the frame has what they stand for
+            spark.catalog.dropTempView(view)
+
+
+def _readable(spark: SparkSession, statement: str, made: dict[str, str]) -> str:
+    """Return a statement in which versions and tables about namespaces are views.
+
+    ``made`` receives the views of versions, with the names of their tables.
+    """
+
+    def version(name: str, kind: str, which: str) -> str:
+        clause = "TIMESTAMP" if kind == "time" else "VERSION"
+        target = _target(spark, (name,))
+        if target is None:
+            raise NotFoundError(f"{clause} AS OF: {name!r} is no table of lance_df in this session")
+        view = f"{_PREFIX}{uuid4().hex}"
+        made[view] = name
+        storage = target.options.storage or None
+        if kind == "time":
+            source = TableSource(target.options.path, storage_options=storage)
+            moment = VersionText(VersionKind.TIME, _with_zone(spark, which))
+            number: int | str = source.at(moment).current().version
+        else:
+            number = which if kind == "tag" else int(which)
+        read(spark, target.options.path, version=number, storage_options=storage).createOrReplaceTempView(
+            view
+        )
+        return view
+
+    text = with_versions(statement, version)
+    for view, name in made.items():
+        text = text.replace(f'"{view}" AS "{name}"', f"{quoted_name(view)} AS {quoted_name(name)}")
+        text = text.replace(f'"{view}"', quoted_name(view))
+    for name in set(names_in(statement)):
+        about, _, kind = name.rpartition("$")
+        if about and kind in METADATA:
+            _show_metadata(spark, about, kind)
+    return text
+
+
+def _with_zone(spark: SparkSession, text: str) -> str:
+    """Return a time with the zone of the session, unless it names one or is no time."""
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return text
+    if moment.tzinfo is not None:
+        return text
+    name = str(spark.conf.get("spark.sql.session.timeZone"))
+    try:
+        zone: dt.tzinfo | None = ZoneInfo(name)
+    except (ValueError, ZoneInfoNotFoundError):  # such as +02:00
+        zone = dt.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
+    return moment.replace(tzinfo=zone).isoformat()
+
+
+def _show_metadata(spark: SparkSession, name: str, kind: str) -> None:
+    target = _target(spark, (name,))
+    if target is None:
+        raise NotFoundError(f"{name}${kind}: {name!r} is no table of lance_df in this session")
+    ctx = SessionContext()
+    register_table(ctx, name, target.options.path, storage_options=target.options.storage or None)
+    rows = ctx.sql(f'SELECT * FROM "{name}${kind}"').to_arrow_table()
+    schema = arrow_schema(spark_schema(rows.schema))
+    shown = pa.Table.from_batches([to_spark(batch, schema) for batch in rows.to_batches()], schema)
+    spark.createDataFrame(shown).createOrReplaceTempView(quoted_name(f"{name}${kind}"))
+
+
+def _target(spark: SparkSession, name: tuple[str, ...]) -> Relation | None:
+    """Return the table of lance_df that a name stands for, None for another one, or none."""
+    joined = ".".join(map(quoted_name, name))
+    if is_connect(spark) or not spark.catalog.tableExists(joined):
+        return None
+    held: Any = spark.table(joined)._jdf
+    plans = Plans(spark)
+    held_relations = list(relations(held.queryExecution().analyzed()))
+    return Relation.of(held_relations[0], plans) if len(held_relations) == 1 else None
+
+
+def _insert(spark: SparkSession, change: SparkInsert, target: Relation) -> DataFrame:
+    shown = ".".join(change.name)
+    if target.options.filter is not None or target.options.columns is not None:
+        raise InvalidInputError(f"INSERT: {shown} has the option filter or columns, which is for reading")
+    names = list(change.columns) or target.source.arrow_schema.names
+    rows = _frame(spark, change.query)
+    if len(rows.columns) != len(names):
+        raise InvalidInputError(
+            f"INSERT: the query has {len(rows.columns)} columns, {shown} takes {len(names)}: "
+            f"{', '.join(names)}"
+        )
+    mode = "overwrite" if change.is_overwrite else "append"
+    storage = target.options.storage or None
+    write(rows.toDF(*names), target.options.path, mode=mode, storage_options=storage)
+    return _nothing(spark)
+
+
+def _create(spark: SparkSession, change: SparkCreate) -> DataFrame:
+    shown = ".".join(change.name)
+    if change.is_replaced:
+        raise UnsupportedFeatureError(
+            f"CREATE OR REPLACE TABLE {shown}: write with lance_df.spark.write(df, path, mode='overwrite')"
+        )
+    if change.has_columns or (change.query is None and change.path is None):
+        raise UnsupportedFeatureError(
+            f"CREATE TABLE {shown} USING lance_df: Spark would keep a table that cannot be read. Say "
+            "CREATE TABLE … USING lance_df LOCATION '…' AS SELECT …, or name the LOCATION of one that is "
+            "there, without columns"
+        )
+    folders = folders_of(spark)
+    if change.path is None and (not folders or len(change.name) > 1):
+        raise InvalidInputError(
+            f"CREATE TABLE {shown}: say LOCATION '…', or register a folder: "
+            "lance_df.spark.register(spark, root)"
+        )
+    path = change.path if change.path is not None else folders[0].new_path(change.name[0])
+    if change.query is not None:
+        rows = _frame(spark, change.query)
+        try:
+            write(rows, path, partition_by=list(change.partition_by) or None)
+        except AlreadyExistsError:
+            if not change.if_not_exists:
+                raise
+    if change.path is None:
+        folders[0].show(spark, change.name)
+        return _nothing(spark)
+    words = "IF NOT EXISTS " if change.if_not_exists else ""
+    location = path.replace("\\", "\\\\").replace("'", "\\'")
+    name = ".".join(map(quoted_name, change.name))
+    return spark.sql(f"CREATE TABLE {words}{name} USING lance_df LOCATION '{location}'")
+
+
+def _refuse_columns(spark: SparkSession, change: SparkAlter) -> None:
+    if change.action.split(" ")[0] in _OF_COLUMNS and _target(spark, change.name) is not None:
+        shown = ".".join(change.name)
+        raise UnsupportedFeatureError(
+            f"ALTER TABLE {shown} {change.action}: Spark would change its catalog, and not the table. Use "
+            "lance_df.dataset(path).add_columns(…), alter_columns(…) or drop_columns(…), and create the "
+            "table of the catalog again"
+        )
+
+
+def _nothing(spark: SparkSession) -> DataFrame:
+    return spark.range(0).select()

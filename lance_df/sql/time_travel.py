@@ -1,0 +1,100 @@
+"""Time travel, ``FROM t VERSION AS OF 3`` and the like: such tables get names of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from lance_df.errors import InvalidInputError
+from lance_df.sql.dialect import tokenize
+from lance_df.sql.splice import Edit, quote_identifier, splice
+
+_BEFORE_TABLES: Final = frozenset({"FROM", "JOIN", "USING", ",", "("})
+# what may follow a table that has no alias
+_NO_ALIAS: Final = frozenset(
+    [
+        *("WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT"),
+        *("INTERSECT", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI"),
+        *("ON", "USING", "WINDOW", "QUALIFY", "TABLESAMPLE", "WHEN", "SET", "LATERAL", "FOR"),
+    ]
+)
+
+
+def with_versions(text: str, name_of: Callable[[str, str, str], str]) -> str:
+    """Return a statement in which tables of other versions have names of their own.
+
+    Parameters
+    ----------
+    name_of
+        Given the name of a table, ``"version"``, ``"tag"`` or ``"time"``, and which one: the name to use.
+
+    Raises
+    ------
+    InvalidInputError
+        A version is no whole number.
+    """
+    try:
+        tokens = tokenize(text)
+    except TokenError:
+        return text  # DataFusion says what is wrong with it
+    return splice(text, _edits(tokens, name_of))
+
+
+def _edits(tokens: list[Token], name_of: Callable[[str, str, str], str]) -> Iterator[Edit]:
+    for index in range(2, len(tokens) - 3):
+        kind = _word(tokens[index])
+        if kind not in ("VERSION", "TIMESTAMP") or [
+            _word(each) for each in tokens[index + 1 : index + 3]
+        ] != [
+            "AS",
+            "OF",
+        ]:
+            continue
+        literal = tokens[index + 3]
+        if literal.token_type not in (TokenType.STRING, TokenType.NUMBER) or not _is_table(tokens, index - 1):
+            continue
+        table = tokens[index - 1]
+        name = table.text if table.token_type is TokenType.IDENTIFIER else table.text.lower()
+        following = tokens[index + 4] if index + 4 < len(tokens) else None
+        alias = "" if following is not None and _is_alias(following) else f" AS {quote_identifier(name)}"
+        stop = literal.end + 1
+        new = name_of(name, _kind(kind, literal), literal.text)
+        yield Edit(table.start, stop, quote_identifier(new) + alias)
+
+
+def _kind(kind: str, literal: Token) -> str:
+    is_text = literal.token_type is TokenType.STRING
+    if kind == "TIMESTAMP":
+        if not is_text:
+            raise InvalidInputError(f"TIMESTAMP AS OF needs a time in quotes, not {literal.text}")
+        return "time"
+    if is_text:
+        return "tag"
+    if not literal.text.isdecimal() or len(literal.text) > 18:
+        raise InvalidInputError(f"VERSION AS OF needs a whole number or a tag, not {literal.text}")
+    return "version"
+
+
+def _is_table(tokens: list[Token], index: int) -> bool:
+    """Whether a token ends the name of a table in a list of tables."""
+    while index > 1 and _word(tokens[index - 1]) == ".":
+        index -= 2
+    token = tokens[index]
+    is_name = token.token_type is TokenType.IDENTIFIER or token.text.isidentifier()
+    return index > 0 and is_name and _word(tokens[index - 1]) in _BEFORE_TABLES
+
+
+def _is_alias(token: Token) -> bool:
+    word = _word(token)
+    if word is None:
+        return token.token_type is TokenType.IDENTIFIER
+    return word == "AS" or (word.isidentifier() and word not in _NO_ALIAS)
+
+
+def _word(token: Token) -> str | None:
+    if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+        return None
+    return " ".join(token.text.upper().split())

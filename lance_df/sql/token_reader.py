@@ -1,0 +1,192 @@
+"""Take the tokens of a statement one after the other, with the text that they stand for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from lance_df.errors import InvalidInputError
+from lance_df.sql.dialect import tokenize
+
+_OPENS: Final = frozenset({"(", "[", "{", "CASE"})
+_CLOSES: Final = frozenset({")", "]", "}", "END"})
+
+
+def token_reader(text: str) -> TokenReader | None:
+    """Return a reader of a statement; None where a string or a comment does not end."""
+    try:
+        return TokenReader(tokenize(text), text)
+    except TokenError:
+        return None  # DataFusion says what is wrong with it
+
+
+class TokenReader:
+    """Takes tokens one after the other."""
+
+    def __init__(self, tokens: list[Token], text: str = "") -> None:
+        self._tokens = tokens
+        self._text = text
+        self._next = 0
+
+    def take(self, *words: str) -> bool:
+        """Take these words if they come next."""
+        if not self.at(*words):
+            return False
+        self._next += len(words)
+        return True
+
+    def at(self, *words: str) -> bool:
+        """Whether these words come next."""
+        ahead = self._tokens[self._next : self._next + len(words)]
+        return tuple(map(_plain_word, ahead)) == words
+
+    def next_word(self) -> str | None:
+        """Return the next word in upper case; None at the end, and before a quoted name or a string."""
+        token = self._peek()
+        return None if token is None else _plain_word(token)
+
+    def is_at_end(self) -> bool:
+        """Whether nothing follows but a semicolon."""
+        return self._peek() is None or (self.at(";") and self._next == len(self._tokens) - 1)
+
+    def is_at_name(self) -> bool:
+        """Whether a name comes next, or a word that may be one."""
+        token = self._peek()
+        return token is not None and (
+            token.token_type is TokenType.IDENTIFIER
+            or (token.token_type is not TokenType.STRING and token.text.isidentifier())
+        )
+
+    def identifier(self) -> str:
+        """Take one part of a name."""
+        return self._part()
+
+    def text_until(self, *stops: tuple[str, ...]) -> str:
+        """Take everything up to one of some words outside of brackets, and return its text.
+
+        ``CASE … END`` is a pair of brackets, and the FROM of ``IS DISTINCT FROM`` is no word of its own.
+
+        Raises
+        ------
+        InvalidInputError
+            There is nothing, or brackets do not match.
+        """
+        first = self._next
+        depth = 0
+        while (token := self._peek()) is not None:
+            word = _plain_word(token)
+            if depth == 0 and (word == ";" or any(self.at(*stop) for stop in stops)):
+                is_comparison = word == "FROM" and self._next > first and self._is_after("DISTINCT")
+                if not is_comparison:
+                    break
+            depth += (word in _OPENS) - (word in _CLOSES)
+            if depth < 0:
+                raise InvalidInputError(f"a {token.text!r} closes nothing")
+            self._next += 1
+        if depth:
+            raise InvalidInputError("a bracket or a CASE does not end")
+        if self._next == first:
+            raise InvalidInputError(f"something is missing before {self._next_text()}")
+        return self._text[self._tokens[first].start : self._tokens[self._next - 1].end + 1]
+
+    def bracketed(self) -> str:
+        """Take parentheses and what is in them, and return the text of that."""
+        self.need("(")
+        text = self.text_until((")",))
+        self.need(")")
+        return text
+
+    def _is_after(self, word: str) -> bool:
+        return self._next > 0 and _plain_word(self._tokens[self._next - 1]) == word
+
+    def has(self, *words: str) -> bool:
+        """Whether these words come in a row anywhere from here on."""
+        rest = [None if _is_quoted(token) else token.text.upper() for token in self._tokens[self._next :]]
+        return any(tuple(rest[start : start + len(words)]) == words for start in range(len(rest)))
+
+    def need(self, *words: str) -> None:
+        if not self.take(*words):
+            raise InvalidInputError(f"expected {' '.join(words)}, found {self._next_text()}")
+
+    def name(self) -> tuple[str, ...]:
+        parts = [self._part()]
+        while len(parts) < 3 and self.take("."):
+            parts.append(self._part())
+        return tuple(parts)
+
+    def string(self) -> str:
+        token = self._peek()
+        if token is None or token.token_type is not TokenType.STRING:
+            raise InvalidInputError(f"expected a string in single quotes, found {self._next_text()}")
+        self._next += 1
+        return str(token.text)
+
+    def number(self) -> int | None:
+        """Take a whole number if one comes next."""
+        token = self._peek()
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
+            return None
+        self._next += 1
+        return int(token.text[:12])
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """Take ``('key' 'value', key value, ...)``."""
+        self.need("(")
+        pairs: list[tuple[str, str]] = []
+        while not pairs or self.take(","):
+            key = self._word()
+            while self.take("."):
+                key += "." + self._word()
+            pairs.append((key, self._word()))
+        self.need(")")
+        return tuple(pairs)
+
+    def end(self) -> None:
+        self.take(";")
+        if self._peek() is not None:
+            raise InvalidInputError(f"expected the end of the statement, found {self._next_text()}")
+
+    def position(self) -> int:
+        """Return where the next token stands in the text."""
+        token = self._peek()
+        return self._tokens[-1].end + 1 if token is None else token.start
+
+    def last_end(self) -> int:
+        """Return where the text goes on after the last token that was taken."""
+        return int(self._tokens[self._next - 1].end) + 1
+
+    def _peek(self) -> Token | None:
+        return self._tokens[self._next] if self._next < len(self._tokens) else None
+
+    def _next_text(self) -> str:
+        token = self._peek()
+        return "the end" if token is None else repr(token.text)
+
+    def _part(self) -> str:
+        token = self._peek()
+        if (
+            token is None
+            or not (_is_quoted(token) or token.text.isidentifier())
+            or (token.token_type is TokenType.STRING)
+        ):
+            raise InvalidInputError(f"expected a name, found {self._next_text()}")
+        self._next += 1
+        return str(token.text) if _is_quoted(token) else token.text.lower()
+
+    def _word(self) -> str:
+        token = self._peek()
+        if token is None or token.text in ("(", ")", ","):
+            raise InvalidInputError(f"expected a key or a value in OPTIONS, found {self._next_text()}")
+        self._next += 1
+        return str(token.text)
+
+
+def _plain_word(token: Token) -> str | None:
+    """Return a word in upper case, with single spaces; None for what is in quotes."""
+    return None if _is_quoted(token) else " ".join(token.text.upper().split())
+
+
+def _is_quoted(token: Token) -> bool:
+    return token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)

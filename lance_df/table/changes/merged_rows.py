@@ -1,0 +1,95 @@
+"""Update, delete and insert rows that a query has computed, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.format.operations import Update
+from lance_df.records import dataclass
+from lance_df.table.changes.merge_rows import Source, check_insertable, completed
+from lance_df.table.changes.moved_rows import with_row_ids
+from lance_df.table.changes.removal import rows_removed
+from lance_df.table.changes.retry import Change
+from lance_df.table.changes.row_set import RowSet
+from lance_df.table.changes.update import MovedRows
+from lance_df.table.changes.writing import rows_written
+from lance_df.table.commit.row_account import RowChange
+
+if TYPE_CHECKING:
+    from lance_df.format.schema import Schema
+    from lance_df.table.changes.row_set import Addresses
+    from lance_df.table.table import Table
+
+_BATCH_ROWS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """What a merge does to the rows of some tables.
+
+    Attributes
+    ----------
+    updated
+        Positions of tables; and for rows there new values of some columns, and ``_rowaddr``.
+    deleted
+        Positions of tables, and addresses of rows there.
+    inserted
+        New rows, which may lack columns that may be null.
+    """
+
+    updated: tuple[tuple[int, pa.RecordBatch], ...]
+    deleted: tuple[tuple[int, Addresses], ...]
+    inserted: pa.Table
+
+    @property
+    def num_deleted(self) -> int:
+        """How many rows are deleted."""
+        return sum(len(addresses) for _, addresses in self.deleted)
+
+    def new_rows(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the inserted rows as whole rows of a schema.
+
+        Raises
+        ------
+        InvalidInputError
+            They lack a column that must not be null.
+        """
+        if not self.inserted.num_rows:
+            return
+        source = Source.of(self.inserted, schema)
+        check_insertable(source, schema)
+        for start in range(0, self.inserted.num_rows, _BATCH_ROWS):
+            numbers = np.arange(start, min(start + _BATCH_ROWS, self.inserted.num_rows))
+            yield completed(source.take(numbers), source.schema, schema, None)
+
+
+@contextmanager
+def rows_merged(table: Table, columns: list[str], rows: MergedRows) -> Iterator[Change[int]]:
+    """Compute the merge of one table; the result is the number of rows that are changed.
+
+    Parameters
+    ----------
+    columns
+        Those that updated rows get other values of.
+    """
+    moved = MovedRows(table, columns)
+    updated = moved.rows(batch for _, batch in rows.updated)
+    with rows_written(table, table.schema, chain(updated, rows.new_rows(table.schema))) as fragments:
+        removed = moved.left.union(RowSet.of(addresses for _, addresses in rows.deleted))
+        new = with_row_ids(fragments, moved.row_ids()) if table.uses_stable_row_ids else fragments
+        with rows_removed(table, removed) as removal:
+            operation = Update(
+                removal.removed_fragment_ids,
+                removal.updated_fragments,
+                new,
+                fields_for_preserving_frag_bitmap=tuple(sorted(table.schema.by_id())),
+            )
+            num_new = len(moved.left) + rows.inserted.num_rows
+            changed = RowChange(num_new, removed.live_counts(table))
+            yield Change(operation, changed, removal.num_rows + rows.inserted.num_rows)

@@ -1,0 +1,32 @@
+"""Small conversions, with pylance's names."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from lance_df.errors import InvalidInputError
+
+__all__ = ["sanitize_ts", "td_to_micros"]
+
+
+def sanitize_ts(ts: dt.datetime | str) -> dt.datetime:
+    """Return a time, which may be ISO 8601 text.
+
+    Raises
+    ------
+    InvalidInputError
+        It is neither.
+    """
+    if isinstance(ts, dt.datetime):  # a pandas Timestamp is one
+        return ts.to_pydatetime() if hasattr(ts, "to_pydatetime") else ts
+    if not isinstance(ts, str):
+        raise InvalidInputError(f"a time is a datetime or ISO 8601 text, not {type(ts).__name__}")
+    try:
+        return dt.datetime.fromisoformat(ts)
+    except ValueError as err:
+        raise InvalidInputError(f"the time is {ts!r:.60}, expected one such as 2025-01-31 12:00:00") from err
+
+
+def td_to_micros(td: dt.timedelta) -> int:
+    """Return a duration in microseconds."""
+    return td // dt.timedelta(microseconds=1)

@@ -1,0 +1,157 @@
+"""Compile the kernels. Everything else about the package is in pyproject.toml.
+
+Each module of `lance_df/encodings/kernels` becomes an extension module, built twice on x86-64: for every such
+processor that pyarrow runs on, and for those with AVX2. Where a module does not compile the package installs
+without it and runs the same source uncompiled. docs/design/042-compiled-kernels.md says more.
+
+Environment
+-----------
+LANCE_DF_CHECKED
+    ``1`` makes one build, with checks of bounds and overflow in every kernel. ``sanitize`` adds the address
+    and undefined-behaviour sanitizers. They are named ``checked`` and ``sanitize``, and used where the
+    environment variable LANCE_DF_KERNELS says so.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from copy import copy
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+
+PACKAGE = "lance_df.encodings.kernels"
+SHARED = f"{PACKAGE}._cyutility"  # what all modules share of Cython's own code
+FOLDER = Path(*PACKAGE.split("."))
+GENERATED = Path("build", "cython")
+CHECKED = os.environ.get("LANCE_DF_CHECKED", "")
+IS_CHECKED = CHECKED not in ("", "0")
+IS_SANITIZED = CHECKED == "sanitize"
+SANITIZERS = "address,undefined"
+IS_MSVC = sys.platform == "win32"
+
+
+def builds() -> dict[str, list[str]]:
+    """Return the flags of the compiler for each build of a kernel."""
+    usual = ["/O2"] if IS_MSVC else ["-O3", "-g0"]
+    machine = platform.machine().lower()
+    is_universal = "arm64" in os.environ.get("ARCHFLAGS", "")
+    if IS_SANITIZED:
+        return {"sanitize": ["-O1", "-g", f"-fsanitize={SANITIZERS}", "-fno-sanitize-recover=undefined"]}
+    if IS_CHECKED:
+        return {"checked": usual}
+    if machine not in ("x86_64", "amd64") or is_universal:
+        return {"base": usual}
+    if IS_MSVC:
+        return {"base": usual, "avx2": [*usual, "/arch:AVX2"]}
+    return {"base": [*usual, "-msse4.2"], "avx2": [*usual, "-mavx2"]}
+
+
+def generate() -> dict[str, Path]:
+    """Translate all kernels to C; return the source of each module."""
+    from Cython.Build import cythonize
+
+    modules = [path for path in sorted(FOLDER.glob("*.py")) if is_kernel(path)]
+    shared = GENERATED / "_cyutility.c"
+    GENERATED.mkdir(parents=True, exist_ok=True)
+    subprocess.run([sys.executable, "-m", "cython", f"--generate-shared={shared}"], check=True)
+    directives = {
+        "language_level": 3,
+        "binding": False,
+        "boundscheck": IS_CHECKED,
+        "wraparound": False,
+        "initializedcheck": IS_CHECKED,
+        "overflowcheck": IS_CHECKED,
+        "cdivision": not IS_CHECKED,
+    }
+    made = cythonize(
+        [Extension(f"{PACKAGE}.{path.stem}", [str(path)]) for path in modules],
+        build_dir=str(GENERATED),
+        compiler_directives=directives,
+        shared_utility_qualified_name=SHARED,
+        force=True,
+        quiet=True,
+    )
+    return {"_cyutility": shared} | {each.name.rpartition(".")[2]: Path(each.sources[0]) for each in made}
+
+
+def is_kernel(path: Path) -> bool:
+    """Return whether a module is one of kernels: those import cython."""
+    return path.stem != "memory" and "\nimport cython\n" in path.read_text(encoding="utf-8")
+
+
+def extensions() -> list[Extension]:
+    """Return each module once for each build, in a folder of that build."""
+    try:
+        sources = generate()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the package works without
+        print(f"warning: the kernels of lance_df are not compiled: {error}", file=sys.stderr)
+        return []
+    link = [f"-fsanitize={SANITIZERS}"] if IS_SANITIZED else []
+    return [
+        Extension(
+            f"{PACKAGE}.compiled.{build}.{module}",
+            [source.as_posix()],
+            extra_compile_args=flags,
+            extra_link_args=link,
+            optional=True,
+        )
+        for build, flags in builds().items()
+        for module, source in sources.items()
+    ]
+
+
+class BuildKernels(build_ext):
+    """Compiles several modules at once, each build of them beside the others."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if not self.parallel:
+            self.parallel = os.cpu_count() or 1
+
+    def run(self) -> None:
+        if not IS_MSVC and not has_compiler():
+            os.environ["CC"] = f"{sys.executable} -m ziglang cc"
+            os.environ["LDSHARED"] = f"{sys.executable} -m ziglang cc -shared"
+        super().run()
+
+    def copy_extensions_to_source(self) -> None:
+        for build in builds():
+            (FOLDER / "compiled" / build).mkdir(parents=True, exist_ok=True)
+        super().copy_extensions_to_source()
+
+    def build_extension(self, ext: Extension) -> None:
+        # both builds of a module have the same source: objects of one must not replace those of the other
+        command = copy(self)  # several threads are here at once
+        command.build_temp = str(Path(self.build_temp, *ext.name.split(".")[-2:]))
+        build_ext.build_extension(command, ext)
+
+
+class BuildPackage(build_py):
+    """Puts the folders of UDFs and of examples into the package."""
+
+    def run(self) -> None:
+        if not self.editable_mode:  # builds that were made before are no part of this one
+            shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+        if not self.editable_mode:
+            for folder in ("udfs", "sql_examples"):
+                target = Path(self.build_lib, "lance_df", folder)
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(folder, target, dirs_exist_ok=True, ignore=ignored)
+
+
+def has_compiler() -> bool:
+    """Return whether the compiler that extension modules are built with is there."""
+    command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    return shutil.which(command.split()[0]) is not None
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels, "build_py": BuildPackage})

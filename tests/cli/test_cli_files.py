@@ -1,0 +1,176 @@
+"""Files in FROM."""
+
+import gzip
+import json
+
+import datafusion
+import lance
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lance_df.sql.file_sources import quoted_tables
+from lance_df.sql.from_first import with_select
+
+RELEASE = int(datafusion.__version__.partition(".")[0])
+
+pytestmark = pytest.mark.engine
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["x", None, ""]})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw").mkdir()
+    lance.write_dataset(ROWS, "t.lance")
+    for number in range(2):
+        pq.write_table(ROWS.slice(number, 1), f"raw/{number}.parquet")
+        lance.write_dataset(ROWS.slice(number, 1), f"raw/{number}.lance")
+    (tmp_path / "c.csv").write_text('id,name\n1,x\n2,\n3,""\n')
+    (tmp_path / "tabs.tsv").write_text('id\tname\n1\tx\n2\t\n3\t""\n')
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress(b'id,name\n1,x\n2,\n3,""\n'))
+    lines = [json.dumps(row) for row in ROWS.to_pylist()]
+    (tmp_path / "j.ndjson").write_text("\n".join(lines) + "\n")
+    (tmp_path / "packed.json.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    (tmp_path / "array.json").write_text(json.dumps(ROWS.to_pylist(), indent=1))
+    with pa.ipc.new_file("f.arrow", ROWS.schema) as writer:
+        writer.write_table(ROWS)
+    with pa.ipc.new_stream("s.arrows", ROWS.schema) as writer:
+        writer.write_table(ROWS)
+    pq.write_table(ROWS, "P.PARQUET")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("t.lance", "c.csv", "tabs.tsv", "packed.csv.gz", "j.ndjson", "packed.json.gz"),
+        *("array.json", "f.arrow", "s.arrows", "P.PARQUET", "./t.lance"),
+    ],
+)
+def test_each_kind_of_file(cli, folder, name):
+    code, out, err = cli("sql", f"SELECT id, name FROM '{name}' ORDER BY id", "--format", "ndjson")
+    assert code == 0, err
+    assert [json.loads(line) for line in out.splitlines()] == ROWS.to_pylist()
+
+
+@pytest.mark.parametrize("pattern", ["raw/*.parquet", "raw/*.lance", "r*/?.parquet", "**/[01].parquet"])
+def test_patterns(cli, folder, pattern):
+    assert (
+        cli("sql", f"SELECT sum(id) AS n, count(*) AS m FROM '{pattern}'", "--format", "csv")[1]
+        == "n,m\n3,2\n"
+    )
+
+
+def test_files_join_tables_and_double_quotes_work(cli, folder):
+    sql = (
+        "SELECT count(*) AS n FROM t JOIN \"c.csv\" AS c ON t.id = c.id JOIN 'raw/0.parquet' p ON p.id = c.id"
+    )
+    assert cli("sql", sql, "--format", "csv")[:2] == (0, "n\n1\n")
+
+
+@pytest.mark.parametrize(
+    ("sql", "output"),
+    [
+        ("FROM 'c.csv' LIMIT 1", "id,name\n1,x\n"),
+        ("CREATE VIEW v AS SELECT id FROM 'c.csv'; SELECT max(id) AS m FROM v", "m\n3\n"),
+        ("WITH a AS (SELECT * FROM 'c.csv') SELECT count(*) AS n FROM a", "n\n3\n"),
+        ("SELECT 'c.csv' AS name", "name\nc.csv\n"),
+        pytest.param(
+            'SELECT "c.csv".id FROM \'c.csv\' WHERE id = (SELECT min(id) FROM "t.lance")',
+            "id\n1\n",
+            marks=pytest.mark.skipif(RELEASE < 54, reason="qualifiers with a dot are taken apart"),
+        ),
+    ],
+)
+def test_statements(cli, folder, sql, output):
+    assert cli("sql", sql, "--format", "csv")[:2] == (0, output)
+
+
+def test_a_scan_of_a_file_is_explained(cli, folder):
+    code, out, _ = cli("explain", "SELECT id FROM 't.lance' WHERE id = 1")
+    assert code == 0
+    assert "t.lance" in out
+
+
+def test_a_file_is_read_as_it_is_now(cli, folder):
+    from lance_df.cli.files import FileTables
+    from lance_df.engine.session import connect
+
+    ctx = connect()
+    files = FileTables(ctx)
+    sql = "SELECT count(*) AS n FROM 'c.csv'"
+    for text, num_rows in (("id\n1\n", 1), ("id,other\n1,2\n3,4\n", 2)):
+        (folder / "c.csv").write_text(text)
+        files.register_for(sql)
+        assert ctx.sql(sql).to_pylist() == [{"n": num_rows}]
+
+
+def test_a_table_of_that_name_comes_first(cli, folder):
+    lance.write_dataset(ROWS.slice(0, 1), "c.csv.lance")
+    assert cli("sql", "SELECT count(*) AS n FROM 'c.csv'", "--format", "csv")[1] == "n\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cc.csv", "cc.csv: no such file; did you mean 'c.csv'?"),
+        ("nowhere/d.csv", "there is no folder 'nowhere'"),
+        ("raw/*.csv", "no file matches"),
+        ("bad.parquet", "bad.parquet: cannot be read as parquet"),
+        ("bad.csv", "bad.csv: cannot be read as csv"),
+        ("bad.arrow", "bad.arrow: cannot be read as arrow"),
+        ("empty.lance", "empty.lance"),
+        ("s3://bucket/x.parquet", "of remote stores FROM takes Lance tables only"),
+    ],
+)
+def test_what_cannot_be_read_is_named(cli, folder, name, reason):
+    for each in ("bad.parquet", "bad.arrow"):
+        (folder / each).write_bytes(b"nothing of the kind")
+    (folder / "bad.csv").write_bytes(b"")
+    (folder / "empty.lance").mkdir()
+    code, out, err = cli("sql", f"SELECT * FROM '{name}'")
+    assert (code, out) == (1, "")
+    [line] = err.splitlines()
+    assert reason in line
+
+
+@pytest.mark.skipif(RELEASE < 54, reason="has no suggestions")
+def test_columns_of_files_are_suggested(cli, folder):
+    code, _, err = cli("sql", "SELECT nam FROM 'c.csv'")
+    assert code == 1
+    assert "Did you mean" in err
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT 1", ()),
+        ("EXPLAIN ANALYZE SELECT * FROM 'a.csv'", ("a.csv",)),
+        ("DESCRIBE 'a.csv'", ("a.csv",)),
+        ("PREPARE p AS SELECT * FROM 'a.csv' WHERE a = $1", ("a.csv",)),
+        ("SELECT extract(year FROM 'a.csv'), trim('a' FROM 'b.csv') FROM t", ()),
+        ("COPY (SELECT * FROM 'a.csv') TO 'b.csv' STORED AS CSV", ("a.csv",)),
+        ("SELECT * FROM s.'a.csv'", ()),
+        ("SELECT ' FROM", ()),
+        ("SELECT * FROM 'a.csv', 'b.csv' WHERE x IN (SELECT 1 FROM 'a.csv')", ("a.csv", "b.csv")),
+    ],
+)
+def test_names_in_quotes_come_from_the_tree(sql, names):
+    assert quoted_tables(sql) == names
+
+
+@pytest.mark.parametrize(
+    ("sql", "selected"),
+    [
+        ("FROM t", "SELECT * FROM t"),
+        ("-- x\nFROM t", "-- x\nSELECT * FROM t"),
+        ("FROM (SELECT 1) s", "SELECT * FROM (SELECT 1) s"),
+        ("FROM t SELECT a", "FROM t SELECT a"),
+        ("SELECT 1 FROM t", "SELECT 1 FROM t"),
+        ("FROM 'open", "FROM 'open"),
+    ],
+)
+def test_from_alone_selects_all(sql, selected):
+    assert with_select(sql) == selected

@@ -1,0 +1,143 @@
+"""Where `lance-df sql` takes statements from, and what it writes, as processes of their own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import datafusion
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+NEEDS_MESSAGES = pytest.mark.skipif(
+    int(datafusion.__version__.partition(".")[0]) < 53, reason="errors are printed as Rust writes them"
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def process(root, tmp_path):
+    """Run `lance-df` in a process: returns the exit code, stdout and stderr."""
+    import os
+
+    def run(*arguments, text=""):
+        done = subprocess.run(
+            [sys.executable, "-m", "lance_df.cli", *map(str, arguments)],
+            input=text.encode(),
+            capture_output=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            timeout=120,
+        )
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    return run
+
+
+def test_statements_from_stdin_options_and_files(process, root, tmp_path):
+    (tmp_path / "q.sql").write_text("SELECT 2 AS b; SELECT 3 AS c")
+    code, out, _ = process(
+        "sql", "-c", "SELECT 1 AS a", "-f", "q.sql", "-c", "SELECT 4 AS d", "--format", "csv"
+    )
+    assert (code, out) == (0, "a\n1\nb\n2\nc\n3\nd\n4\n")
+    sql = "SELECT count(*) AS n FROM trips;"
+    assert process("sql", "-", root, "--format", "csv", text=sql)[:2] == (0, "n\n990\n")
+    assert process("sql", root, "--format", "csv", text=sql)[:2] == (0, "n\n990\n")
+    code, out, err = process("sql")
+    assert (code, out) == (2, "")
+    assert "SQL is needed" in err
+
+
+def test_files_are_written_whole_or_not_at_all(process, root, tmp_path):
+    sql = "SELECT id, city FROM trips ORDER BY id"
+    for name in ("out.csv", "out.parquet", "out.arrow", "out.md"):
+        code, out, err = process("sql", sql, root, "--output", name)
+        assert (code, out) == (0, ""), err
+        assert "990 rows" in err
+    assert (tmp_path / "out.csv").read_text().startswith('id,city\n0,\n1,Zürich\n2,東京\n3,""\n')
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 990
+    with pa.OSFile(str(tmp_path / "out.arrow")) as file:
+        assert pa.ipc.open_stream(file).read_all().num_rows == 990
+    before = sorted(path.name for path in tmp_path.iterdir())
+    code, _, err = process("sql", "SELECT 1 / (id - 500) FROM trips", root, "-o", "out.csv")
+    assert code == 1
+    assert (tmp_path / "out.csv").read_text().startswith("id,city\n0,")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    code, _, err = process("sql", "SELECT 1", root, "-o", "nowhere/out.csv")
+    assert (code, "nowhere/out.csv" in err) == (1, True)
+    code, _, err = process("sql", "SELECT 1; SELECT 2", root, "-o", "two.parquet")
+    assert (code, "one result" in err, (tmp_path / "two.parquet").exists()) == (1, True, False)
+
+
+def test_parquet_goes_into_a_pipe(root):
+    command = [
+        sys.executable,
+        "-m",
+        "lance_df.cli",
+        "sql",
+        "SELECT * FROM trips",
+        str(root),
+        "--format",
+        "parquet",
+    ]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=ROOT, timeout=120)
+    assert pq.read_table(pa.BufferReader(done.stdout)).num_rows == 990
+
+
+def test_tables_are_cut_where_that_is_asked_for(cli, root):
+    sql = "SELECT id FROM trips ORDER BY id"
+    out = cli("sql", sql, root, "--max-rows", "2")[1]
+    assert out.splitlines() == ["id ", "--", " 0", " 1", "… 988 more rows (--max-rows 0 shows all)"] or (
+        out.splitlines()[-1] == "… 988 more rows (--max-rows 0 shows all)"
+    )
+    assert len(cli("sql", sql, root, "--max-rows", "0")[1].splitlines()) == 992
+    assert len(cli("sql", sql, root)[1].splitlines()) == 992
+    assert cli("sql", sql, root, "--max-rows", "-1")[0] == 2
+
+
+@NEEDS_MESSAGES
+def test_a_misspelt_table_gets_a_suggestion(cli, root):
+    code, _, err = cli("sql", "SELECT * FROM tripz", root)
+    assert code == 1
+    assert "table 'tripz' not found; did you mean 'trips'?" in err
+
+
+@NEEDS_MESSAGES
+def test_errors_name_no_positions_in_other_texts(cli, root):
+    code, _, err = cli("sql", "SELECT id\nFROM trips WHERE", root)
+    assert code == 1
+    assert "Line:" not in err
+    assert "syntax error: " in err
+
+
+def test_errors_of_functions_are_short(cli, root):
+    code, _, err = cli("sql", "SELECT sum(city) FROM trips", root)
+    assert code == 1
+    assert "bug in DataFusion" not in err
+    assert "Internal error" not in err
+    assert "sum" in err
+
+
+def test_options_of_statements_are_checked(root):
+    from lance_df.engine.session import connect
+    from lance_df.errors import InvalidInputError
+
+    with pytest.raises(InvalidInputError, match="SQLOptions, not int"):
+        connect().sql("SELECT 1", 1)
+
+
+@NEEDS_MESSAGES
+def test_errors_of_expressions_show_what_was_written(tmp_path):
+    import lance_df
+
+    lance_df.write_dataset(pa.table({"id": [1], "fare": [1.5]}), tmp_path / "t.lance")
+    table = lance_df.dataset(tmp_path / "t.lance")
+    for expression in ("nix + 1", "1 +", "1 1"):
+        with pytest.raises(lance_df.errors.LanceError) as caught:
+            table.update({"fare": expression})
+        assert "_rowaddr" not in str(caught.value)
+        assert "Line:" not in str(caught.value)
+        assert expression.strip() in str(caught.value)

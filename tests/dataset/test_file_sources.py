@@ -1,0 +1,136 @@
+"""`write_dataset` and `append` take frames, relations and files of other tools: rows, order and types."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import datafusion
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import lance_df
+from lance_df import partition
+from lance_df.errors import InvalidInputError, NotFoundError
+
+pytestmark = pytest.mark.engine
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(1_000), pa.int64()),
+        "s": [f"x{n % 7}" if n % 5 else None for n in range(1_000)],
+        "d": [dt.date(2024, 1, 1) + dt.timedelta(n % 40) for n in range(1_000)],
+        "f": [n / 4 for n in range(1_000)],
+    }
+)
+
+
+def sources(folder: Path) -> dict[str, Any]:
+    pq.write_table(ROWS.slice(0, 600), folder / "part-1.parquet")
+    pq.write_table(ROWS.slice(600), folder / "part-2.parquet")
+    pyarrow.csv.write_csv(ROWS, folder / "rows.csv")
+    context, session = datafusion.SessionContext(), lance_df.SessionContext()
+    context.from_arrow(ROWS, name="t")
+    session.from_arrow(ROWS, name="t")
+    frame = pl.DataFrame(pl.from_arrow(ROWS))
+    return {
+        "polars": frame,
+        "lazy": frame.lazy().filter(pl.col("id") >= 0),
+        "duckdb": duckdb.sql("SELECT * FROM ROWS"),
+        "datafusion": context.sql("SELECT * FROM t ORDER BY id"),
+        "session": session.sql("SELECT * FROM t ORDER BY id"),
+        "pandas": ROWS.to_pandas(),
+        "glob": str(folder / "part-*.parquet"),
+        "deep glob": str(folder.parent / "**" / "part-*.parquet"),
+        "path": folder / "rows.csv",
+    }
+
+
+NAMES = ["polars", "lazy", "duckdb", "datafusion", "session", "pandas", "glob", "deep glob", "path"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_and_namespaces_take_them(tmp_path: Path, name: str) -> None:
+    (tmp_path / "in").mkdir()
+    source = sources(tmp_path / "in")[name]
+    written = lance_df.write_dataset(source, tmp_path / "t.lance").to_table()
+    assert written.column_names == ROWS.column_names
+    assert written.cast(ROWS.schema).equals(ROWS)
+    kinds = [pa.large_string() if each == pa.large_string() else each for each in written.schema.types]
+    assert kinds[0] == pa.int64()
+    assert kinds[1] in (pa.string(), pa.large_string())
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", ROWS.schema, [partition.bucket("id", 3)])
+    made.append(sources(tmp_path / "in")[name])
+    assert made.to_table().sort_by("id").equals(ROWS)
+
+
+def test_a_lazy_frame_is_taken_in_parts(tmp_path: Path) -> None:
+    lazy = pl.LazyFrame({"a": range(600_000)}).with_columns(b=pl.col("a") * 2)
+    ds = lance_df.write_dataset(lazy, tmp_path / "t.lance")
+    assert ds.to_table().equals(lazy.collect().to_arrow())
+    again = lance_df.write_dataset(lance_df.scan_lance(ds), tmp_path / "again.lance")
+    assert again.to_table().equals(ds.to_table())
+
+
+def test_files_with_other_columns_are_joined(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": pa.array([1], pa.int32()), "b": ["x"]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": pa.array([2**40], pa.int64()), "c": [1.5]}), tmp_path / "2.parquet")
+    written = lance_df.write_dataset(str(tmp_path / "*.parquet"), tmp_path / "t.lance").to_table()
+    assert written.to_pylist() == [{"a": 1, "b": "x", "c": None}, {"a": 2**40, "b": None, "c": 1.5}]
+
+
+def test_csv_has_the_types_that_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip,n,day\n01234,1,2024-01-01\n,2,\n")
+    schema = pa.schema([("zip", pa.string()), ("n", pa.int16()), ("day", pa.timestamp("us"))])
+    wanted = [
+        {"zip": "01234", "n": 1, "day": dt.datetime(2024, 1, 1)},
+        {"zip": None, "n": 2, "day": None},
+    ]
+    ds = lance_df.write_dataset(tmp_path / "a.csv", tmp_path / "t.lance", schema)
+    assert ds.schema.equals(schema)
+    assert ds.to_table().to_pylist() == wanted
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", schema, [partition.identity("n")])
+    made.append(tmp_path / "a.csv")
+    assert sorted(made.to_table().to_pylist(), key=lambda row: row["n"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("none.parquet", NotFoundError, "no such file"),
+        ("none-*.csv", NotFoundError, "no file has such a name"),
+        ("a.txt", InvalidInputError, "end in .parquet or .csv"),
+        ("*", InvalidInputError, "all of Parquet, or all of CSV"),
+        ("broken.parquet", InvalidInputError, "cannot be read as parquet"),
+        ("", InvalidInputError, "lance_df.dataset"),
+    ],
+)
+def test_what_is_no_source_is_an_error(tmp_path: Path, name: str, error: type, message: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pyarrow.csv.write_csv(ROWS, folder / "rows.csv")
+    (folder / "broken.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(error, match=message):
+        lance_df.write_dataset(f"{folder}/{name}", tmp_path / "t.lance")
+    assert not (tmp_path / "t.lance").exists()
+
+
+def test_files_of_a_store(tmp_path: Path) -> None:
+    import fsspec
+
+    files = fsspec.filesystem("memory")
+    for number, part in enumerate((ROWS.slice(0, 500), ROWS.slice(500))):
+        with files.open(f"/sources/part-{number}.parquet", "wb") as file:
+            pq.write_table(part, file)
+    ds = lance_df.write_dataset("memory://sources/part-*.parquet", tmp_path / "t.lance")
+    assert ds.to_table().equals(ROWS)
+
+
+def test_a_file_whose_name_has_wildcards(tmp_path: Path) -> None:
+    pq.write_table(ROWS, tmp_path / "a[1].parquet")
+    assert lance_df.write_dataset(str(tmp_path / "a[1].parquet"), tmp_path / "t.lance").count_rows() == 1_000

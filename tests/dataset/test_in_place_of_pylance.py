@@ -1,0 +1,170 @@
+"""What programs written for pylance rely on: error types, names and small behaviour, in both libraries."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import lance
+import lance.dataset
+import pyarrow as pa
+import pytest
+
+import lance_df
+import lance_df.commit
+import lance_df.dataset
+import lance_df.progress
+import lance_df.util
+
+LIBRARIES = (lance, lance_df)
+ROWS = pa.table({"a": range(10), "s": [str(n) for n in range(10)]})
+
+
+MISTAKES = [
+    (ValueError, lambda lib, ds: lib.dataset(ds.uri + "x")),
+    (ValueError, lambda lib, ds: lib.dataset(ds.uri, version=99)),
+    (ValueError, lambda lib, ds: lib.dataset(ds.uri, version="nope")),
+    (ValueError, lambda lib, ds: ds.to_table(columns=["nope"])),
+    (OSError, lambda lib, ds: ds.delete("nope = 1")),
+    (OSError, lambda lib, ds: ds.take([99])),
+    (OSError, lambda lib, ds: lib.write_dataset(ROWS, ds.uri)),
+    (OSError, lambda lib, ds: lib.write_dataset(pa.table({"z": [1]}), ds.uri, mode="append")),
+    (ValueError, lambda lib, ds: (ds.tags.create("t", 1), ds.tags.create("t", 1))),
+    (ValueError, lambda lib, ds: ds.tags.delete("nope")),
+    (RuntimeError, lambda lib, ds: ds.drop_index("nope")),
+    (KeyError, lambda lib, ds: ds.stats.index_stats("nope")),
+]
+
+
+@pytest.mark.parametrize(("error", "call"), MISTAKES, ids=map(str, range(len(MISTAKES))))
+def test_error_types(tmp_path: Path, error: type[Exception], call: Any) -> None:
+    for library in LIBRARIES:
+        dataset = library.write_dataset(ROWS, str(tmp_path / library.__name__))
+        with pytest.raises(error):
+            call(library, dataset)
+
+
+def test_conflicts_are_os_errors(tmp_path: Path) -> None:
+    dataset = lance_df.write_dataset(ROWS, tmp_path / "t")
+    old = lance_df.dataset(tmp_path / "t")
+    dataset.add_columns({"b": "a + 1"})
+    with pytest.raises(lance_df.commit.CommitConflictError) as caught:
+        old.add_columns({"b": "a + 2"})
+    assert isinstance(caught.value, OSError)
+    assert isinstance(caught.value.retryable, bool)
+
+
+@pytest.mark.parametrize(
+    "name", ["LANCE_COMMIT_MESSAGE_KEY", "AutoCleanupConfig", "DatasetOptimizer", "MergeInsertBuilder"]
+)
+def test_names_in_the_module_of_datasets(name: str) -> None:
+    modules = [importlib.import_module(f"{library.__name__}.dataset") for library in LIBRARIES]
+    assert all(hasattr(module, name) for module in modules)
+
+
+def test_versions() -> None:
+    assert lance_df.file.stable_version() == lance.file.stable_version()
+    assert lance_df.__version__
+
+
+def test_schemas_as_json() -> None:
+    fields = [
+        pa.field("i", pa.int8(), False, {"k": "v"}),
+        pa.field("t", pa.timestamp("ns", "UTC")),
+        pa.field("d", pa.decimal128(10, 2)),
+        pa.field("l", pa.list_(pa.struct([("x", pa.string())]))),
+        pa.field("v", pa.list_(pa.float32(), 4)),
+        pa.field("f", pa.binary(5)),
+        pa.field("c", pa.dictionary(pa.int8(), pa.string())),
+    ]
+    schema = pa.schema(fields, {"m": "n"})
+    described = lance_df.schema_to_json(schema)
+    assert described == lance.schema_to_json(schema)
+    assert lance_df.json_to_schema(described).equals(lance.json_to_schema(described), check_metadata=True)
+    for library in LIBRARIES:
+        with pytest.raises(ValueError, match="fields"):
+            library.json_to_schema({"x": 1})
+    with pytest.raises(lance_df.UnsupportedFeatureError):
+        lance_df.schema_to_json(pa.schema([pa.field("a", pa.string_view())]))
+
+
+def test_take_of_a_column_twice(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        dataset = library.write_dataset(ROWS, tmp_path / library.__name__)
+        taken = dataset.take([3, 1], columns=["_rowid", "a", "_rowid"])
+        assert taken.column_names == ["_rowid", "a", "_rowid"]
+        assert taken.column(2).to_pylist() == [3, 1]
+
+
+def test_batches_end_with_fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in LIBRARIES:
+        dataset = library.write_dataset(ROWS, tmp_path / library.__name__, max_rows_per_file=5)
+        assert [each.num_rows for each in dataset.to_batches(batch_size=3)] == [3, 2, 3, 2]
+        monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", "4")
+        assert [each.num_rows for each in dataset.to_batches()] == [4, 1, 4, 1]
+        monkeypatch.delenv("LANCE_DEFAULT_BATCH_SIZE")
+    monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", "many")
+    with pytest.raises(lance_df.InvalidInputError, match="LANCE_DEFAULT_BATCH_SIZE"):
+        dataset.to_table()
+
+
+def test_null_constants_need_no_data(tmp_path: Path) -> None:
+    for library in LIBRARIES:
+        dataset = library.write_dataset(ROWS, tmp_path / library.__name__)
+        files = dataset.get_fragments()[0].data_files()
+        dataset.add_columns({"n": "CAST(NULL AS INT)"})
+        assert dataset.get_fragments()[0].data_files() == files
+        assert dataset.schema.field("n").type == pa.int32()
+        assert dataset.to_table().column("n").null_count == 10
+
+
+def test_max_bytes_per_file(tmp_path: Path) -> None:
+    batch = pa.record_batch([pa.array(["0" * 1024] * 1024 * 8)], ["a"])
+    for library in LIBRARIES:
+        reader = pa.RecordBatchReader.from_batches(batch.schema, [batch, batch])
+        fragments = library.fragment.write_fragments(
+            reader, tmp_path / library.__name__, max_bytes_per_file=1024
+        )
+        assert len(fragments) == 2
+
+
+def test_unquoted_text_in_an_update(tmp_path: Path) -> None:
+    dataset = lance_df.write_dataset(ROWS, tmp_path / "t")
+    with pytest.raises(lance_df.ColumnNotFoundError, match=r"quote it: .'s': \"'Oslo'\""):
+        dataset.update({"s": "Oslo"})
+    assert dataset.update({"s": "'Oslo'"}) == {"num_rows_updated": 10}
+
+
+def test_files_of_progress(tmp_path: Path) -> None:
+    progress = lance_df.progress.FileSystemFragmentWriteProgress(tmp_path / "progress", {"worker": "3"})
+    lance_df.fragment.LanceFragment.create(tmp_path / "t", ROWS, fragment_id=2, progress=progress)
+    assert [path.name for path in (tmp_path / "progress").iterdir()] == ["fragment_2.json"]
+    assert json.loads((tmp_path / "progress" / "fragment_2.json").read_text())["id"] == 2
+
+
+def test_tables_of_namespaces(tmp_path: Path) -> None:
+    namespace = lance_df.DirectoryNamespace(tmp_path)
+    namespace.create_namespace("sales")
+    namespace.create_table("sales$orders", ROWS)
+    dataset = lance_df.dataset(namespace_client=namespace, table_id=["sales", "orders"])
+    assert dataset.count_rows() == 10
+    with pytest.raises(lance_df.InvalidInputError, match="table_id"):
+        lance_df.dataset(namespace_client=namespace)
+    with pytest.raises(lance_df.InvalidInputError, match="not both"):
+        lance_df.dataset("x", namespace_client=namespace, table_id=["a"])
+
+
+def test_sessions_and_small_conversions(tmp_path: Path) -> None:
+    dataset = lance_df.write_dataset(ROWS, tmp_path / "t")
+    assert dataset.session().is_same_as(lance_df.Session(1, 2))
+    assert dataset.session().size_bytes() >= 0
+    times = lance_df.util.sanitize_ts("2025-01-31 12:00:00"), lance.util.sanitize_ts("2025-01-31 12:00:00")
+    assert times[0] == times[1]
+    assert [value.read() if value else None for value in lance_df.BlobColumn(pa.array([b"a", None]))] == [
+        b"a",
+        None,
+    ]
+    with pytest.raises(ValueError, match="binary"):
+        lance_df.BlobColumn(pa.array([1]))

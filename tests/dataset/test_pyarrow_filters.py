@@ -1,0 +1,118 @@
+"""Filters that pyarrow expressions can say, against pyarrow over the same rows, and pylance where it can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import lance_df
+
+NAN = float("nan")
+ROWS = pa.table(
+    {
+        "i": [1, 2, 3, None, 50, -7],
+        "f": [1.5, NAN, None, 0.0, -0.0, 9.0],
+        "s": ["abc", "b", "cab", None, "", "xyz"],
+        "b": [True, False, None, True, False, True],
+        "l": [[1], [], None, [1, 2], [3], [4]],
+        "st": [{"a": number} for number in range(6)],
+    }
+)
+N, F, S, B = (pc.field(name) for name in "ifsb")
+BY_BOTH = [
+    N + 3 >= 5,
+    N * 2 - 1 < 10,
+    pc.negate(N) > 0,
+    pc.starts_with(S, "a"),
+    pc.ends_with(S, "b"),
+    pc.match_substring(S, "b"),
+    pc.coalesce(B, False),
+    pc.if_else(B, N, 0) > 0,
+    pc.is_nan(F),
+    pc.bit_wise_and(N, 1) == 1,
+    (N + 1).isin([2, 3]),
+    ~(N + 1 > 3),
+    (N + 1 > 3) | (S == "b"),
+]
+BY_PYARROW = [
+    N / 2 > 0.9,
+    pc.match_substring(S, "B", ignore_case=True),
+    pc.match_substring_regex(S, "^a"),
+    N.is_null(nan_is_null=True),
+    F.is_null(nan_is_null=True),
+    pc.shift_left(N, 1) > 4,
+    S.cast(pa.binary()) == b"b",
+    N.cast(pa.float64()) > 1.5,
+    pc.xor(B, True),
+    pc.list_value_length(pc.field("l")) > 1,
+    pc.field("st", "a") + 1 > 3,
+    pc.case_when(pc.make_struct(B), N, 5) > 4,
+]
+
+
+@pytest.fixture(name="uri", scope="module")
+def _uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder: Path = tmp_path_factory.mktemp("filters")
+    return lance_df.write_dataset(ROWS, folder / "t", max_rows_per_file=2).uri
+
+
+@pytest.mark.parametrize("expression", [*BY_BOTH, *BY_PYARROW], ids=str)
+def test_rows_are_those_of_pyarrow(uri: str, expression: pc.Expression) -> None:
+    dataset = lance_df.dataset(uri)
+    expected = ROWS.filter(expression)
+    assert (
+        dataset.to_table(["i", "s"], filter=expression).to_pylist() == expected.select(["i", "s"]).to_pylist()
+    )
+    assert dataset.count_rows(expression) == expected.num_rows
+    assert dataset.to_table({"x": "i"}, filter=expression).num_rows == expected.num_rows
+    matching = {each.fragment_id for each in dataset.get_fragments() if each.count_rows(expression)}
+    assert matching <= {each.fragment_id for each in dataset.get_fragments(expression)}
+
+
+@pytest.mark.parametrize("expression", BY_BOTH, ids=str)
+def test_rows_are_those_of_pylance(uri: str, expression: pc.Expression) -> None:
+    assert (
+        lance_df.dataset(uri).count_rows(expression)
+        == lance.dataset(uri).to_table(filter=expression).num_rows
+    )
+
+
+def test_deleted_and_updated_rows(tmp_path: Path) -> None:
+    dataset = lance_df.write_dataset(ROWS, tmp_path / "t")
+    assert dataset.delete(pc.starts_with(S, "a")) == {"num_deleted_rows": 1}
+    assert dataset.update({"i": "0"}, where=pc.is_nan(F)) == {"num_rows_updated": 1}
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"), [(N + 1, "type int64"), (pc.divide(N, 0) > 1, "divide by zero")]
+)
+def test_what_is_no_condition_is_refused(uri: str, expression: pc.Expression, message: str) -> None:
+    with pytest.raises(lance_df.InvalidInputError, match=message):
+        lance_df.dataset(uri).to_table(filter=expression)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "regexp_match(s, 'c.*')",
+        "NOT regexp_match(s, 'c.*')",
+        "(regexp_match(s, 'c.*')) AND i > 1",
+        "i BETWEEN 1 AND 2 OR regexp_match(s, '^x')",
+        "array_length(regexp_match(s, 'c')) = 1",
+        "cast('2021-01-01 00:00:00' as datetime) > cast('2020-01-01' as datetime(6))",
+    ],
+)
+def test_sql_conditions(uri: str, condition: str) -> None:
+    if "array_length" in condition:
+        assert lance_df.dataset(uri).count_rows(condition) == 2
+        return
+    assert lance_df.dataset(uri).count_rows(condition) == lance.dataset(uri).count_rows(condition)
+
+
+def test_the_operator_that_sql_has_not(uri: str) -> None:
+    with pytest.raises(lance_df.InvalidInputError, match="use AND"):
+        lance_df.dataset(uri).to_table(filter="i > 1 && b")

@@ -1,0 +1,308 @@
+"""What differs from pylance: each row of the table in docs/pylance.md, shown in both libraries.
+
+`python tests/dataset/test_pylance_differences.py` writes the rows into the guide.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import lance_df
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "pylance.md"
+ROWS = pa.table({"a": range(100), "s": [str(number) for number in range(100)]})
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row of the table, and the test that shows both sides."""
+
+    what: str
+    theirs: str
+    ours: str
+    shows: Callable[[Path], None]
+
+
+def both(folder: Path, data: pa.Table = ROWS, **options: Any) -> tuple[Any, Any]:
+    """Return the same table, written by pylance and by us."""
+    return (
+        lance.write_dataset(data, str(folder / "theirs"), **options),
+        lance_df.write_dataset(data, folder / "ours", **options),
+    )
+
+
+def vectors(folder: Path) -> None:
+    values = pa.FixedSizeListArray.from_arrays(pa.array(range(40), pa.float32()), 4)
+    theirs, ours = both(folder, pa.table({"v": values}))
+    query = {"column": "v", "q": [0.0, 1.0, 2.0, 3.0], "k": 1}
+    assert theirs.to_table(nearest=query).num_rows == 1
+    with pytest.raises(lance_df.UnsupportedFeatureError):
+        ours.to_table(nearest=query)
+    theirs.create_index("v", "IVF_FLAT", num_partitions=1)
+    with pytest.raises(lance_df.UnsupportedFeatureError):
+        ours.create_index("v", "IVF_FLAT", num_partitions=1)
+
+
+def scalar_indices(folder: Path) -> None:
+    theirs, ours = both(folder)
+    for dataset in (theirs, ours):
+        dataset.create_scalar_index("a", "ZONEMAP")
+    theirs.create_scalar_index("s", "NGRAM")
+    with pytest.raises(lance_df.UnsupportedFeatureError):
+        ours.create_scalar_index("s", "NGRAM")
+
+
+def memory(folder: Path) -> None:
+    del folder
+    uri = f"memory://{uuid.uuid4().hex}"
+    for library in (lance, lance_df):
+        first, second = (library.write_dataset(ROWS.slice(0, rows), uri) for rows in (1, 2))
+        assert (first.count_rows(), second.count_rows()) == (1, 2)
+    with pytest.raises(ValueError, match="not found"):
+        lance.dataset(uri)
+    assert lance_df.dataset(uri).count_rows() == 2
+
+
+def pyarrow_filters(folder: Path) -> None:
+    theirs, ours = both(folder)
+    condition = pc.utf8_length(pc.field("s")) == 2
+    with pytest.raises(pa.ArrowNotImplementedError, match="Substrait"):
+        theirs.to_table(filter=condition)
+    assert ours.to_table(filter=condition).num_rows == ours.count_rows(condition) == 90
+    assert ours.delete(condition) == {"num_deleted_rows": 90}
+
+
+def fragments_by_filter(folder: Path) -> None:
+    theirs, ours = both(folder, max_rows_per_file=10)
+    ours.create_scalar_index("a", "ZONEMAP")
+    with pytest.raises(ValueError, match="filter"):
+        theirs.get_fragments(pc.field("a") < 5)
+    assert [fragment.fragment_id for fragment in ours.get_fragments(pc.field("a") < 5)] == [0]
+
+
+def sessions(folder: Path) -> None:
+    theirs, ours = both(folder)
+    assert not theirs.session().is_same_as(lance.dataset(theirs.uri).session())
+    assert ours.session().is_same_as(lance_df.dataset(ours.uri).session())
+
+
+def plans(folder: Path) -> None:
+    theirs, ours = (dataset.scanner(filter="a < 5") for dataset in both(folder))
+    assert "LanceRead" in theirs.explain_plan()
+    assert "metrics" in theirs.analyze_plan()
+    assert "fragments: 1 of 1" in ours.explain_plan()
+    assert "rows: 5" in ours.analyze_plan()
+
+
+def order(folder: Path) -> None:
+    theirs, ours = both(folder, max_rows_per_file=10)
+    found = theirs.to_table(scan_in_order=False)
+    assert sorted(found.column("a").to_pylist()) == list(range(100))
+    assert ours.to_table(scan_in_order=False).equals(ROWS)
+
+
+def batches(folder: Path) -> None:
+    theirs, ours = both(folder, max_rows_per_file=10)
+    assert [batch.num_rows for batch in theirs.to_batches()] == [10] * 10
+    assert [batch.num_rows for batch in ours.to_batches()] == [100]
+    for dataset in (theirs, ours):
+        assert [batch.num_rows for batch in dataset.to_batches(batch_size=50)] == [10] * 10
+
+
+def compaction_by_bytes(folder: Path) -> None:
+    values = pa.FixedSizeListArray.from_arrays(pa.array(range(4 * 2**20)), 1024)
+    theirs, ours = both(folder, pa.table({"v": values}), max_rows_per_file=2048)
+    options = {"target_rows_per_fragment": 100_000, "max_bytes_per_file": 1000, "batch_size": 128}
+    assert theirs.optimize.compact_files(**options).fragments_added == 4
+    assert ours.optimize.compact_files(**options).fragments_added == 0
+
+
+def page_sizes(folder: Path) -> None:
+    counts = []
+    for library in (lance, lance_df):
+        path = str(folder / f"{library.__name__}.lance")
+        schema = pa.schema([("a", pa.int64())])
+        with library.file.LanceFileWriter(path, schema, max_page_bytes=1, version="2.1") as writer:
+            writer.write_batch(pa.table({"a": [1, 2, 3]}))
+        counts.append(len(library.file.LanceFileReader(path).metadata().columns[0].pages))
+    assert counts == [1, 3]
+
+
+def json_columns(folder: Path) -> None:
+    values = pa.ExtensionArray.from_storage(pa.json_(pa.string()), pa.array(['{"a":1}']))
+    theirs, ours = both(folder, pa.table({"j": values}))
+    assert ours.to_table().column("j").to_pylist() == ['{"a":1}']
+    assert theirs.to_table(filter="json_get_int(j, 'a') = 1").num_rows == 1
+    with pytest.raises(lance_df.InvalidInputError, match="json_get_int"):
+        ours.to_table(filter="json_get_int(j, 'a') = 1")
+
+
+def deleted_blobs(folder: Path) -> None:
+    data = pa.table(
+        {"id": [1, 2], "b": pa.array([b"x", b"y"], pa.large_binary())},
+        schema=pa.schema(
+            [("id", pa.int64()), pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})]
+        ),
+    )
+    theirs, ours = both(folder, data, data_storage_version="2.0")
+    for dataset in (theirs, ours):
+        dataset.delete("id = 1")
+    with pytest.raises(NotImplementedError):
+        theirs.take_blobs("b", ids=[0, 1])
+    with pytest.raises(lance_df.InvalidInputError, match="deleted"):
+        ours.take_blobs("b", ids=[0, 1])
+
+
+def merged_schemas(folder: Path) -> None:
+    theirs, ours = both(folder)
+    for library, dataset in ((lance, theirs), (lance_df, ours)):
+        fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+        if library is lance:
+            with pytest.warns(DeprecationWarning, match="LanceSchema"):
+                library.LanceOperation.Merge(fragments, dataset.schema)
+        else:
+            assert library.LanceOperation.Merge(fragments, dataset.schema).schema == dataset.schema
+
+
+def stale_datasets(folder: Path) -> None:
+    theirs, ours = both(folder)
+    for library, dataset in ((lance, theirs), (lance_df, ours)):
+        newest = library.dataset(dataset.uri)
+        newest.delete("a = 1")
+        newest.delete("a = 2")
+        newest.cleanup_old_versions(older_than=dt.timedelta(0), delete_unverified=True)
+    theirs.update_config({"k": "v"})
+    with pytest.raises(lance_df.ConflictError, match="no longer there"):
+        ours.update_config({"k": "v"})
+
+
+def counters(folder: Path) -> None:
+    assert lance.iops_counter() >= 0
+    assert not hasattr(lance_df, "iops_counter")
+    lance_df.write_dataset(ROWS, folder / "t.lance")
+    report = lance_df.connect(folder).explain_scan("SELECT a FROM t WHERE a < 5")
+    assert report.bytes.kept > 0
+
+
+DIFFERENCES = [
+    Difference("vectors, full text", "search and indices", "refused with `UnsupportedFeatureError`", vectors),
+    Difference(
+        "scalar indices",
+        "builds all",
+        "builds zone maps; queries use B-tree, bitmap, zone map and Bloom filter indices",
+        scalar_indices,
+    ),
+    Difference(
+        "`memory://`",
+        "each write has a store of its own, which no name leads to",
+        "a name may be created again, and datasets of the older table keep it; the name opens the newer one",
+        memory,
+    ),
+    Difference(
+        "pyarrow filters",
+        "what Substrait can say",
+        "all row by row functions of pyarrow, in scans, counts, `delete`, `update` and `get_fragments`; only "
+        "what compares columns with values prunes",
+        pyarrow_filters,
+    ),
+    Difference(
+        "`get_fragments(filter)`",
+        "refused",
+        "the fragments that may hold such rows, by statistics and indices",
+        fragments_by_filter,
+    ),
+    Difference(
+        "`session()`",
+        "a cache for each session",
+        "one cache for the process; `lance_df.set_cache_bytes`",
+        sessions,
+    ),
+    Difference("`explain_plan`, `analyze_plan`", "DataFusion's plan", "what is read, and why", plans),
+    Difference("order of rows", "`scan_in_order`", "always the order of the table", order),
+    Difference(
+        "batches without a `batch_size`",
+        "end with each fragment",
+        "small fragments are read together",
+        batches,
+    ),
+    Difference(
+        "compaction with a small `max_bytes_per_file`",
+        "writes fragments anew that it cannot make larger",
+        "leaves them",
+        compaction_by_bytes,
+    ),
+    Difference(
+        "`max_page_bytes` of files from 2.1 on",
+        "has no effect",
+        "pages are no larger",
+        page_sizes,
+    ),
+    Difference(
+        "JSON columns",
+        "functions such as `json_get_int`",
+        "read and written, without functions",
+        json_columns,
+    ),
+    Difference(
+        "`take_blobs` of deleted rows",
+        "`NotImplementedError`",
+        "`InvalidInputError` with the number of them",
+        deleted_blobs,
+    ),
+    Difference(
+        "`LanceOperation.Merge` with a pyarrow schema",
+        "warns that it is deprecated",
+        "is taken",
+        merged_schemas,
+    ),
+    Difference(
+        "a commit of a dataset whose version was cleaned up",
+        "goes on, without looking at what was committed since",
+        "refused with `ConflictError`; open the table again",
+        stale_datasets,
+    ),
+    Difference(
+        "log, tracing, IO counters",
+        "there are some",
+        "the logger `lance_df`; `SessionContext.explain_scan` says what a query reads",
+        counters,
+    ),
+]
+
+
+def rendered() -> str:
+    """Return the rows as they are in the guide."""
+    lines = ["| | pylance | lance_df |", "|---|---|---|"]
+    lines += [f"| {each.what} | {each.theirs} | {each.ours} |" for each in DIFFERENCES]
+    return "\n".join(lines) + "\n"
+
+
+def _in_guide() -> re.Match[str]:
+    found = re.search(r"(?<=^## What differs\n\n)(?:^\|.*\n)+", GUIDE.read_text("utf-8"), re.MULTILINE)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.what)
+def test_both_sides(tmp_path: Path, difference: Difference) -> None:
+    difference.shows(tmp_path)
+
+
+def test_the_guide_has_these_rows() -> None:
+    assert _in_guide().group() == rendered()
+
+
+if __name__ == "__main__":
+    text = GUIDE.read_text("utf-8")
+    GUIDE.write_text(text.replace(_in_guide().group(), rendered()), "utf-8")

@@ -1,0 +1,55 @@
+"""Errors name what the user wrote, not what stands around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance_df
+
+pytestmark = pytest.mark.engine
+
+ROWS = pa.table({"id": [1, 2], "city": ["Oslo", None], "a b": [1.5, 2.5]})
+
+
+@pytest.fixture(params=["table", "namespace"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """The same rows in both kinds of tables."""
+    if request.param == "table":
+        return lance_df.write_dataset(ROWS, tmp_path / "t.lance")
+    made = lance_df.PartitionedNamespace.create(tmp_path / "n", ROWS.schema, ["city"])
+    made.append(ROWS)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("id <>", "Expected: an expression, found: the end of the text (in the expression: id <>)"),
+        ("id between 1", "Expected: AND, found: the end of the text"),
+        ("New York", "Expected: the end of the text, found: York"),
+        ("id in ()", "Expected: an expression, found: ) (in the expression: id in ())"),
+        ("id && city", "use AND"),
+        ("city = 'x", "a quote or a comment in it does not end"),
+        ("nope > 1", "Valid fields are id, city"),
+        ("id", "non-boolean predicate 'id'"),
+        ("id = 'a'", "Cannot cast string 'a' to value of Int64 type"),
+    ],
+)
+def test_filters_are_quoted_as_they_are_written(source: Any, expression: str, said: str) -> None:
+    with pytest.raises(lance_df.LanceError) as caught:
+        source.to_table(filter=expression)
+    message = str(caught.value)
+    assert said in message
+    for hidden in ("Line:", "Column:", "_row", "__lance", "t.id", "caused by", "SELECT"):
+        assert hidden not in message
+
+
+@pytest.mark.parametrize("text", ["Oslo", " New York "])
+def test_updates_to_bare_words_say_to_quote_them(source: Any, text: str) -> None:
+    with pytest.raises(lance_df.LanceError, match=r"are SQL expressions\. For the text itself quote it"):
+        source.update({"city": text})
+    assert source.count_rows("city IS NULL") == 1

@@ -1,0 +1,184 @@
+"""CREATE, DROP and ALTER TABLE of a connected folder."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df.errors import (
+    AlreadyExistsError,
+    ColumnNotFoundError,
+    DatasetNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def ctx(tmp_path):
+    return lance_df.connect(tmp_path)
+
+
+def count(ctx, sql: str) -> int:
+    (row,) = ctx.sql(sql).to_pylist()
+    return row["count"]
+
+
+def test_create_table_makes_a_stored_table(ctx, tmp_path):
+    assert count(ctx, "CREATE TABLE t (a BIGINT NOT NULL, b VARCHAR, c DECIMAL(10, 2), d DATE, e INT[])") == 0
+    table = lance_df.dataset(tmp_path / "t.lance")
+    assert table.version == 1
+    assert table.schema.field("a") == pa.field("a", pa.int64(), nullable=False)
+    assert [field.type for field in table.schema][1:4] == [pa.string(), pa.decimal128(10, 2), pa.date32()]
+    assert lance.dataset(str(tmp_path / "t.lance")).count_rows() == 0
+    assert ctx.sql("SELECT * FROM t").count() == 0
+    with pytest.raises(AlreadyExistsError):
+        ctx.sql("CREATE TABLE T (a INT)")
+    assert count(ctx, "CREATE TABLE IF NOT EXISTS t (a INT)") == 0
+    assert lance_df.dataset(tmp_path / "t.lance").version == 1
+
+
+def test_create_table_as(ctx, tmp_path):
+    assert count(ctx, "CREATE TABLE t AS SELECT value AS a, 'x' AS b FROM range(10)") == 10
+    assert lance.dataset(str(tmp_path / "t.lance")).to_table().column("a").to_pylist() == list(range(10))
+    assert count(ctx, "CREATE OR REPLACE TABLE t AS SELECT a * 2 AS c FROM t WHERE a > 7") == 2
+    table = lance_df.dataset(tmp_path / "t.lance")
+    assert (table.version, table.to_table().to_pydict()) == (2, {"c": [16, 18]})
+    assert table.checkout_version(1).count_rows() == 10
+    with pytest.raises(InvalidInputError):
+        ctx.sql("CREATE TABLE u AS SELECT 1 / (c - 16) AS x FROM t")
+    assert not (tmp_path / "u.lance").exists()
+
+
+def test_partitioned_tables_are_namespaces(ctx, tmp_path):
+    ctx.sql(
+        "CREATE TABLE e (at TIMESTAMP, user BIGINT, city VARCHAR) "
+        "PARTITIONED BY (year(at), bucket(4, user), truncate(2, city), identity city)"
+    )
+    namespace = lance_df.PartitionedNamespace.open(tmp_path / "e")
+    assert [field.field_id for field in namespace.specs[0].fields] == [
+        *("at_year", "user_bucket", "city_truncate", "city")
+    ]
+    sql = (
+        "CREATE TABLE f PARTITIONED BY (city) AS SELECT value AS id, 'c' || (value % 3) AS city FROM range(9)"
+    )
+    assert count(ctx, sql) == 9
+    assert lance_df.PartitionedNamespace.open(tmp_path / "f").partitions().num_rows == 3
+    assert ctx.explain_scan("SELECT * FROM f WHERE city = 'c1'").partitions.kept == 1
+    with pytest.raises(AlreadyExistsError):
+        ctx.sql(sql)
+    with pytest.raises(UnsupportedFeatureError, match="DROP TABLE"):
+        ctx.sql("CREATE OR REPLACE TABLE f AS SELECT 1 AS a")
+    for wrong in ("nothing(id)", "bucket(id)", "year(id, city)", "missing"):
+        with pytest.raises((InvalidInputError, ColumnNotFoundError)):
+            ctx.sql(f"CREATE TABLE g (id BIGINT, city VARCHAR) PARTITIONED BY ({wrong})")
+    with pytest.raises(InvalidInputError):
+        ctx.sql(
+            "CREATE TABLE g PARTITIONED BY (city) AS SELECT 1 / (value - 1) AS id, 'a' AS city FROM range(3)"
+        )
+    assert not (tmp_path / "g").exists()
+
+
+@pytest.mark.parametrize(
+    ("sql", "match"),
+    [
+        ("CREATE TABLE t (a INT PRIMARY KEY)", "write_dataset"),
+        ("CREATE TABLE t (a INT DEFAULT 4)", "write_dataset"),
+        ("CREATE TABLE t (a INT) WITH (x = 1)", "write_dataset"),
+        ("CREATE TABLE t (a INT) AS SELECT 1", "AS query"),
+        ("ALTER TABLE s RENAME TO u", "rename the folder"),
+        ("ALTER TABLE s ADD COLUMN c INT, ADD COLUMN d INT", "add_columns"),
+        ("ALTER TABLE s ALTER COLUMN a TYPE BIGINT", "alter_columns"),
+        ("DROP TABLE s, t", "each"),
+    ],
+)
+def test_what_is_not_supported_names_what_is(ctx, sql, match):
+    ctx.sql("CREATE TABLE s (a INT)")
+    with pytest.raises(UnsupportedFeatureError, match=match):
+        ctx.sql(sql)
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", ".x", "_x", "a$b", "x.lance", "a\\b"])
+def test_names_that_are_no_folders(ctx, name):
+    with pytest.raises(InvalidInputError, match="name"):
+        ctx.sql(f'CREATE TABLE "{name}" (a INT)')
+
+
+def test_drop_table(ctx, tmp_path):
+    ctx.sql("CREATE TABLE t (a INT)")
+    ctx.sql("CREATE TABLE p (a INT, b INT) PARTITIONED BY (b)")
+    for name in ("t", "p"):
+        assert count(ctx, f"DROP TABLE {name}") == 0
+        with pytest.raises(DatasetNotFoundError):
+            ctx.sql(f"SELECT * FROM {name}")
+        with pytest.raises(DatasetNotFoundError, match="does not exist"):
+            ctx.sql(f"DROP TABLE {name}")
+        assert count(ctx, f"DROP TABLE IF EXISTS {name}") == 0
+    assert list(tmp_path.iterdir()) == []
+    ctx.sql("CREATE TABLE t AS SELECT 5 AS other")
+    assert ctx.sql("SELECT * FROM t").to_pylist() == [{"other": 5}]
+
+
+def test_tables_of_subfolders(ctx, tmp_path):
+    (tmp_path / "lake").mkdir()
+    ctx.sql("CREATE TABLE lake.t AS SELECT 1 AS a")
+    assert (tmp_path / "lake" / "t.lance").is_dir()
+    ctx.sql("INSERT INTO lake.t VALUES (2)")
+    assert ctx.sql("SELECT a FROM lake.t ORDER BY a").to_pydict() == {"a": [1, 2]}
+    ctx.sql("DROP TABLE lake.t")
+    assert not (tmp_path / "lake" / "t.lance").exists()
+
+
+def test_directories_make_their_own_tables(tmp_path):
+    directory = lance_df.DirectoryNamespace(tmp_path)
+    directory.create_table(["named"], pa.table({"a": [1]}))
+    ctx = lance_df.connect(tmp_path)
+    if (tmp_path / "__manifest").exists():
+        with pytest.raises(UnsupportedFeatureError, match="create_table"):
+            ctx.sql("CREATE TABLE t (a INT)")
+        with pytest.raises(UnsupportedFeatureError, match="drop_table"):
+            ctx.sql("DROP TABLE named")
+    assert ctx.sql("INSERT INTO named VALUES (2)").to_pylist() == [{"count": 1}]
+    assert ctx.sql("SELECT sum(a) AS s FROM named").to_pylist() == [{"s": 3}]
+
+
+@pytest.mark.parametrize("by", ["", " PARTITIONED BY (b)"], ids=["table", "namespace"])
+def test_alter_table(ctx, tmp_path, by):
+    ctx.sql(f"CREATE TABLE t (a INT, b INT){by}")
+    ctx.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+
+    def version() -> int:
+        if by:
+            return lance_df.PartitionedNamespace.open(tmp_path / "t").version
+        return lance_df.dataset(tmp_path / "t.lance").version
+
+    for sql, names in (
+        ("ALTER TABLE t ADD COLUMN c VARCHAR", ["a", "b", "c"]),
+        ("ALTER TABLE t RENAME COLUMN c TO d", ["a", "b", "d"]),
+        ('ALTER TABLE t ADD "E e" DOUBLE', ["a", "b", "d", "E e"]),
+        ("ALTER TABLE t DROP COLUMN d", ["a", "b", "E e"]),
+    ):
+        before = version()
+        ctx.sql(sql)
+        assert version() == before + 1
+        assert ctx.sql("SELECT * FROM t").schema().names == names
+    before = version()
+    ctx.sql("ALTER TABLE t DROP COLUMN IF EXISTS gone")
+    ctx.sql("ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT")
+    assert version() == before
+    with pytest.raises(ColumnNotFoundError):
+        ctx.sql("ALTER TABLE t DROP COLUMN gone")
+    with pytest.raises(InvalidInputError):
+        ctx.sql("ALTER TABLE t ADD COLUMN a INT")
+    if by:
+        ctx.sql("ALTER TABLE t SET PARTITION SPEC (bucket(2, a))")
+        assert len(lance_df.PartitionedNamespace.open(tmp_path / "t").specs) == 2
+    else:
+        with pytest.raises(InvalidInputError, match="PARTITIONED BY"):
+            ctx.sql("ALTER TABLE t SET PARTITION SPEC (a)")
+    ctx.sql("INSERT INTO t (a) VALUES (3)")
+    assert ctx.sql("SELECT sum(a) AS s FROM t").to_pylist() == [{"s": 6}]

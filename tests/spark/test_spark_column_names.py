@@ -1,0 +1,64 @@
+"""Columns of DataFrames under the names of a target."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import lance_df
+from lance_df.errors import InvalidInputError, LanceError
+from lance_df.spark.column_names import target_names
+
+
+def test_names_mean_columns_whatever_their_case():
+    assert target_names(["A", "b", "Ünï", "x"], ["a", "b", "ÜNÏ"]) == {
+        "A": "a",
+        "b": "b",
+        "Ünï": "ÜNÏ",
+        "x": "x",
+    }
+
+
+def test_a_name_that_is_there_means_itself():
+    assert target_names(["a", "A"], ["A", "a", "B"]) == {"a": "a", "A": "A"}
+    assert target_names(["x", "x"], ["a"]) == {"x": "x"}  # what is wrong with it, others say
+
+
+@pytest.mark.parametrize(
+    ("names", "target", "message"),
+    [
+        (["aB"], ["ab", "AB"], "'aB' may be 'ab' or 'AB' of the target"),
+        (["ab", "AB"], ["Ab"], "'ab' and 'AB' are both 'Ab' of the target"),
+        (["AB", "ab"], ["ab"], "'AB' and 'ab' are both 'ab' of the target"),
+    ],
+)
+def test_names_that_may_mean_several_columns_are_refused(names, target, message):
+    with pytest.raises(InvalidInputError, match=message):
+        target_names(names, target)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["table", "namespace"])
+def test_rows_are_appended_under_the_names_of_the_target(spark, tmp_path, kind):
+    root = str(tmp_path / "target")
+    schema = pa.schema([("Id", pa.int64()), ("City", pa.string())])
+    if kind == "table":
+        lance_df.write_dataset(schema.empty_table(), root)
+    else:
+        lance_df.PartitionedNamespace.create(root, schema, ["identity(City)"])
+    rows = spark.createDataFrame([("Oslo", 1), ("Rome", 2)], "city STRING, ID BIGINT")
+    lance_df.spark.write(rows, root, mode="append")
+    if kind == "namespace":
+        lance_df.spark.append(rows, root, sort_by=["id"])
+        lance_df.spark.write(rows.limit(1), root, mode="overwrite", partition_overwrite_mode="dynamic")
+    opened = lance_df.dataset(root) if kind == "table" else lance_df.PartitionedNamespace.open(root)
+    table = opened.to_table()
+    assert table.schema.names == ["Id", "City"]
+    expected = [(1, "Oslo"), (2, "Rome")] if kind == "table" else [(1, "Oslo"), (2, "Rome"), (2, "Rome")]
+    assert sorted(zip(*table.to_pydict().values(), strict=True)) == expected
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(LanceError, match="no column 'city'"):
+            lance_df.spark.write(rows, root, mode="append")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")

@@ -1,0 +1,193 @@
+"""`lance_df.spark.sql`, folders as views, and all save modes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+import lance_df
+from lance_df.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_df.spark.failures import typed_errors
+
+pytestmark = pytest.mark.spark
+
+ROWS = pa.table({"k": pa.array(range(10), pa.int64()), "s": ["a", "b"] * 5})
+
+
+@pytest.fixture
+def root(spark, tmp_path):
+    lance_df.write_dataset(ROWS, tmp_path / "plain.lance")
+    parted = lance_df.PartitionedNamespace.create(tmp_path / "parted", ROWS.schema, ["identity(s)"])
+    parted.append(ROWS)
+    lance_df.spark.register(spark, tmp_path)
+    yield tmp_path
+    for table in spark.catalog.listTables():
+        if table.isTemporary:
+            spark.catalog.dropTempView(f"`{table.name}`")
+        else:
+            spark.sql(f"DROP TABLE {table.name}")
+
+
+def test_all_tables_of_a_folder_are_views_and_new(spark, root):
+    query = (
+        "SELECT p.s, count(*) AS n FROM plain p JOIN parted USING (k) WHERE k < 5 GROUP BY p.s ORDER BY p.s"
+    )
+    assert spark.sql(query).collect() == [("a", 3), ("b", 2)]
+    lance_df.write_dataset(ROWS, root / "plain.lance", mode="append")
+    lance_df.write_dataset(ROWS, root / "late.lance")
+    assert lance_df.spark.sql(spark, query).collect() == [("a", 6), ("b", 4)]
+    assert lance_df.spark.sql(spark, "SELECT count(*) FROM late").collect() == [(10,)]
+    assert spark.sql("SELECT count(*) FROM plain").collect() == [(20,)]
+    scan = lance_df.spark.explain_scan(lance_df.spark.sql(spark, "SELECT k FROM parted WHERE s = 'a'"))
+    assert (scan.partitions.kept, scan.partitions.total) == (1, 2)
+
+
+def test_versions_and_tables_about_namespaces(spark, root):
+    dataset = lance_df.dataset(root / "plain.lance")
+    dataset.tags.create("golden", 1)
+    dataset.delete("k > 3")
+    sql = lance_df.spark.sql
+    assert sql(spark, "SELECT count(*) FROM plain").collect() == [(4,)]
+    assert sql(spark, "SELECT count(*) FROM plain VERSION AS OF 1 WHERE k > 1").collect() == [(8,)]
+    assert sql(
+        spark,
+        "SELECT count(*) FROM plain VERSION AS OF 'golden' AS old LEFT ANTI JOIN plain ON old.k = plain.k",
+    ).collect() == [(6,)]
+    members = sql(spark, "SELECT s, rows FROM `parted$partitions` ORDER BY s").collect()
+    assert members == [("a", 5), ("b", 5)]
+    with pytest.raises(NotFoundError, match="'nothing' is no table of lance_df"):
+        sql(spark, "SELECT * FROM nothing VERSION AS OF 3")
+    with pytest.raises(NotFoundError):
+        sql(spark, "SELECT * FROM plain TIMESTAMP AS OF '2024-01-01'")
+    with pytest.raises(InvalidInputError, match="a time such as"):
+        sql(spark, "SELECT * FROM plain TIMESTAMP AS OF 'yesterday'")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+05:30"])
+def test_versions_at_a_time(spark, root, zone):
+    dataset = lance_df.dataset(root / "plain.lance")
+    first = dataset.versions()[0]["timestamp"]
+    time.sleep(1.1)
+    dataset.delete("k > 3")
+    middle = first.astimezone(dt.UTC) + dt.timedelta(seconds=0.5)
+    later = middle + dt.timedelta(days=1)
+    offset = {"UTC": dt.UTC, "+05:30": dt.timezone(dt.timedelta(hours=5.5))}.get(zone) or ZoneInfo(zone)
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for moment, count in ((middle, 10), (later, 4)):
+            local = moment.astimezone(offset).replace(tzinfo=None).isoformat(" ")
+            for text in (local, moment.isoformat()):
+                query = f"SELECT count(*) FROM plain TIMESTAMP AS OF '{text}' AS p WHERE k >= 0"
+                assert lance_df.spark.sql(spark, query).collect() == [(count,)], text
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+
+
+def test_insert_needs_no_path(spark, root):
+    sql = lance_df.spark.sql
+    assert sql(spark, "INSERT INTO plain SELECT k + 100, s FROM parted WHERE s = 'a'").columns == []
+    sql(spark, "INSERT INTO parted (s, k) VALUES ('c', 77)")
+    sql(spark, "WITH c AS (SELECT 1) SELECT * FROM c")
+    assert sql(spark, "SELECT count(*), max(k) FROM plain").collect() == [(15, 108)]
+    assert sql(spark, "SELECT k FROM parted WHERE s = 'c'").collect() == [(77,)]
+    sql(spark, "INSERT OVERWRITE plain WITH c AS (SELECT 5L, 'x') SELECT * FROM c")
+    assert sql(spark, "SELECT * FROM plain").collect() == [(5, "x")]
+    with pytest.raises(InvalidInputError, match="the query has 1 columns, plain takes 2: k, s"):
+        sql(spark, "INSERT INTO plain SELECT 1")
+    spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{root / 'plain.lance'}'")
+    sql(spark, "INSERT INTO listed VALUES (6, 'y')")
+    assert lance_df.dataset(root / "plain.lance").count_rows() == 2
+
+
+def test_create_table_as(spark, root):
+    sql = lance_df.spark.sql
+    sql(spark, "CREATE TABLE made USING lance_df PARTITIONED BY (s) AS SELECT * FROM plain WHERE k > 3")
+    assert lance_df.PartitionedNamespace.open(root / "made").count_rows() == 6
+    assert sql(spark, "SELECT min(k) FROM made").collect() == [(4,)]
+    sql(
+        spark, f"CREATE TABLE far USING lance_df LOCATION '{root / 'x' / 'far.lance'}' AS SELECT k FROM plain"
+    )
+    assert spark.sql("SELECT count(*) FROM far").collect() == [(10,)]
+    sql(spark, "CREATE TABLE IF NOT EXISTS made USING lance_df AS SELECT * FROM plain")
+    assert lance_df.PartitionedNamespace.open(root / "made").count_rows() == 6
+    with pytest.raises(AlreadyExistsError, match="made"):
+        sql(spark, "CREATE TABLE made USING lance_df AS SELECT * FROM plain")
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("CREATE TABLE t (k BIGINT) USING lance_df", "cannot be read"),
+        ("CREATE TABLE t (k BIGINT) USING lance_df LOCATION '/tmp/none'", "cannot be read"),
+        ("CREATE OR REPLACE TABLE t USING lance_df AS SELECT 1 AS k", "mode='overwrite'"),
+        ("ALTER TABLE listed ADD COLUMN x INT", "add_columns"),
+        ("ALTER TABLE listed DROP COLUMN s", "drop_columns"),
+    ],
+)
+def test_what_spark_accepts_and_breaks_is_refused(spark, root, statement, words):
+    spark.sql(f"CREATE TABLE listed USING lance_df LOCATION '{root / 'plain.lance'}'")
+    with pytest.raises(UnsupportedFeatureError, match=words):
+        lance_df.spark.sql(spark, statement)
+
+
+def test_all_save_modes(spark, tmp_path):
+    df, path = spark.range(10), tmp_path / "t.lance"
+    lance_df.spark.write(df, path)
+    with pytest.raises(AlreadyExistsError, match="there is one"):
+        lance_df.spark.write(df, path)
+    lance_df.spark.write(df, path, mode="ignore")
+    lance_df.spark.write(df, path, mode="append", run_id="a")
+    lance_df.spark.write(df, path, mode="append", run_id="a")
+    assert lance_df.dataset(path).count_rows() == 20
+    lance_df.spark.write(df.limit(3), path, mode="overwrite")
+    assert lance_df.dataset(path).count_rows() == 3
+    with pytest.raises(AlreadyExistsError, match="there is a table"):
+        lance_df.spark.write(df, path, mode="append", partition_by=["bucket(id, 2)"])
+    lance_df.spark.write(df, tmp_path / "ns", mode="ignore", partition_by=["bucket(id, 2)"])
+    lance_df.spark.write(df, tmp_path / "ns", mode="append")
+    assert lance_df.PartitionedNamespace.open(tmp_path / "ns").count_rows() == 20
+    with pytest.raises(InvalidInputError, match="not 'merge'"):
+        lance_df.spark.write(df, path, mode="merge")
+
+
+def test_what_spark_does_not_pass_to_python_has_a_clear_message(spark, tmp_path):
+    df, path = spark.range(3), str(tmp_path / "t.lance")
+    for mode in ("ignore", "errorifexists"):
+        with pytest.raises(UnsupportedFeatureError, match=r"lance_df\.spark\.write"), typed_errors():
+            df.write.format("lance_df").mode(mode).save(path)
+    lance_df.write_dataset(pa.table({"id": [1]}), path)
+    with pytest.raises(UnsupportedFeatureError, match="partition_by="), typed_errors():
+        df.write.format("lance_df").partitionBy("id").mode("append").save(path)
+    assert lance_df.dataset(path).count_rows() == 1
+
+
+def test_the_session_says_what_overwrite_replaces(spark, root):
+    only_a = spark.sql("SELECT 1L AS k, 'a' AS s")
+    setting = "spark.sql.sources.partitionOverwriteMode"
+    spark.conf.set(setting, "dynamic")
+    try:
+        lance_df.spark.register(spark)
+        only_a.write.format("lance_df").mode("overwrite").save(str(root / "parted"))
+        parted = lance_df.PartitionedNamespace.open(root / "parted")
+        assert sorted(parted.to_table()["s"].to_pylist()) == ["a", *["b"] * 5]
+        lance_df.spark.write(only_a, root / "parted", mode="overwrite")
+        assert lance_df.PartitionedNamespace.open(root / "parted").count_rows() == 6
+        only_a.write.format("lance_df").option("partitionOverwriteMode", "static").mode("overwrite").save(
+            str(root / "parted")
+        )
+        assert lance_df.PartitionedNamespace.open(root / "parted").count_rows() == 1
+    finally:
+        spark.conf.unset(setting)
+        lance_df.spark.register(spark)
+
+
+def test_errors_of_spark_are_typed(spark, root):
+    with pytest.raises(NotFoundError):
+        lance_df.spark.sql(spark, "SELECT * FROM missing_table")
+    with pytest.raises(PySparkException):
+        spark.sql("SELECT * FROM missing_table")

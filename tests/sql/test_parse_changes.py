@@ -1,0 +1,134 @@
+# ruff: noqa: E501 - statements
+"""Statements that change tables, as data."""
+
+import pytest
+
+from lance_df.errors import InvalidInputError
+from lance_df.sql.changes import (
+    CreateTable,
+    Delete,
+    DropTable,
+    Header,
+    Insert,
+    Merge,
+    MergeAction,
+    PartitionTerm,
+    RowKind,
+    Update,
+    Verb,
+)
+from lance_df.sql.parse_changes import parse_change, parse_header
+from lance_df.sql.time_travel import with_versions
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ('insert into lake."T" values (1)', Header(Verb.INSERT, ("lake", "T"))),
+        ("/* x */ DELETE FROM T", Header(Verb.DELETE, ("t",))),
+        ("CREATE OR REPLACE TABLE IF NOT EXISTS t (a INT)", Header(Verb.CREATE, ("t",))),
+        ("DROP TABLE IF EXISTS t", Header(Verb.DROP, ("t",))),
+        ("CREATE VIEW v AS SELECT 1", None),
+        ("CREATE EXTERNAL TABLE t STORED AS CSV", None),
+        ("SELECT 'DELETE FROM t'", None),
+        ("DELETE FROM 'unfinished", None),
+        ("UPDATE", None),
+    ],
+)
+def test_headers(text, header):
+    assert parse_header(text) == header
+
+
+def test_text_of_expressions_stays_as_it_is_written():
+    change = parse_change(
+        """UPDATE t AS x SET a = CASE WHEN b IS DISTINCT FROM 1 THEN 'a, b' ELSE "from" END, x."B" = f(1, (2)) -- c
+        FROM u JOIN v ON u.a = v.a WHERE extract(year FROM at) > 3 ;"""
+    )
+    assert change == Update(
+        ("t",),
+        "x",
+        (("a", """CASE WHEN b IS DISTINCT FROM 1 THEN 'a, b' ELSE "from" END"""), ("B", "f(1, (2))")),
+        "u JOIN v ON u.a = v.a",
+        "extract(year FROM at) > 3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("INSERT INTO t (A, \"B\") VALUES (1, ')')", Insert(("t",), ("a", "B"), "VALUES (1, ')')")),
+        ("INSERT INTO t (SELECT 1)", Insert(("t",), None, "(SELECT 1)")),
+        ("DELETE FROM a.b.t", Delete(("a", "b", "t"), "t", None)),
+        ("DROP TABLE t", DropTable(("t",), if_exists=False)),
+        (
+            'CREATE TABLE t PARTITIONED BY (bucket(a, 4), identity "B", c) AS SELECT 1',
+            CreateTable(
+                ("t",),
+                None,
+                (
+                    PartitionTerm("bucket", ("a",), 4),
+                    PartitionTerm("identity", ("B",)),
+                    PartitionTerm("identity", ("c",)),
+                ),
+                "SELECT 1",
+            ),
+        ),
+    ],
+)
+def test_changes(text, change):
+    assert parse_change(text) == change
+
+
+def test_merge():
+    change = parse_change(
+        "MERGE INTO t USING s.u ON t.a = u.a WHEN MATCHED AND CASE WHEN u.b THEN TRUE END THEN DELETE "
+        "WHEN NOT MATCHED BY TARGET THEN INSERT (a) VALUES (f(1, 2)) WHEN NOT MATCHED BY SOURCE THEN DO NOTHING"
+    )
+    assert isinstance(change, Merge)
+    assert (change.source, change.source_alias, change.condition) == ('"s"."u" AS "u"', "u", "t.a = u.a")
+    assert [(clause.rows, clause.action) for clause in change.clauses] == [
+        (RowKind.MATCHED, MergeAction.DELETE),
+        (RowKind.NOT_MATCHED, MergeAction.INSERT),
+        (RowKind.NOT_MATCHED_BY_SOURCE, MergeAction.NOTHING),
+    ]
+    assert change.clauses[0].condition == "CASE WHEN u.b THEN TRUE END"
+    assert change.clauses[1].assignments == (("a", "f(1, 2)"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM t WHERE",
+        "DELETE FROM t WHERE a) OR (b",
+        "DELETE FROM t WHERE (a",
+        "DELETE FROM t; DROP TABLE t",
+        "UPDATE t SET",
+        "UPDATE t SET a",
+        "UPDATE t SET a = 1, ",
+        "INSERT INTO t",
+        "INSERT INTO t (a, ) VALUES (1)",
+        "CREATE TABLE t",
+        "CREATE TABLE t ()",
+        "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED",
+        "MERGE INTO t USING t ON TRUE WHEN MATCHED THEN DELETE",
+        "MERGE INTO t USING u ON TRUE WHEN NOT MATCHED THEN DELETE",
+        "TRUNCATE TABLE t x",
+    ],
+)
+def test_malformed(text):
+    with pytest.raises(InvalidInputError):
+        parse_change(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM t VERSION AS OF 3", 'SELECT * FROM "t/version/3" AS "t"'),
+        ("FROM a.T VERSION AS OF 'x' b WHERE 1", 'FROM a."t/tag/x" b WHERE 1'),
+        ("FROM \"T\" TIMESTAMP AS OF 'now', u", 'FROM "T/time/now" AS "T", u'),
+        ("SELECT version AS of FROM t", "SELECT version AS of FROM t"),
+        ("SELECT 't VERSION AS OF 3'", "SELECT 't VERSION AS OF 3'"),
+    ],
+)
+def test_time_travel(text, expected):
+    assert with_versions(text, lambda *parts: "/".join(parts)) == expected

@@ -1,0 +1,99 @@
+"""Errors of stores say what to do: web servers do not list, options are unknown, credentials lack."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lance_df
+from lance_df.errors import InvalidInputError, LanceError, StorageError, UnsupportedFeatureError
+from lance_df.storage.options import s3_options as as_s3fs
+from lance_df.storage.translate import translate_errors
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("web")
+    lance_df.write_dataset(pa.table({"a": [1, 2]}), folder / "t.lance")
+    pq.write_table(pa.table({"a": [3]}), folder / "rows.parquet")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_web_servers_do_not_list(web: str, tmp_path: Path) -> None:
+    for call in (
+        lambda: lance_df.dataset(f"{web}/t.lance"),
+        lambda: lance_df.connect(web),
+        lambda: lance_df.PartitionedNamespace.open(f"{web}/t.lance"),
+        lambda: lance_df.write_dataset(f"{web}/*.parquet", tmp_path / "t.lance"),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=r"cannot (list|be listed)"):
+            call()
+    with pytest.raises(UnsupportedFeatureError, match=r"version=3"):
+        lance_df.dataset(f"{web}/t.lance")
+    assert lance_df.dataset(f"{web}/t.lance", version=1).to_table()["a"].to_pylist() == [1, 2]
+    assert lance_df.write_dataset(f"{web}/rows.parquet", tmp_path / "t.lance").count_rows() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "near"),
+    [
+        ({"access_key": "secret-value"}, "access_key", "access_key_id"),
+        ({"aws_endpont": "secret-value"}, "aws_endpont", "endpoint"),
+        ({"regoin": "x", "key": "k"}, "regoin", "region"),
+    ],
+)
+def test_unknown_options_are_named(options: dict[str, Any], name: str, near: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"no storage option '{name}'; '{near}' is near") as raised:
+        lance_df.dataset("s3://bucket/t.lance", storage_options=options)
+    assert "secret-value" not in str(raised.value)
+
+
+def test_options_of_lance_that_tune_are_no_error() -> None:
+    assert as_s3fs({"timeout": "3s", "aws_conditional_put": "etag", "client_max_retries": "3"}) == {}
+
+
+def test_lacking_credentials_are_explained(tmp_path: Path) -> None:
+    code = """
+import lance_df
+try:
+    lance_df.dataset("s3://bucket/t.lance", storage_options={"endpoint": "http://127.0.0.1:1"})
+except lance_df.StorageError as err:
+    print(err)
+"""
+    environment = {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "HOME": str(tmp_path),
+        "PYTHONPATH": ":".join(sys.path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment
+    )
+    for part in ("there are no credentials", "access_key_id", "AWS_ACCESS_KEY_ID", "skip_signature"):
+        assert part in done.stdout, done.stderr
+
+
+def test_refused_access_is_explained() -> None:
+    with pytest.raises(StorageError, match="access is denied; check"), translate_errors("s3://bucket/t"):
+        raise PermissionError("AccessDenied: s3cr3t")
+    with pytest.raises(LanceError) as raised, translate_errors("memory://t"):
+        raise PermissionError("AccessDenied: s3cr3t")
+    assert "s3cr3t" not in str(raised.value)
