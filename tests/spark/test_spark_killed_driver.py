@@ -87,6 +87,53 @@ def held(self, report, done):
 IngestWriter._with_rejects = held
 """
 
+UPSERTS = """
+import json, sys, time
+from pathlib import Path
+
+import lance_df
+from lance_df.spark.changes import merging
+
+source, target, checkpoint, written, released, conf, moment = sys.argv[1:]
+
+
+def hold():
+    Path(written).touch()
+    while not Path(released).exists():
+        time.sleep(0.01)
+    raise RuntimeError("held")
+
+
+if moment == "before the commit":
+    run = merging._Merge.run
+
+    def held(self, *args):
+        run(self, *args)
+        hold()
+
+    merging._Merge.run = held
+
+spark = lance_df.spark.session("local[2]", conf=json.loads(conf))
+upsert = lance_df.spark.upsert_batches(
+    target,
+    on="k",
+    sink_id="sums",
+    clauses=lambda merge: merge.when_matched_update(
+        {"n": "target.n + source.n"}
+    ).when_not_matched_insert(),
+)
+
+
+def upsert_and_hold(batch, number):
+    upsert(batch, number)
+    hold()
+
+
+stream = spark.readStream.schema("k bigint, n bigint").json(source)
+query = stream.writeStream.foreachBatch(upsert_and_hold).option("checkpointLocation", checkpoint)
+query.trigger(availableNow=True).start().awaitTermination(300)
+"""
+
 
 def data_files(root):
     return sorted(path for path in Path(root).rglob("data/*.lance") if "__manifest" not in path.parts)
@@ -188,3 +235,47 @@ def test_an_ingest_that_is_killed_between_its_rows_and_its_rejects_is_finished_b
     assert json.loads(reject["row"]) == {"k": "many", "s": "two"}
     assert ingest(job, spark).rows_rejected == 0
     assert lance_df.dataset(rejects).count_rows() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    [("namespace", "before the commit"), ("table", "between the commit and the checkpoint")],
+)
+def test_upserts_of_a_killed_stream_are_there_exactly_once(spark, spark_conf, tmp_path, kind, moment):
+    source, target, checkpoint, written, released, told = (
+        tmp_path / name for name in ("source", "target", "checkpoint", "written", "released", "told")
+    )
+    source.mkdir()
+    (source / "a.json").write_text("\n".join(f'{{"k": {k}, "n": 1}}' for k in range(20)))
+    old = pa.table({"k": range(10), "n": [100] * 10})
+    if kind == "namespace":
+        lance_df.PartitionedNamespace.create(target, old.schema, ["bucket(k, 2)"]).append(old)
+    else:
+        lance_df.write_dataset(old, target)
+    wanted = [(k, 101) for k in range(10)] + [(k, 1) for k in range(10, 20)]
+
+    def rows():
+        found = lance_df.spark.read(spark, str(target)).select("k", "n").collect()
+        return sorted((row.k, row.n) for row in found)
+
+    arguments = [source, target, checkpoint, written, released]
+    run_until_written(
+        UPSERTS, [*map(str, arguments), json.dumps(spark_conf), moment], written, released, told
+    )
+    assert rows() == ([(k, 100) for k in range(10)] if moment == "before the commit" else wanted)
+    assert not list((checkpoint / "commits").glob("[0-9]*"))
+
+    upsert = lance_df.spark.upsert_batches(
+        target,
+        on="k",
+        sink_id="sums",
+        clauses=lambda merge: merge.when_matched_update(
+            {"n": "target.n + source.n"}
+        ).when_not_matched_insert(),
+    )
+    stream = spark.readStream.schema("k bigint, n bigint").json(str(source))
+    query = stream.writeStream.foreachBatch(upsert).option("checkpointLocation", str(checkpoint))
+    assert query.trigger(availableNow=True).start().awaitTermination(300)
+    assert rows() == wanted
+    assert list((checkpoint / "commits").glob("[0-9]*"))
+    assert lance_df.verify(target, deep=True).ok

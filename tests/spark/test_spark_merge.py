@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 from test_spark_changes import contents, files, made, opened, rows
 
 import lance_df
@@ -216,6 +217,16 @@ def test_what_is_wrong_is_an_error(spark, tmp_path):
         (lambda: merge(frame).when_matched_update({"n.a": "1"}), UnsupportedFeatureError, "struct"),
         (lambda: merge(frame).when_matched_update({"s": 3}), InvalidInputError, "F.lit"),
         (
+            lambda: merge(frame).when_matched_update({"s": "to_json(struct(target.*))"}),
+            InvalidInputError,
+            "name the columns",
+        ),
+        (
+            lambda: merge(frame).when_matched_update({"s": F.to_json(F.struct("target.*"))}),
+            InvalidInputError,
+            "name the columns",
+        ),
+        (
             lambda: merge(frame).when_not_matched_insert({"s": "source.s"}).execute(),
             InvalidInputError,
             "'id' must not be null",
@@ -224,6 +235,8 @@ def test_what_is_wrong_is_an_error(spark, tmp_path):
         with pytest.raises(error, match=text):
             call()
     assert opened(path).version == 1
+    values = {"s": "regexp_replace(source.s, '(.*)', '* ') || string(2 *\n source.id)"}
+    assert merge(frame).when_matched_update(values).execute().num_updated_rows == 1
 
 
 def test_an_empty_source_the_target_itself_and_a_run_id(spark, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 # So many keys, and bytes of them, are sent to all tasks, so that these leave out other rows.
 _FEW_KEYS: Final = 100_000
 _FEW_BYTES: Final = 16 * 1024 * 1024
+
+_TEXT: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_STAR: Final = re.compile(r"(?:^|[(,\s])(?:\w+\s*\.\s*)?\*\s*(?:$|[,)])")
+_STAR_OF_SIDE: Final = re.compile(r"\b(?:source|target)\.\*", re.IGNORECASE)
 
 
 class MergeBuilder:
@@ -243,6 +248,13 @@ def _check_expression(expression: object) -> None:
         raise InvalidInputError(
             f"an expression is SQL, or a column of Spark, not {expression!r:.60}; for a value use F.lit(…)"
         )
+    if isinstance(expression, str):
+        has_star = _STAR.search(_TEXT.sub("''", expression)) is not None
+    else:
+        has_star = _STAR_OF_SIDE.search(str(expression)) is not None
+    if has_star:
+        # tasks read the columns that expressions name
+        raise InvalidInputError(f"name the columns in place of *: {expression!s:.200}")
 
 
 @contextmanager
