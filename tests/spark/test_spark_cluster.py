@@ -15,6 +15,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lance_df
@@ -96,6 +97,13 @@ kept = lance_df.spark.prune(read.where("part = 3").groupBy("part").agg(F.count("
 answers["sums"] = [list(row) for row in kept.collect()]
 lance_df.spark.compact(spark, root, storage_options=storage)
 answers["compacted"] = lance_df.spark.read(spark, root, storage_options=storage).count()
+
+even = rows.where("id % 2 = 0").mapInArrow(once("third", "die"), rows.schema)
+merged = lance_df.spark.merge(spark, root, even, "id", storage_options=storage)
+merged = merged.when_matched_update({"part": "target.part + 10"}).execute()
+deleted = lance_df.spark.delete(spark, root, "id < 10", storage_options=storage)
+updated = lance_df.spark.update(spark, root, {"part": "4"}, "id = 11", storage_options=storage)
+answers["changed"] = [merged.num_updated_rows, deleted.num_deleted_rows, updated.num_updated_rows]
 Path(told).write_text(json.dumps(answers))
 """
 
@@ -222,13 +230,17 @@ def test_a_cluster_with_packages_from_an_archive_loses_an_executor_and_waits_for
         assert Path(file).is_relative_to(Path(worker).parent), answers["packages"]
     assert len({worker for _, worker in answers["packages"]}) == 2
     # the copy of the task that sleeps was done first
-    assert {path.name for path in files.iterdir()} == {"first", "second"}
+    assert {path.name for path in files.iterdir()} == {"first", "second", "third"}
     assert (answers["first"], answers["second"], answers["compacted"]) == (ROWS, 2 * ROWS, 2 * ROWS)
     of_part = [number for number in range(ROWS) if number % 5 == 3]
     assert answers["sums"] == [[3, 2 * len(of_part), 2 * sum(of_part)]]
 
+    assert answers["changed"] == [ROWS, 20, 2]
     namespace = lance_df.PartitionedNamespace.open(root, storage_options=s3_options)
-    assert sorted(namespace.to_table().column("id").to_pylist()) == sorted([*range(ROWS)] * 2)
+    found = namespace.to_table()
+    wanted = [(number, number % 5 + 10 * (number % 2 == 0)) for number in range(10, ROWS) if number != 11]
+    wanted.append((11, 4))
+    assert sorted(zip(*map(pa.ChunkedArray.to_pylist, found.columns), strict=True)) == sorted(wanted * 2)
     assert lance_df.verify(root, storage_options=s3_options, deep=True).ok
     namespace.cleanup_old_versions(dt.timedelta(0), delete_unverified=True)
-    assert namespace.count_rows() == 2 * ROWS
+    assert namespace.count_rows() == 2 * ROWS - 20
