@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 # the first call of a test may import and compile, and machines are shared
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
+
+# a shell starts what runs in the background with Ctrl-C ignored, also for all processes that it starts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
