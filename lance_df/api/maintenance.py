@@ -10,8 +10,7 @@ from lance_df.errors import InvalidInputError, UnsupportedFeatureError
 from lance_df.table.maintenance.cleanup import cleanup, explain_cleanup
 from lance_df.table.maintenance.cleanup_policy import CleanupPolicy
 from lance_df.table.maintenance.index_report import index_descriptions, index_statistics
-from lance_df.table.maintenance.zone_map_index import create_zone_map, drop_index
-from lance_df.table.maintenance.zones import ROWS_PER_ZONE
+from lance_df.table.maintenance.scalar_index import BUILDERS, create_index, drop_index
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from lance_df.table.maintenance.cleanup_result import CleanupExplanation, CleanupStats
     from lance_df.table.maintenance.index_report import IndexDescription
 
-_OTHER_INDICES = frozenset(
-    {"BTREE", "BITMAP", "LABEL_LIST", "INVERTED", "FTS", "NGRAM", "BLOOMFILTER", "RTREE", "MINHASHLSH"}
-)
+_OTHER_INDICES = frozenset({"LABEL_LIST", "INVERTED", "FTS", "NGRAM", "RTREE", "MINHASHLSH"})
 
 
 class Maintenance(DatasetBase):
@@ -42,7 +39,7 @@ class Maintenance(DatasetBase):
         *,
         replace: bool = True,
         train: bool = True,
-        rows_per_zone: int = ROWS_PER_ZONE,
+        rows_per_zone: int | None = None,
         **options: object,
     ) -> None:
         """Build an index of a column, and move this dataset to the version that has it.
@@ -52,8 +49,9 @@ class Maintenance(DatasetBase):
         column
             A top-level column, or a field of a struct as ``"a.b"``.
         index_type
-            ``"ZONEMAP"``: the smallest and the largest value of every so many rows. Indices of other types
-            are used by queries, but built by pylance only.
+            ``"BTREE"``: all values in order, for any comparison. ``"BITMAP"``: the rows of each value, for
+            columns of few values. ``"BLOOMFILTER"``: which values may be among so many rows, for equality.
+            ``"ZONEMAP"``: the smallest and the largest value of every so many rows.
         name
             ``{column}_idx`` by default.
         replace
@@ -61,7 +59,7 @@ class Maintenance(DatasetBase):
         train
             Whether to cover the rows that there are; otherwise the index is empty until it is optimized.
         rows_per_zone
-            Live rows of one fragment of which bounds are kept.
+            Live rows of one fragment of which a zone map keeps bounds; 8,192 by default.
 
         Raises
         ------
@@ -77,17 +75,24 @@ class Maintenance(DatasetBase):
         kind = str(index_type).upper()
         if kind in _OTHER_INDICES:
             raise UnsupportedFeatureError(
-                f"this release builds no {kind} index: build it with pylance, and queries here will use it "
-                "if it is a BTREE, BITMAP, ZONEMAP or BLOOMFILTER"
+                f"this release builds no {kind} index; it builds {', '.join(BUILDERS)}"
             )
-        if kind != "ZONEMAP":
-            raise InvalidInputError(f"index_type {index_type!r} is unknown; use 'ZONEMAP'")
+        if kind not in BUILDERS:
+            raise InvalidInputError(f"index_type {index_type!r} is unknown; use one of {', '.join(BUILDERS)}")
         given = sorted(option for option, value in options.items() if value is not None)
+        if rows_per_zone is not None and kind != "ZONEMAP":
+            given.append("rows_per_zone")
         if given:
-            raise UnsupportedFeatureError(f"a zone map is built without the option {given[0]!r} here")
+            raise UnsupportedFeatureError(f"a {kind} index is built without the option {given[0]!r} here")
         self._follow(
-            create_zone_map(
-                self._table, column, name=name, replace=replace, train=train, rows_per_zone=rows_per_zone
+            create_index(
+                self._table,
+                column,
+                kind,
+                name=name,
+                replace=replace,
+                train=train,
+                rows_per_zone=rows_per_zone,
             )
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from lance_df.api.descriptions import sizes_text
 from lance_df.errors import InvalidInputError
 from lance_df.optimize import Compaction
-from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
+from lance_df.table.maintenance.scalar_index import optimize_indices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +61,9 @@ class DatasetOptimizer:
         (``lance.compaction.…``), else they are the defaults of `lance_df.optimize.CompactionOptions`, which
         describes them. A table that is in shape gets no new version.
 
-        Indices stay right: zone maps are brought up to date in a version of their own. Rewritten fragments
-        leave the coverage of other indices that know addresses of rows, and are scanned until pylance's
+        Indices stay right: B-trees and bitmaps get the new addresses of rows in the same version, Bloom
+        filters and zone maps are brought up to date in a version of their own. Rewritten fragments leave the
+        coverage of other indices that know addresses of rows, and are scanned until pylance's
         ``optimize_indices`` brings them back.
 
         Raises
@@ -81,30 +82,36 @@ class DatasetOptimizer:
         self,
         *,
         index_names: Sequence[str] | None = None,
-        num_indices_to_merge: int | None = None,  # noqa: ARG002 - all segments are merged
+        num_indices_to_merge: int | None = None,
         retrain: bool = False,
     ) -> None:
-        """Let zone maps cover rows that were added or moved since they were built.
+        """Let scalar indices cover rows that were added or moved since they were built.
 
-        Indices of other types stay as they are, which is right, though slower: pylance updates them.
+        Full-text, vector and other indices stay as they are: pylance updates them.
 
         Parameters
         ----------
         index_names
-            Only these; all zone maps by default.
+            Only these; by default all B-trees, bitmaps, Bloom filters and zone maps.
         num_indices_to_merge
-            Taken so that calls for pylance work; an index has a single segment afterwards.
+            So many of the newest segments of an index become one with the rows that it lacks; all by
+            default. With 0, these rows get a segment of their own. Segments that hold former values of
+            rows that the index covers are always merged.
         retrain
             Build them anew from all rows.
 
         Raises
         ------
+        InvalidInputError
+            ``num_indices_to_merge`` is negative.
         UnsupportedFeatureError
             An index that was named is of another type.
         """
         names = None if index_names is None else frozenset(index_names)
         before = self._dataset._table
-        after = optimize_zone_maps(before, names=names, retrain=retrain)
+        after = optimize_indices(
+            before, names=names, retrain=retrain, num_indices_to_merge=num_indices_to_merge
+        )
         if after is not before:
             self._dataset._follow(after)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _SIGNED = {2: np.int16, 4: np.int32, 8: np.int64}
+_NEGATIVE_ZERO_KEY = -1
 
 
 def float_values(values: pa.Array) -> npt.NDArray[Any]:
@@ -31,10 +32,15 @@ def bit_values(floats: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def order_keys(floats: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return signed integers that compare as the floats do."""
+    keys = total_order_keys(floats)
+    return np.where(keys == _NEGATIVE_ZERO_KEY, keys.dtype.type(0), keys)
+
+
+def total_order_keys(floats: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return signed integers that compare as IEEE 754's total order does, in which -0.0 precedes 0.0."""
     bits = bit_values(np.ascontiguousarray(floats))
     limits = np.iinfo(bits.dtype)
-    keys = bits ^ ((bits >> (limits.bits - 1)) & limits.max)
-    return np.where(bits == limits.min, bits.dtype.type(0), keys)
+    return bits ^ ((bits >> (limits.bits - 1)) & limits.max)
 
 
 def is_negative_nan(floats: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

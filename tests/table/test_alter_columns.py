@@ -15,7 +15,7 @@ from lance_df.format.operations import Merge
 from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS
 from lance_df.table.evolution.alter_columns import Alteration, columns_altered
-from lance_df.table.maintenance.zone_map_index import create_zone_map
+from lance_df.table.maintenance.scalar_index import create_index
 
 pytestmark = pytest.mark.engine
 
@@ -162,7 +162,7 @@ def test_an_index_that_was_made_of_the_old_type_is_not_committed_after_the_cast(
     with columns_altered(table, [Alteration(path="a", data_type=pa.int64())], keeps_ids=True) as operation:
         commit_change(table, operation, rows=NO_ROWS)
     with pytest.raises(RetryableConflictError):
-        create_zone_map(table, "a", name="late")
+        create_index(table, "a", "ZONEMAP", name="late")
     assert "late" not in names_of(lance_df.dataset(path))
 
 

@@ -22,7 +22,7 @@ from lance_df.errors import (
     RetryableConflictError,
     UnsupportedFeatureError,
 )
-from lance_df.table.maintenance import zone_map_index
+from lance_df.table.maintenance import scalar_index
 from lance_df.table.writing import zone_map_writer
 
 N = 300
@@ -153,8 +153,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> str:
         (("l", "ZONEMAP"), {}, UnsupportedFeatureError),
         (("st", "ZONEMAP"), {}, UnsupportedFeatureError),
         (("_rowid", "ZONEMAP"), {}, UnsupportedFeatureError),
-        (("a", "BTREE"), {}, UnsupportedFeatureError),
-        (("a", "bitmap"), {}, UnsupportedFeatureError),
+        (("a", "NGRAM"), {}, UnsupportedFeatureError),
+        (("a", "label_list"), {}, UnsupportedFeatureError),
+        (("a", "BTREE"), {"rows_per_zone": 9}, UnsupportedFeatureError),
         (("a", "QQQ"), {}, InvalidInputError),
         (("a", None), {}, InvalidInputError),
         (("a", "ZONEMAP"), {"rows_per_zone": 0}, InvalidInputError),
@@ -177,11 +178,11 @@ def test_names(small: str, tmp_path: Path) -> None:
         lance_df.dataset(small).drop_index("zzz")
     with pytest.raises(NotFoundError):
         lance_df.dataset(small).index_statistics("zzz")
-    with pytest.raises(UnsupportedFeatureError, match="'s_idx' is no zone map"):
-        lance_df.dataset(small).optimize.optimize_indices(index_names=["s_idx"])
     uri = str(tmp_path / "t.lance")
-    lance.write_dataset(make_table(0), uri).create_scalar_index("s", "BTREE")
+    lance.write_dataset(make_table(0), uri).create_scalar_index("s", "NGRAM")
     ours = lance_df.dataset(uri)
+    with pytest.raises(UnsupportedFeatureError, match="'s_idx' is of a kind"):
+        ours.optimize.optimize_indices(index_names=["s_idx"])
     ours.create_scalar_index("s", "ZONEMAP")
     ours.create_scalar_index("a", "zonemap", train=False)
     ours.create_scalar_index("a", "ZONEMAP", "mine")
@@ -268,7 +269,7 @@ def test_a_failed_commit_leaves_no_index_file(tmp_path: Path, monkeypatch: pytes
     def fail(*_: Any, **__: Any) -> None:
         raise RetryableConflictError("no")
 
-    monkeypatch.setattr(zone_map_index, "commit_change", fail)
+    monkeypatch.setattr(scalar_index, "commit_change", fail)
     with pytest.raises(RetryableConflictError):
         ours.create_scalar_index("a", "ZONEMAP")
     assert not list((Path(uri) / "_indices").iterdir())

@@ -18,7 +18,7 @@ from lance_df.file.open import open_file
 from lance_df.file.tail import with_tail
 from lance_df.file.v2.container import Container
 from lance_df.records import dataclass
-from lance_df.table.indices.row_address_map import parse_row_address_map
+from lance_df.table.indices.row_address_map import parse_row_address_map, read_row_addresses
 from lance_df.table.reading.selection import RowRanges
 
 if TYPE_CHECKING:
@@ -134,11 +134,21 @@ class IndexFile:
     @cached_property
     def null_rows(self) -> RowRanges | None:
         """The addresses of the rows that are NULL; ``None`` if the file has no set of them, or a vast one."""
-        if "null_bitmap" not in self.metadata:
+        data = self._null_bitmap()
+        if data is None:
             return None
-        data = Container(self._source).global_buffer(self.number("null_bitmap"))
         self._reader.footprint.add(_NUM_COPIES * data.size)
         return parse_row_address_map(data, source=self.name)
+
+    def null_addresses(self) -> npt.NDArray[np.uint64] | None:
+        """Return the addresses of the rows that are NULL, however many; ``None`` if the file has none."""
+        data = self._null_bitmap()
+        return None if data is None else read_row_addresses(data, source=self.name)
+
+    def _null_bitmap(self) -> pa.Buffer | None:
+        if "null_bitmap" not in self.metadata:
+            return None
+        return Container(self._source).global_buffer(self.number("null_bitmap"))
 
     def _field(self, name: str):  # type: ignore[no-untyped-def]
         if name not in self._fields:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_df.errors import CorruptDataError
+from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.roaring import read_roaring
 from lance_df.table.reading.selection import RowRanges
 
@@ -47,6 +49,39 @@ def parse_row_address_map(data: bytes | pa.Buffer, *, source: str) -> RowRanges 
     if not starts:
         return RowRanges.none()
     return RowRanges.from_ranges(np.concatenate(starts), np.concatenate(stops))
+
+
+def read_row_addresses(data: bytes | pa.Buffer, *, source: str) -> npt.NDArray[np.uint64]:
+    """Return all members of the set, ascending.
+
+    Raises
+    ------
+    CorruptDataError
+        As :func:`parse_row_address_map`.
+    UnsupportedFeatureError
+        An entry stands for all 2**32 low words, more than can be listed.
+    """
+    parts = [np.empty(0, np.uint64)]
+    for high, low in _entries(memoryview(data), source):
+        if low is None:
+            raise UnsupportedFeatureError(
+                f"{source}: a row set that names all of part {high} cannot be listed"
+            )
+        parts.append(np.asarray(low.to_array(), dtype=np.uint64) | np.uint64(high << 32))
+    return np.concatenate(parts)
+
+
+def serialize_row_addresses(addresses: npt.NDArray[np.uint64]) -> bytes:
+    """Return a set of addresses or row ids, in any order, as index files hold it."""
+    ascending = np.sort(addresses)
+    highs = (ascending >> np.uint64(32)).astype(np.uint32)
+    lows = (ascending & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    starts = np.flatnonzero(np.diff(highs, prepend=np.uint32(~highs[0]))) if len(highs) else np.empty(0, int)
+    parts = []
+    for start, stop in pairwise([*starts.tolist(), len(highs)]):
+        low = BitMap(lows[start:stop]).serialize()
+        parts.append(_ENTRY.pack(int(highs[start]), len(low)) + low)
+    return _COUNT.pack(len(parts)) + b"".join(parts)
 
 
 def _entries(data: memoryview, source: str) -> Iterator[tuple[int, BitMap | None]]:

@@ -38,8 +38,8 @@ from lance_df.table.maintenance.compaction_options import FORCE_BINARY_COPY, REE
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 from lance_df.table.maintenance.moved_rows import with_lineage
 from lance_df.table.maintenance.page_copies import can_be_copied, fragments_copied, is_worthwhile
+from lance_df.table.maintenance.scalar_index import optimize_indices
 from lance_df.table.maintenance.zone_map_files import KIND as ZONE_MAP
-from lance_df.table.maintenance.zone_map_index import optimize_zone_maps
 from lance_df.table.metadata.row_counts import live_counts, live_rows
 from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
@@ -242,7 +242,7 @@ def with_zone_maps(
     }
     new = BitMap(compacted.fragments.ids.tolist()) - BitMap(before.fragments.ids.tolist())
     try:
-        return optimize_zone_maps(compacted, names=names, extended_by=new, commit_options=commit_options)
+        return optimize_indices(compacted, names=names, extended_by=new, commit_options=commit_options)
     except LanceError as err:
         message = f"{before.uri}: version {compacted.version} is compacted, but its zone maps are not: {err}"
         warnings.warn(message, RuntimeWarning, stacklevel=5)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from pyroaring import BitMap
 
 from lance_df.errors import LanceError
+from lance_df.table.maintenance.index_columns import scanned_fields
+from lance_df.table.maintenance.scalar_index import commit_indices
 from lance_df.table.maintenance.zone_map_files import KIND, write_zone_map, zone_counts
-from lance_df.table.maintenance.zone_map_index import collect_zone_map, commit_zone_maps, scanned_fields
+from lance_df.table.maintenance.zone_map_index import collect_zone_map
 from lance_df.table.maintenance.zones import has_bounds
 from lance_df.table.writing.uncommitted import uncommitted_files
 
@@ -69,4 +71,4 @@ def _rebuilt(
             _, rows_per_zone = zone_counts(before.index_location(segments[0]))
             data = collect_zone_map(after, column, field, fragment_ids, rows_per_zone)
             new.append(write_zone_map(after.location, after.manifest, field, data, name=name, files=files))
-        return commit_zone_maps(after, new, [], options) if new else after
+        return commit_indices(after, new, [], options) if new else after

@@ -12,6 +12,8 @@ from pyroaring import BitMap
 from lance_df.records import dataclass
 from lance_df.scan.request import Promise, ScanRequest
 from lance_df.scan.run import run_tasks
+from lance_df.table.maintenance.index_columns import free_index_name
+from lance_df.table.maintenance.scalar_index import commit_indices
 from lance_df.table.maintenance.zone_map_files import (
     KIND,
     ZoneMapData,
@@ -20,12 +22,7 @@ from lance_df.table.maintenance.zone_map_files import (
     write_zone_map,
     zone_counts,
 )
-from lance_df.table.maintenance.zone_map_index import (
-    columns_with_bounds,
-    commit_zone_maps,
-    field_with_bounds,
-    free_name,
-)
+from lance_df.table.maintenance.zone_map_index import columns_with_bounds, field_with_bounds
 from lance_df.table.maintenance.zones import ROWS_PER_ZONE, ZoneCollector
 from lance_df.table.reading.row_ids import split_addresses
 from lance_df.table.scan.plan import plan_scan
@@ -161,13 +158,17 @@ def with_zones(
             if BitMap.union(BitMap(), *(part.fragment_ids for part in collected)) != each.fragment_ids:
                 continue
             known = read_segments(each.segments, table.index_location, each.field, present)
-            name = each.segments[0].name if each.segments else free_name(table, each.column, each.field)
+            name = (
+                each.segments[0].name
+                if each.segments
+                else free_index_name(table, each.column, each.field, KIND)
+            )
             data = joined([*known, *collected])
             new.append(
                 write_zone_map(table.location, table.manifest, each.field, data, name=name, files=files)
             )
             removed += each.segments
-        return commit_zone_maps(table, new, removed, commit_options) if new else table
+        return commit_indices(table, new, removed, commit_options) if new else table
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:

@@ -180,7 +180,7 @@ def read_segments(
     missing, parts = BitMap(fragment_ids), []
     for segment in segments:
         covered = (segment.covered_fragments() or BitMap()) & missing
-        part = _read(locate(segment), field, covered) if covered else None
+        part = read_zone_map(locate(segment), field, covered) if covered else None
         if part is not None:
             parts.append(part)
             missing -= covered
@@ -193,7 +193,7 @@ def zone_counts(folder: Location) -> tuple[int, int]:
     return file.num_rows, file.number(_ROWS_PER_ZONE)
 
 
-def _read(folder: Location, field: Field, fragment_ids: BitMap) -> ZoneMapData | None:
+def read_zone_map(folder: Location, field: Field, fragment_ids: BitMap) -> ZoneMapData | None:
     """Read the zones of some fragments; ``None`` if they are of values of another type."""
     file = IndexFile(folder / _FILE)
     schema = zone_schema(field.arrow_type())

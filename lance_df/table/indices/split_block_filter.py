@@ -1,0 +1,61 @@
+"""Split block Bloom filters over xxHash64, as Bloom filter indices and transactions of merges hold them.
+
+A filter has blocks of eight little-endian u32. The high half of a hash selects a block, the low half one bit
+of each word. Spec: table format, 14.4.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.arrays import fixed_width_bits
+from lance_df.encodings.kernels.hashing import xxhash64_bytes
+from lance_df.table.indices.xxhash64 import SALTS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Hashes: TypeAlias = npt.NDArray[np.uint64]
+
+BLOCK_BYTES = 32
+_HALF = np.uint64(32)
+_BITS_OF_BLOCK = 256
+_MAX_BYTES = 128 * 1024 * 1024
+
+
+def filter_bytes(num_values: int, probability: float) -> int:
+    """Return the size of a filter of so many distinct values with a probability of false positives."""
+    bits = -8 * num_values / math.log(1 - probability ** (1 / 8))
+    size = 1 << max(0, math.ceil(bits / 8) - 1).bit_length()
+    return min(max(size, BLOCK_BYTES), _MAX_BYTES)
+
+
+def split_block_filter(hashes: Hashes, num_bytes: int) -> bytes:
+    """Return the filter of some hashes."""
+    num_blocks = num_bytes // BLOCK_BYTES
+    blocks = ((hashes >> _HALF) * np.uint64(num_blocks)) >> _HALF
+    bits = (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)
+    flags = np.zeros(num_blocks * _BITS_OF_BLOCK, np.bool_)
+    flags[blocks.astype(np.int64)[:, None] * _BITS_OF_BLOCK + np.arange(8) * 32 + bits] = True
+    return np.packbits(flags, bitorder="little").tobytes()
+
+
+def hash_values(values: pa.Array) -> Hashes:
+    """Return the hashes of the values that are not null: of their bytes, in their width."""
+    plain = values.drop_null()
+    bits = fixed_width_bits(plain.type)
+    if bits is None:
+        wide = plain.cast(pa.large_binary())
+        _, offsets, data = wide.buffers()
+        ends = np.frombuffer(offsets, np.int64, len(wide) + 1, 8 * wide.offset)
+    else:
+        _, data = plain.buffers()
+        ends = (np.arange(len(plain) + 1, dtype=np.int64) + plain.offset) * (bits // 8)
+    hashes = np.empty(len(plain), np.uint64)
+    if len(plain):
+        xxhash64_bytes(ends, np.frombuffer(data or b"", np.uint8), hashes)
+    return hashes

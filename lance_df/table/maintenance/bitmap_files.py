@@ -1,0 +1,160 @@
+"""Files of bitmap indices, written from entries in order and read back in order. Spec: table format, 14.3."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.table.indices.row_address_map import read_row_addresses, serialize_row_addresses
+from lance_df.table.maintenance.sorted_entries import Entries, order_keys
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_df.table.indices.index_file import IndexFile, IndexFolder
+    from lance_df.table.maintenance.new_index import NewIndex, NewIndexFile
+
+_FILE = "bitmap_page_lookup.lance"
+_STATISTICS = "lance:index_stats"
+_BYTES_AT_ONCE = 8 * 1024 * 1024
+_KEYS_AT_ONCE = 1 << 10
+_ROWS_AT_ONCE = 1 << 16
+
+
+def write_bitmap(index: NewIndex, data_type: pa.DataType, entries: Iterable[Entries]) -> None:
+    """Write the file of a bitmap index.
+
+    Parameters
+    ----------
+    entries
+        In the order of `lance_df.table.maintenance.sorted_entries`.
+    """
+    schema = pa.schema([pa.field("keys", data_type), pa.field("bitmaps", pa.binary())])
+    with index.create(_FILE, schema) as file:
+        bitmaps = _BitmapWriter(file)
+        for each in entries:
+            bitmaps.add(each)
+        bitmaps.finish()
+        file.metadata = {
+            _STATISTICS: json.dumps({"num_bitmaps": bitmaps.num_keys}, separators=(",", ":")).encode()
+        }
+
+
+class _BitmapWriter:
+    """Puts the rows of each key together, which may be spread over blocks of entries."""
+
+    def __init__(self, file: NewIndexFile) -> None:
+        self.num_keys = 0
+        self._file = file
+        self._key: pa.Array | None = None
+        self._ids: list[npt.NDArray[np.uint64]] = []
+        self._keys: list[pa.Array] = []
+        self._bitmaps: list[bytes] = []
+        self._num_bytes = 0
+
+    def add(self, entries: Entries) -> None:
+        starts = _starts_of_keys(entries.values)
+        stops = np.append(starts[1:], len(entries))
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            key, ids = entries.values.slice(start, 1), entries.ids[start:stop]
+            if self._key is None or start or not _is_same(self._key, key):
+                self._end_key()
+                self._key = key
+            self._ids.append(ids)
+
+    def finish(self) -> None:
+        self._end_key()
+        self._write()
+
+    def _end_key(self) -> None:
+        if self._key is None:
+            return
+        self._keys.append(self._key)
+        self._bitmaps.append(serialize_row_addresses(np.concatenate(self._ids)))
+        self._num_bytes += len(self._bitmaps[-1])
+        self._key, self._ids = None, []
+        self.num_keys += 1
+        if self._num_bytes >= _BYTES_AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        if self._keys:
+            self._file.write([pa.concat_arrays(self._keys), pa.array(self._bitmaps, pa.binary())])
+        self._keys, self._bitmaps, self._num_bytes = [], [], 0
+
+
+def read_bitmap(folder: IndexFolder) -> Iterator[Entries]:
+    """Yield the entries of a bitmap index in order.
+
+    Raises
+    ------
+    CorruptDataError
+        The file is missing or damaged.
+    UnsupportedFeatureError
+        A bitmap stands for more rows than can be listed.
+    """
+    file = folder.open(_FILE)
+    for rows in _row_ranges(file):
+        keys, bitmaps = file.read(["keys", "bitmaps"], rows)
+        ids: list[npt.NDArray[np.uint64]] = []
+        first = num_rows = 0
+        for part in _listed(file, bitmaps):
+            ids.append(part)
+            num_rows += len(part)
+            if num_rows >= _ROWS_AT_ONCE:
+                yield _repeated(keys.slice(first, len(ids)), ids)
+                first, ids, num_rows = first + len(ids), [], 0
+        if ids:
+            yield _repeated(keys.slice(first, len(ids)), ids)
+
+
+def read_bitmap_ids(folder: IndexFolder) -> Iterator[npt.NDArray[np.uint64]]:
+    """Yield the rows of the entries. Raises as :func:`read_bitmap`."""
+    file = folder.open(_FILE)
+    for rows in _row_ranges(file):
+        (bitmaps,) = file.read(["bitmaps"], rows)
+        yield np.concatenate(list(_listed(file, bitmaps)))
+
+
+def bitmap_key_type(folder: IndexFolder) -> pa.DataType:
+    """Return the type of the keys. Raises as :func:`read_bitmap`."""
+    return folder.open(_FILE).type_of("keys")
+
+
+def _row_ranges(file: IndexFile) -> Iterator[RowRange]:
+    for start in range(0, file.num_rows, _KEYS_AT_ONCE):
+        yield RowRange(start, min(start + _KEYS_AT_ONCE, file.num_rows))
+
+
+def _listed(file: IndexFile, bitmaps: pa.Array) -> Iterator[npt.NDArray[np.uint64]]:
+    if not pa.types.is_binary(bitmaps.type) or bitmaps.null_count:
+        raise CorruptDataError(f"{file.name}: bitmaps of {bitmaps.type}, {bitmaps.null_count} of them null")
+    for bitmap in bitmaps:
+        yield read_row_addresses(bitmap.as_buffer(), source=file.name)
+
+
+def _repeated(keys: pa.Array, ids: list[npt.NDArray[np.uint64]]) -> Entries:
+    """Return an entry for each row of each key."""
+    positions = np.repeat(np.arange(len(keys)), [len(each) for each in ids])
+    return Entries(keys.take(pa.array(positions)), np.concatenate(ids))
+
+
+def _starts_of_keys(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Return where the runs of identical values begin; NULLs are identical."""
+    keys = order_keys(values)
+    before, after = keys.slice(0, max(0, len(keys) - 1)), keys.slice(1)
+    changes = np.asarray(pc.not_equal(before, after).fill_null(False))
+    validity = np.asarray(keys.is_valid())
+    changes = changes | (validity[1:] != validity[:-1])
+    return np.concatenate([np.zeros(min(1, len(keys)), np.int64), np.flatnonzero(changes) + 1])
+
+
+def _is_same(left: pa.Array, right: pa.Array) -> bool:
+    return bool(order_keys(left).equals(order_keys(right)))

@@ -1,0 +1,189 @@
+"""Files of Bloom filter indices: a filter for each zone, a run of live rows of one fragment.
+
+Spec: table format, 14.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lance_df.encodings.plan import RowRange
+from lance_df.errors import CorruptDataError
+from lance_df.expr.floats import float_values
+from lance_df.records import dataclass
+from lance_df.table.indices.row_address_map import serialize_row_addresses
+from lance_df.table.indices.split_block_filter import filter_bytes, hash_values, split_block_filter
+from lance_df.table.reading.row_ids import split_addresses
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from pyroaring import BitMap
+
+    from lance_df.table.indices.index_file import IndexFile, IndexFolder
+    from lance_df.table.maintenance.new_index import NewIndex
+    from lance_df.table.maintenance.sorted_entries import Entries
+
+_FILE = "bloomfilter.lance"
+_ITEMS, _PROBABILITY, _NULLS = "bloomfilter_item", "bloomfilter_probability", "null_bitmap"
+_ZONES_AT_ONCE = 64
+_SCHEMA = pa.schema(
+    [
+        pa.field("fragment_id", pa.uint64(), nullable=False),
+        pa.field("zone_start", pa.uint64(), nullable=False),
+        pa.field("zone_length", pa.uint64(), nullable=False),
+        pa.field("has_null", pa.bool_(), nullable=False),
+        pa.field("bloom_filter_data", pa.binary(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSize:
+    """How many live rows a zone has, and with which probability its filter errs; by default as pylance's."""
+
+    num_rows: int = 8192
+    probability: str = "0.00057"
+
+    @classmethod
+    def read(cls, folder: IndexFolder) -> FilterSize:
+        """Return that of an index. Raises CorruptDataError when its file is damaged."""
+        file = folder.open(_FILE)
+        probability = file.metadata.get(_PROBABILITY, b"").decode("ascii", "replace")
+        try:
+            is_valid = 0 < float(probability) < 1
+        except ValueError:
+            is_valid = False
+        num_rows = file.number(_ITEMS)
+        if not is_valid or not num_rows:
+            raise CorruptDataError(f"{file.name}: filters of {num_rows} values and error {probability!r}")
+        return cls(num_rows, probability)
+
+
+class _Zone(NamedTuple):
+    """In the order of the columns of the file."""
+
+    fragment: int
+    start: int
+    length: int
+    has_null: bool
+    filter: bytes
+
+
+class BloomFilterWriter:
+    """Writes the zones of indices and of rows; ``null_rows`` is None once an index did not have them."""
+
+    def __init__(self, size: FilterSize) -> None:
+        self._size = size
+        self._null_rows: list[npt.NDArray[np.uint64]] | None = [np.empty(0, np.uint64)]
+
+    def write(
+        self, index: NewIndex, reused: Iterable[tuple[IndexFolder, BitMap]], rows: Iterable[Entries]
+    ) -> None:
+        """Write the file.
+
+        Parameters
+        ----------
+        reused
+            Indices, and the fragments of which their zones are taken over.
+        rows
+            Values by address, ascending within each fragment.
+        """
+        with index.create(_FILE, _SCHEMA) as file:
+            for folder, fragment_ids in reused:
+                for zones in self._zones_of(folder, fragment_ids):
+                    file.write(zones)
+            pending: list[_Zone] = []
+            for zone in self._zones_in(rows):
+                pending.append(zone)
+                if len(pending) == _ZONES_AT_ONCE:
+                    file.write(_columns(pending))
+                    pending = []
+            if pending:
+                file.write(_columns(pending))
+            file.metadata = {
+                _ITEMS: str(self._size.num_rows).encode(),
+                _PROBABILITY: self._size.probability.encode(),
+            }
+            if self._null_rows is not None:
+                nulls = serialize_row_addresses(np.concatenate(self._null_rows))
+                file.metadata[_NULLS] = str(file.add_buffer(nulls)).encode()
+
+    def _zones_of(self, folder: IndexFolder, fragment_ids: BitMap) -> Iterator[list[pa.Array]]:
+        file = folder.open(_FILE)
+        wanted = np.asarray(fragment_ids.to_array(), np.uint64)
+        for start in range(0, file.num_rows, _ZONES_AT_ONCE):
+            rows = RowRange(start, min(start + _ZONES_AT_ONCE, file.num_rows))
+            zones = file.read(_SCHEMA.names, rows, _SCHEMA.types)
+            mask = pa.array(np.isin(np.asarray(zones[0]), wanted))
+            yield [column.filter(mask) for column in zones]
+        nulls = file.null_addresses()
+        if nulls is None:
+            self._null_rows = None
+        elif self._null_rows is not None:
+            self._null_rows.append(nulls[np.isin(nulls >> np.uint64(32), wanted)])
+
+    def _zones_in(self, rows: Iterable[Entries]) -> Iterator[_Zone]:
+        """Cut rows into zones, which end with their fragments."""
+        pending: list[Entries] = []
+        num_rows = 0
+        for part in _by_fragment(rows):
+            is_other = pending and (pending[0].ids[0] ^ part.ids[0]) >> np.uint64(32)
+            if is_other and num_rows:
+                yield self._zone(pending)
+                pending, num_rows = [], 0
+            start = 0
+            while start < len(part):
+                stop = min(len(part), start + self._size.num_rows - num_rows)
+                pending.append(part.slice(start, stop))
+                num_rows += stop - start
+                start = stop
+                if num_rows == self._size.num_rows:
+                    yield self._zone(pending)
+                    pending, num_rows = [], 0
+        if pending:
+            yield self._zone(pending)
+
+    def _zone(self, parts: list[Entries]) -> _Zone:
+        (fragment, *_), (start, *_) = (each.tolist() for each in split_addresses(parts[0].ids[:1]))
+        length = int(parts[-1].ids[-1] - parts[0].ids[0]) + 1
+        hashes = [hash_values(each) for part in parts for each in _both_zeros(part.values)]
+        size = filter_bytes(self._size.num_rows, float(self._size.probability))
+        for part in parts:
+            if part.values.null_count and self._null_rows is not None:
+                self._null_rows.append(part.ids[np.asarray(part.values.is_null())])
+        has_null = any(part.values.null_count for part in parts)
+        return _Zone(fragment, start, length, has_null, split_block_filter(np.concatenate(hashes), size))
+
+
+def fragments_with_zones(folder: IndexFolder) -> npt.NDArray[np.int64]:
+    """Return the fragments that zones are of. Raises CorruptDataError when the file is damaged."""
+    file: IndexFile = folder.open(_FILE)
+    (ids,) = file.read_counts(["fragment_id"])
+    return np.unique(ids)
+
+
+def _by_fragment(rows: Iterable[Entries]) -> Iterator[Entries]:
+    for part in rows:
+        fragment_ids, _ = split_addresses(part.ids)
+        cuts = [0, *(np.flatnonzero(np.diff(fragment_ids)) + 1).tolist(), len(part)]
+        yield from (part.slice(start, stop) for start, stop in pairwise(cuts) if stop > start)
+
+
+def _columns(zones: list[_Zone]) -> list[pa.Array]:
+    columns = zip(*zones, strict=True)
+    return [pa.array(column, kind) for column, kind in zip(columns, _SCHEMA.types, strict=True)]
+
+
+def _both_zeros(values: pa.Array) -> list[pa.Array]:
+    """Return values, and zeros of both signs if there is one: these are equal, but their bytes are not."""
+    if not pa.types.is_floating(values.type):
+        return [values]
+    floats = float_values(values)
+    if not (floats == 0).any():
+        return [values]
+    return [values, pa.array(np.array([0.0, -0.0], floats.dtype))]

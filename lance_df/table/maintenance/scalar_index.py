@@ -1,0 +1,268 @@
+"""Scalar indices of a table: make one, bring them up to date, drop any index."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyroaring import BitMap
+
+from lance_df.errors import (
+    AlreadyExistsError,
+    IndexNotFoundError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
+from lance_df.format.operations import CreateIndex
+from lance_df.records import dataclass
+from lance_df.table.commit.loop import commit_change
+from lance_df.table.commit.row_account import NO_ROWS
+from lance_df.table.maintenance.bloom_filter_index import BLOOM_FILTER
+from lance_df.table.maintenance.entry_index import BITMAP, BTREE
+from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents
+from lance_df.table.maintenance.index_columns import free_index_name, scanned_fields
+from lance_df.table.maintenance.zone_map_index import ZONE_MAP
+from lance_df.table.scan.columns import resolve_name
+from lance_df.table.writing.uncommitted import uncommitted_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_df.format.manifest import IndexMetadata
+    from lance_df.format.schema import Field
+    from lance_df.table.commit.options import CommitOptions
+    from lance_df.table.maintenance.index_builder import IndexBuilder
+    from lance_df.table.table import Table
+
+BUILDERS: Final[Mapping[str, IndexBuilder]] = {
+    "BTREE": BTREE,
+    "BITMAP": BITMAP,
+    "ZONEMAP": ZONE_MAP,
+    "BLOOMFILTER": BLOOM_FILTER,
+}
+"""By pylance's name of the type."""
+
+_BUILDER_OF_KIND: Final = {builder.kind: builder for builder in BUILDERS.values()}
+
+
+def create_index(
+    table: Table,
+    column: str,
+    index_type: str,
+    *,
+    name: str | None = None,
+    replace: bool = True,
+    train: bool = True,
+    rows_per_zone: int | None = None,
+) -> Table:
+    """Build an index of a column, and return the table at the version that has it.
+
+    Parameters
+    ----------
+    column
+        A top-level column, or a field of a struct as ``"a.b"``.
+    index_type
+        One of `BUILDERS`.
+    name
+        ``{column}_idx`` by default, with a number behind it if another kind of index is called that.
+    replace
+        Whether an index of this name on the same column may be replaced.
+    train
+        Whether to cover the rows that there are; otherwise the index is empty until it is optimized.
+    rows_per_zone
+        Live rows of a zone of a zone map.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    AlreadyExistsError
+        The name is taken.
+    InvalidInputError
+        ``rows_per_zone`` is not positive.
+    UnsupportedFeatureError
+        Such an index cannot be built of the values of the column.
+    ConflictError
+        Others changed the column meanwhile. Nothing is left behind.
+    """
+    builder = BUILDERS[index_type]
+    if rows_per_zone is not None and rows_per_zone < 1:
+        raise InvalidInputError(f"rows_per_zone must be at least 1, got {rows_per_zone}")
+    field = _indexed_field(table, column, index_type)
+    name = free_index_name(table, column, field, builder.kind) if name is None else name
+    replaced = [index for index in table.indices if index.name == name]
+    if any(index.fields != (field.id,) for index in replaced):
+        raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} on other columns")
+    if replaced and not replace:
+        raise AlreadyExistsError(f"{table.uri}: there is an index {name!r} already; pass replace=True")
+    scanned = BitMap(table.fragments.ids.tolist() if train else ())
+    request = BuildRequest(table, column, field, name, (), scanned, rows_per_zone=rows_per_zone)
+    with uncommitted_files() as files:
+        return commit_indices(table, [builder.build(request, files)], replaced)
+
+
+def drop_index(table: Table, name: str) -> Table:
+    """Remove an index of any kind, and return the table at the version that lacks it. Its files stay.
+
+    Raises
+    ------
+    IndexNotFoundError
+        There is no such index.
+    """
+    removed = tuple(index for index in table.indices if index.name == name)
+    if not removed:
+        names = ", ".join(sorted({repr(index.name) for index in table.indices})) or "none"
+        raise IndexNotFoundError(f"{table.uri}: no index {name!r}; there are: {names}")
+    return commit_change(table, CreateIndex((), removed), rows=NO_ROWS)
+
+
+def optimize_indices(
+    table: Table,
+    *,
+    names: Collection[str] | None = None,
+    retrain: bool = False,
+    num_indices_to_merge: int | None = None,
+    extended_by: BitMap | None = None,
+    commit_options: CommitOptions | None = None,
+) -> Table:
+    """Let indices cover all fragments.
+
+    Parameters
+    ----------
+    names
+        Only these indices; by default all of the kinds that are built here.
+    retrain
+        Build them anew from all rows.
+    num_indices_to_merge
+        So many of the newest segments become one with what they lack; all by default. With 0, what they lack
+        gets a segment of its own. Segments that hold former values of fragments that the index covers are
+        merged in any case: readers would take these for values of today.
+    extended_by
+        The fragments to be covered besides those that are; all by default. Indices that cover these stay as
+        they are.
+
+    Returns
+    -------
+    The table at the version that was made; the same table if there is nothing to do.
+
+    Raises
+    ------
+    InvalidInputError
+        ``num_indices_to_merge`` is negative.
+    UnsupportedFeatureError
+        An index that was named is of another kind.
+    ConflictError
+        Others changed a column meanwhile. Nothing is left behind.
+    """
+    if num_indices_to_merge is not None and num_indices_to_merge < 0:
+        raise InvalidInputError(f"num_indices_to_merge must not be negative, got {num_indices_to_merge}")
+    segments: dict[str, list[IndexMetadata]] = {}
+    for index in table.indices:
+        if names is None or index.name in names:
+            segments.setdefault(index.name, []).append(index)
+    others = {name for name, entries in segments.items() if _builder_of(entries) is None}
+    if others and names is not None:
+        raise UnsupportedFeatureError(
+            f"{table.uri}: index {min(others)!r} is of a kind that this release does not build; "
+            "use pylance's optimize_indices for it"
+        )
+    new: list[IndexMetadata] = []
+    removed: list[IndexMetadata] = []
+    with uncommitted_files() as files:
+        for name in segments.keys() - others:
+            plan = _plan(table, segments[name], retrain, num_indices_to_merge, extended_by)
+            if plan is not None:
+                new.append(plan.builder.build(plan.request, files))
+                removed += plan.replaced
+        return commit_indices(table, new, removed, commit_options) if new else table
+
+
+def commit_indices(
+    table: Table,
+    new: Sequence[IndexMetadata],
+    removed: Sequence[IndexMetadata],
+    options: CommitOptions | None = None,
+) -> Table:
+    """Commit index entries that come and go."""
+    return commit_change(table, CreateIndex(tuple(new), tuple(removed)), rows=NO_ROWS, options=options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A segment to build, and those in whose place it comes."""
+
+    builder: IndexBuilder
+    request: BuildRequest
+    replaced: Sequence[IndexMetadata]
+
+
+def _plan(
+    table: Table,
+    segments: Sequence[IndexMetadata],
+    retrain: bool,
+    num_to_merge: int | None,
+    extended_by: BitMap | None,
+) -> _Plan | None:
+    """Return what is to be done for one index; ``None`` if nothing."""
+    builder = _builder_of(segments)
+    fields = [each for each in scanned_fields(table) if segments[0].fields == (each[1].id,)]
+    if builder is None or not fields or not builder.accepts(fields[0][1]):
+        return None  # as pylance may build them, of values that are not indexed here
+    column, field = fields[0]
+    present = BitMap(table.fragments.ids.tolist())
+    if retrain:
+        request = BuildRequest(table, column, field, segments[0].name, (), present, template=segments[0])
+        return _Plan(builder, request, segments)
+    lacking = present - BitMap.union(BitMap(), *(each.covered_fragments() or BitMap() for each in segments))
+    if extended_by is not None:
+        lacking &= extended_by
+    is_one = len(segments) == 1 or num_to_merge == 0 or extended_by is not None
+    if is_one and not lacking:
+        return None
+    contents = [_contents(builder, table, field, segment) for segment in segments]
+    known = BitMap.union(BitMap(), *(each.covered for each in contents))
+    missing = present - known
+    if extended_by is not None:
+        missing &= extended_by
+    replaced = _to_merge(contents, known | missing, num_to_merge)
+    if len(replaced) <= 1 and not missing:
+        return None
+    reused, left = [], known.copy()
+    for number in replaced:
+        reused.append((segments[number], contents[number].covered & left))
+        left -= contents[number].covered
+    request = BuildRequest(
+        table, column, field, segments[0].name, tuple(reused), missing, template=segments[0]
+    )
+    return _Plan(builder, request, [segments[number] for number in replaced])
+
+
+def _to_merge(contents: Sequence[SegmentContents], covered: BitMap, num_to_merge: int | None) -> list[int]:
+    """Return the numbers of the segments to merge: the newest, and those that hold former values."""
+    first = 0 if num_to_merge is None else max(0, len(contents) - num_to_merge)
+    return [
+        number
+        for number, each in enumerate(contents)
+        if number >= first or not covered.isdisjoint(each.held - each.covered)
+    ]
+
+
+def _contents(builder: IndexBuilder, table: Table, field: Field, segment: IndexMetadata) -> SegmentContents:
+    try:
+        return builder.contents(table, field, segment)
+    except UnsupportedFeatureError:
+        return SegmentContents(BitMap(), BitMap(table.fragments.ids.tolist()))
+
+
+def _builder_of(segments: Sequence[IndexMetadata]) -> IndexBuilder | None:
+    kinds = {segment.kind for segment in segments}
+    return _BUILDER_OF_KIND.get(kinds.pop() or "") if len(kinds) == 1 else None
+
+
+def _indexed_field(table: Table, column: str, index_type: str) -> Field:
+    resolve_name(table.schema, column)  # raises what there is to say of other names
+    field = next((field for name, field in scanned_fields(table) if name == column), None)
+    if field is None or not BUILDERS[index_type].accepts(field):
+        what = "that" if field is None else f"column {column!r} of type {field.logical_type}"
+        raise UnsupportedFeatureError(f"{table.uri}: no {index_type} index can be built of {what}")
+    return field

@@ -1,0 +1,174 @@
+"""Entries of an index, a value and the row that has it, sorted by value with bounded memory.
+
+Runs of entries are sorted in memory, written to temporary files if there are several, and merged. The order
+is that of pylance's indices: NULL first, then floats in IEEE 754's total order, so that -0.0 precedes 0.0 and
+NaN of either sign is at the end of its sign, and other values as Arrow orders them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_df.expr.floats import float_values, total_order_keys
+from lance_df.records import dataclass
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+RUN_ROWS = 1 << 22
+"""Entries that are sorted in memory at once."""
+
+RUN_BYTES = 256 * 1024 * 1024
+"""Bytes of values that are sorted in memory at once."""
+
+_BLOCK_ROWS = 1 << 16
+_BLOCK_BYTES = 4 * 1024 * 1024
+_NO_RUN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Values, and for each of them the address or the id of its row."""
+
+    values: pa.Array
+    ids: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> Entries:
+        """Return some of the entries."""
+        return self if mask.all() else Entries(self.values.filter(pa.array(mask)), self.ids[mask])
+
+    def take(self, positions: npt.NDArray[np.int64]) -> Entries:
+        """Return the entries at some positions."""
+        return Entries(self.values.take(pa.array(positions)), self.ids[positions])
+
+    def slice(self, start: int, stop: int) -> Entries:
+        """Return the entries from a start to a stop (exclusive)."""
+        return Entries(self.values.slice(start, stop - start), self.ids[start:stop])
+
+
+def order_keys(values: pa.Array) -> pa.Array:
+    """Return an array of the same order that pyarrow sorts and compares; nulls stay."""
+    if pa.types.is_floating(values.type):
+        keys = total_order_keys(float_values(values))
+        return pa.array(keys, mask=np.asarray(values.is_null())) if values.null_count else pa.array(keys)
+    return values
+
+
+def sort_entries(entries: Entries) -> Entries:
+    """Return entries in order; those of one value stay as they are."""
+    return entries.take(_sorted_positions(entries.values))
+
+
+def sorted_entries(
+    parts: Iterable[Entries],
+    *,
+    sorted_runs: Sequence[Iterator[Entries]] = (),
+    run_rows: int = RUN_ROWS,
+    run_bytes: int = RUN_BYTES,
+) -> Iterator[Entries]:
+    """Yield entries in order.
+
+    Parameters
+    ----------
+    parts
+        Entries in any order.
+    sorted_runs
+        More entries; those of each run are in order.
+    run_rows, run_bytes
+        What is sorted in memory at once.
+    """
+    runs = [*sorted_runs]
+    pending: list[Entries] = []
+    with ExitStack() as files:
+        for part in parts:
+            pending.append(part)
+            num_rows, num_bytes = sum(map(len, pending)), sum(each.values.nbytes for each in pending)
+            if num_rows >= run_rows or num_bytes >= run_bytes:
+                file = files.enter_context(tempfile.TemporaryFile(prefix="lance_df-"))
+                _write_run(file, sort_entries(joined_entries(pending)))
+                runs.append(_read_run(file))
+                pending = []
+        if pending:
+            runs.append(_blocks(sort_entries(joined_entries(pending))))
+        yield from runs[0] if len(runs) == 1 else _merged(runs)
+
+
+def joined_entries(parts: Sequence[Entries]) -> Entries:
+    """Return the entries of at least one part, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Entries(
+        pa.concat_arrays([part.values for part in parts]), np.concatenate([part.ids for part in parts])
+    )
+
+
+def _sorted_positions(values: pa.Array) -> npt.NDArray[np.int64]:
+    positions = np.asarray(pc.array_sort_indices(order_keys(values))).astype(np.int64)
+    num_values = len(values) - values.null_count
+    return np.concatenate([positions[num_values:], positions[:num_values]])
+
+
+def _blocks(entries: Entries) -> Iterator[Entries]:
+    size = max(1, min(_BLOCK_ROWS, len(entries) * _BLOCK_BYTES // max(1, entries.values.nbytes)))
+    for start in range(0, len(entries), size):
+        yield entries.slice(start, min(start + size, len(entries)))
+
+
+def _write_run(file: IO[bytes], entries: Entries) -> None:
+    schema = pa.schema([("values", entries.values.type), ("ids", pa.uint64())])
+    with pa.ipc.new_file(file, schema) as writer:
+        for block in _blocks(entries):
+            arrays = [block.values, pa.array(block.ids)]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _read_run(file: IO[bytes]) -> Iterator[Entries]:
+    reader = pa.ipc.open_file(file)
+    for number in range(reader.num_record_batches):
+        values, ids = reader.get_batch(number).columns
+        yield Entries(values, np.asarray(ids))
+
+
+def _merged(runs: Sequence[Iterator[Entries]]) -> Iterator[Entries]:
+    """Merge runs, of each of which a block is in memory.
+
+    What is not greater than the last entry of some block can be yielded before the next block is read: the
+    smallest such entry says how far.
+    """
+    pool, marks = _loaded(runs, range(len(runs)))
+    while pool is not None:
+        order = _sorted_positions(pool.values)
+        pool, marks = pool.take(order), marks[order]
+        ends = np.flatnonzero(marks != _NO_RUN)
+        stop = int(ends[0]) + 1 if len(ends) else len(pool)
+        yield pool.slice(0, stop)
+        exhausted = marks[stop - 1 : stop][marks[stop - 1 : stop] != _NO_RUN].tolist()
+        rest, rest_marks = pool.slice(stop, len(pool)), marks[stop:]
+        pool, marks = _loaded(runs, exhausted)
+        if len(rest):
+            pool = rest if pool is None else joined_entries([rest, pool])
+            marks = np.concatenate([rest_marks, marks])
+
+
+def _loaded(
+    runs: Sequence[Iterator[Entries]], numbers: Iterable[int]
+) -> tuple[Entries | None, npt.NDArray[np.int64]]:
+    """Return the next block of some runs, and the number of its run for the last entry of each."""
+    blocks, marks = [], [np.empty(0, np.int64)]
+    for number in numbers:
+        block = next((each for each in runs[number] if len(each)), None)
+        if block is not None:
+            blocks.append(block)
+            marks.append(np.full(len(block), _NO_RUN, np.int64))
+            marks[-1][-1] = number
+    return (joined_entries(blocks) if blocks else None), np.concatenate(marks)
