@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_df.interrupts import workers
 from lance_df.namespace.member import MEMBER_COMMIT, check_columns, commits_to_member
-from lance_df.table.maintenance.compaction import commit_rewrites, rewrite, with_zone_maps
+from lance_df.table.maintenance.compaction import commit_rewrites, rewrite, with_extended_indices
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 from lance_df.table.writing.uncommitted import uncommitted_files
@@ -81,6 +81,6 @@ def committed_rewrites(folder: Location, version: int, groups: Sequence[RewriteG
         if not valid:
             return base
         compacted = commit_rewrites(base, valid, commit_options=MEMBER_COMMIT)
-        return with_zone_maps(base, compacted, valid, commit_options=MEMBER_COMMIT)
+        return with_extended_indices(base, compacted, valid, commit_options=MEMBER_COMMIT)
 
     return commits_to_member(folder, version, commit) if groups else version

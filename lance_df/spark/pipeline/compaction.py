@@ -30,7 +30,7 @@ from lance_df.spark.pipeline.tasks import (
     run_in_tasks,
     shared_out,
 )
-from lance_df.table.maintenance.compaction import commit_rewrites, note_files, rewrite, with_zone_maps
+from lance_df.table.maintenance.compaction import commit_rewrites, note_files, rewrite, with_extended_indices
 from lance_df.table.maintenance.compaction_options import compaction_options
 from lance_df.table.maintenance.compaction_plan import plan_compaction
 from lance_df.table.writing.fragment_writer import remove_files_of_job
@@ -154,7 +154,7 @@ def _compact_table(
     with uncommitted_files() as files:
         note_files(files, table, groups)
         compacted = commit_rewrites(table, groups)
-    with_zone_maps(table, compacted, groups)
+    with_extended_indices(table, compacted, groups)
     return CompactionMetrics._of(groups)
 
 

@@ -36,10 +36,10 @@ from lance_df.table.commit.loop import commit_change
 from lance_df.table.commit.row_account import NO_ROWS, RowChange
 from lance_df.table.maintenance.compaction_options import FORCE_BINARY_COPY, REENCODE
 from lance_df.table.maintenance.compaction_plan import plan_compaction
+from lance_df.table.maintenance.index_remap import remapped_indices
 from lance_df.table.maintenance.moved_rows import with_lineage
 from lance_df.table.maintenance.page_copies import can_be_copied, fragments_copied, is_worthwhile
-from lance_df.table.maintenance.scalar_index import optimize_indices
-from lance_df.table.maintenance.zone_map_files import KIND as ZONE_MAP
+from lance_df.table.maintenance.scalar_index import can_build, optimize_indices
 from lance_df.table.metadata.row_counts import live_counts, live_rows
 from lance_df.table.reading.system_columns import ROW_ADDRESS
 from lance_df.table.scan.plan import plan_scan
@@ -77,7 +77,7 @@ def compact(table: Table, options: CompactionOptions) -> tuple[Table, list[Rewri
     with uncommitted_files() as files:
         groups = [rewrite(table, ids, options, files) for ids in plan_compaction(table, options)]
         compacted = commit_rewrites(table, groups)
-    return with_zone_maps(table, compacted, groups), groups
+    return with_extended_indices(table, compacted, groups), groups
 
 
 def rewrite(
@@ -215,7 +215,9 @@ def commit_rewrites(
     base = table if commit_options is None or not commit_options.strict else latest
     counts = live_counts(table, np.array(old_ids, np.int64))
     moved = RowChange(sum(counts.values()), counts)
-    return commit_change(base, Rewrite(tuple(numbered)), rows=moved, options=commit_options)
+    with uncommitted_files() as files:
+        operation = Rewrite(tuple(numbered), remapped_indices(table, numbered, files))
+        return commit_change(base, operation, rows=moved, options=commit_options)
 
 
 def note_files(files: UncommittedFiles, table: Table, groups: Iterable[RewriteGroup]) -> None:
@@ -226,25 +228,28 @@ def note_files(files: UncommittedFiles, table: Table, groups: Iterable[RewriteGr
                 files.add(file.path, partial(remove_data_file, table.data_file_location(file)))
 
 
-def with_zone_maps(
+def with_extended_indices(
     before: Table,
     compacted: Table,
     groups: Sequence[RewriteGroup],
     *,
     commit_options: CommitOptions | None = None,
 ) -> Table:
-    """Let the zone maps that covered the old fragments cover the new ones; it is no error if they do not."""
+    """Let the indices that covered the old fragments cover the new ones; it is no error if they do not.
+
+    Those that were rewritten with the fragments do already.
+    """
     old = BitMap(fragment.id for group in groups for fragment in group.old_fragments)
     names = {
         index.name
         for index in before.indices
-        if index.kind == ZONE_MAP and (covered := index.covered_fragments()) and covered & old
+        if can_build(index) and (covered := index.covered_fragments()) and covered & old
     }
     new = BitMap(compacted.fragments.ids.tolist()) - BitMap(before.fragments.ids.tolist())
     try:
         return optimize_indices(compacted, names=names, extended_by=new, commit_options=commit_options)
     except LanceError as err:
-        message = f"{before.uri}: version {compacted.version} is compacted, but its zone maps are not: {err}"
+        message = f"{before.uri}: version {compacted.version} is compacted, but its indices are not: {err}"
         warnings.warn(message, RuntimeWarning, stacklevel=5)
         return compacted
 

@@ -177,6 +177,11 @@ def optimize_indices(
         return commit_indices(table, new, removed, commit_options) if new else table
 
 
+def can_build(index: IndexMetadata) -> bool:
+    """Whether an index is of a kind that is built here."""
+    return index.kind in _BUILDER_OF_KIND
+
+
 def commit_indices(
     table: Table,
     new: Sequence[IndexMetadata],
