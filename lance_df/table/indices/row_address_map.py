@@ -79,7 +79,7 @@ def serialize_row_addresses(addresses: npt.NDArray[np.uint64]) -> bytes:
     starts = np.flatnonzero(np.diff(highs, prepend=np.uint32(~highs[0]))) if len(highs) else np.empty(0, int)
     parts = []
     for start, stop in pairwise([*starts.tolist(), len(highs)]):
-        low = BitMap(lows[start:stop]).serialize()
+        low = BitMap(lows[start:stop], optimize=False).serialize()
         parts.append(_ENTRY.pack(int(highs[start]), len(low)) + low)
     return _COUNT.pack(len(parts)) + b"".join(parts)
 

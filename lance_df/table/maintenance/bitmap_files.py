@@ -128,6 +128,11 @@ def bitmap_key_type(folder: IndexFolder) -> pa.DataType:
     return folder.open(_FILE).type_of("keys")
 
 
+def num_bitmaps(folder: IndexFolder) -> int:
+    """Return the number of distinct keys, NULL included. Raises as :func:`read_bitmap`."""
+    return folder.open(_FILE).num_rows
+
+
 def _row_ranges(file: IndexFile) -> Iterator[RowRange]:
     for start in range(0, file.num_rows, _KEYS_AT_ONCE):
         yield RowRange(start, min(start + _KEYS_AT_ONCE, file.num_rows))

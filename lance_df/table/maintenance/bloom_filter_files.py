@@ -167,6 +167,11 @@ def fragments_with_zones(folder: IndexFolder) -> npt.NDArray[np.int64]:
     return np.unique(ids)
 
 
+def num_zones(folder: IndexFolder) -> int:
+    """Return the number of zones. Raises CorruptDataError when the file is damaged."""
+    return folder.open(_FILE).num_rows
+
+
 def _by_fragment(rows: Iterable[Entries]) -> Iterator[Entries]:
     for part in rows:
         fragment_ids, _ = split_addresses(part.ids)

@@ -89,6 +89,17 @@ def btree_key_type(folder: IndexFolder) -> pa.DataType:
     return _data_file(folder).type_of("values")
 
 
+def btree_bounds(folder: IndexFolder) -> tuple[pa.Scalar | None, pa.Scalar | None, int]:
+    """Return the first and the last value, None if there is none, and the number of pages.
+
+    Raises CorruptDataError when the file is damaged.
+    """
+    file = folder.open(_LOOKUP_FILE)
+    minimum, maximum = file.read(["min", "max"])
+    num_pages = len(minimum)
+    return (minimum[0], maximum[num_pages - 1], num_pages) if num_pages else (None, None, 0)
+
+
 def _data_file(folder: IndexFolder) -> IndexFile:
     metadata = folder.open(_LOOKUP_FILE).metadata
     if "batch_size" not in metadata or metadata.get("range_partitioned", b"false") != b"false":

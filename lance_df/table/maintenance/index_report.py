@@ -11,7 +11,7 @@ import numpy as np
 from lance_df.errors import IndexNotFoundError
 from lance_df.records import dataclass
 from lance_df.table.indices.describe import describe_indices
-from lance_df.table.maintenance.zone_map_files import KIND, zone_counts
+from lance_df.table.maintenance.index_statistics import segment_statistics
 from lance_df.table.metadata.row_counts import live_rows
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def index_statistics(table: Table, name: str) -> dict[str, Any]:
     segments = _by_name(table).get(name)
     if segments is None:
         raise IndexNotFoundError(f"{table.uri}: no index {name!r}")
-    details = [_segment_statistics(table, entry) for entry, _ in segments]
+    details = [segment_statistics(table, entry) for entry, _ in segments]
     covered = [information["fragment_ids"] for _, information in segments]
     indexed = set[int]().union(*covered)
     rows, total = _num_rows(table, indexed), _num_rows(table, table.fragments.ids.tolist())
@@ -125,13 +125,6 @@ def _describe_segment(entry: IndexMetadata, information: IndexInformation) -> In
         base_id=entry.base_id,
         covering_fields=list(entry.covering_fields),
     )
-
-
-def _segment_statistics(table: Table, entry: IndexMetadata) -> dict[str, int]:
-    if entry.kind != KIND:
-        return {}
-    num_zones, rows_per_zone = zone_counts(table.index_location(entry))
-    return {"num_zones": num_zones, "rows_per_zone": rows_per_zone}
 
 
 def _num_rows(table: Table, fragment_ids: Iterable[int]) -> int:
