@@ -18,10 +18,12 @@ from lance_df.file.open import open_file
 from lance_df.file.tail import with_tail
 from lance_df.file.v2.container import Container
 from lance_df.records import dataclass
-from lance_df.table.indices.row_address_map import parse_row_address_map, read_row_addresses
+from lance_df.table.indices.row_address_map import parse_row_address_map, read_row_sets
 from lance_df.table.reading.selection import RowRanges
 
 if TYPE_CHECKING:
+    from pyroaring import BitMap
+
     from lance_df.file.reader import FileReader
     from lance_df.storage import ByteSource, Location
 
@@ -140,10 +142,10 @@ class IndexFile:
         self._reader.footprint.add(_NUM_COPIES * data.size)
         return parse_row_address_map(data, source=self.name)
 
-    def null_addresses(self) -> npt.NDArray[np.uint64] | None:
-        """Return the addresses of the rows that are NULL, however many; ``None`` if the file has none."""
+    def null_row_sets(self) -> dict[int, BitMap] | None:
+        """Return the offsets of NULL rows by fragment; ``None`` if the file has no set of them."""
         data = self._null_bitmap()
-        return None if data is None else read_row_addresses(data, source=self.name)
+        return None if data is None else dict(read_row_sets(data, source=self.name))
 
     def _null_bitmap(self) -> pa.Buffer | None:
         if "null_bitmap" not in self.metadata:

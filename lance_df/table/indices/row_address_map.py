@@ -8,8 +8,7 @@ Spec: table format, 14.5.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +26,8 @@ _WHOLE = 1 << 32
 _MAX_HIGH = 1 << 31
 # So scattered a set is of no use to a scan, and 16 bytes a range take many times the space of Roaring.
 MAX_RANGES = 1 << 20
+# A few bytes may mean 2**32 rows; a fragment that is written by anybody has fewer than these.
+_MAX_LISTED = 1 << 26
 
 
 def parse_row_address_map(data: bytes | pa.Buffer, *, source: str) -> RowRanges | None:
@@ -51,37 +52,37 @@ def parse_row_address_map(data: bytes | pa.Buffer, *, source: str) -> RowRanges 
     return RowRanges.from_ranges(np.concatenate(starts), np.concatenate(stops))
 
 
-def read_row_addresses(data: bytes | pa.Buffer, *, source: str) -> npt.NDArray[np.uint64]:
-    """Return all members of the set, ascending.
+def read_row_sets(data: bytes | pa.Buffer, *, source: str) -> Iterator[tuple[int, BitMap]]:
+    """Yield the high word and the low words of each part of the set.
 
     Raises
     ------
     CorruptDataError
         As :func:`parse_row_address_map`.
     UnsupportedFeatureError
-        An entry stands for all 2**32 low words, more than can be listed.
+        A part has more rows than fragments have.
     """
-    parts = [np.empty(0, np.uint64)]
     for high, low in _entries(memoryview(data), source):
-        if low is None:
+        if low is None or len(low) > _MAX_LISTED:
             raise UnsupportedFeatureError(
-                f"{source}: a row set that names all of part {high} cannot be listed"
+                f"{source}: part {high} of a row set has more than {_MAX_LISTED} rows"
             )
-        parts.append(np.asarray(low.to_array(), dtype=np.uint64) | np.uint64(high << 32))
-    return np.concatenate(parts)
+        yield high, low
+
+
+def serialize_row_sets(sets: Mapping[int, BitMap]) -> bytes:
+    """Return a set, by high words, as index files hold it."""
+    parts = [(high, low.serialize()) for high, low in sorted(sets.items())]
+    return _COUNT.pack(len(parts)) + b"".join(_ENTRY.pack(high, len(low)) + low for high, low in parts)
 
 
 def serialize_row_addresses(addresses: npt.NDArray[np.uint64]) -> bytes:
-    """Return a set of addresses or row ids, in any order, as index files hold it."""
+    """Return a set of addresses or row ids, at least one, in any order, as index files hold it."""
     ascending = np.sort(addresses)
-    highs = (ascending >> np.uint64(32)).astype(np.uint32)
-    lows = (ascending & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    starts = np.flatnonzero(np.diff(highs, prepend=np.uint32(~highs[0]))) if len(highs) else np.empty(0, int)
-    parts = []
-    for start, stop in pairwise([*starts.tolist(), len(highs)]):
-        low = BitMap(lows[start:stop], optimize=False).serialize()
-        parts.append(_ENTRY.pack(int(highs[start]), len(low)) + low)
-    return _COUNT.pack(len(parts)) + b"".join(parts)
+    highs, starts = np.unique(ascending >> np.uint64(32), return_index=True)
+    lows = np.split((ascending & np.uint64(0xFFFFFFFF)).astype(np.uint32), starts[1:])
+    pairs = zip(highs.tolist(), lows, strict=True)
+    return serialize_row_sets({high: BitMap(low, optimize=False) for high, low in pairs})
 
 
 def _entries(data: memoryview, source: str) -> Iterator[tuple[int, BitMap | None]]:

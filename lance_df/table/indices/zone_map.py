@@ -46,6 +46,15 @@ class Zones:
         """Return which zones belong to these fragments."""
         return np.isin(self.fragment_ids, fragment_ids)
 
+    def repeated_fragments(self) -> FragmentIds:
+        """Return the fragments of which two zones have rows in common.
+
+        pylance 14 keeps zones of former values, which it no longer covers, when it merges segments.
+        """
+        order = np.argsort(self.starts, kind="stable")
+        starts, stops = self.starts[order], np.maximum.accumulate(self.stops[order])
+        return np.unique(self.fragment_ids[order][1:][starts[1:] < stops[:-1]])
+
     def ranges(self, zones: npt.NDArray[np.bool_]) -> RowRanges:
         """Return the rows of some zones."""
         return RowRanges.from_ranges(self.starts[zones], self.stops[zones])

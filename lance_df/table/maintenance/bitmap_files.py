@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
-from lance_df.table.indices.row_address_map import read_row_addresses, serialize_row_addresses
+from lance_df.table.indices.row_address_map import read_row_sets, serialize_row_addresses
 from lance_df.table.maintenance.sorted_entries import Entries, order_keys
 
 if TYPE_CHECKING:
@@ -103,16 +103,18 @@ def read_bitmap(folder: IndexFolder) -> Iterator[Entries]:
     file = folder.open(_FILE)
     for rows in _row_ranges(file):
         keys, bitmaps = file.read(["keys", "bitmaps"], rows)
+        positions: list[int] = []
         ids: list[npt.NDArray[np.uint64]] = []
-        first = num_rows = 0
-        for part in _listed(file, bitmaps):
+        num_rows = 0
+        for position, part in _listed(file, bitmaps):
+            positions.append(position)
             ids.append(part)
             num_rows += len(part)
             if num_rows >= _ROWS_AT_ONCE:
-                yield _repeated(keys.slice(first, len(ids)), ids)
-                first, ids, num_rows = first + len(ids), [], 0
+                yield _repeated(keys, positions, ids)
+                positions, ids, num_rows = [], [], 0
         if ids:
-            yield _repeated(keys.slice(first, len(ids)), ids)
+            yield _repeated(keys, positions, ids)
 
 
 def read_bitmap_ids(folder: IndexFolder) -> Iterator[npt.NDArray[np.uint64]]:
@@ -120,7 +122,7 @@ def read_bitmap_ids(folder: IndexFolder) -> Iterator[npt.NDArray[np.uint64]]:
     file = folder.open(_FILE)
     for rows in _row_ranges(file):
         (bitmaps,) = file.read(["bitmaps"], rows)
-        yield np.concatenate(list(_listed(file, bitmaps)))
+        yield from (ids for _, ids in _listed(file, bitmaps))
 
 
 def bitmap_key_type(folder: IndexFolder) -> pa.DataType:
@@ -138,17 +140,19 @@ def _row_ranges(file: IndexFile) -> Iterator[RowRange]:
         yield RowRange(start, min(start + _KEYS_AT_ONCE, file.num_rows))
 
 
-def _listed(file: IndexFile, bitmaps: pa.Array) -> Iterator[npt.NDArray[np.uint64]]:
+def _listed(file: IndexFile, bitmaps: pa.Array) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
+    """Yield for each part of each bitmap the position of the bitmap, and the rows."""
     if not pa.types.is_binary(bitmaps.type) or bitmaps.null_count:
         raise CorruptDataError(f"{file.name}: bitmaps of {bitmaps.type}, {bitmaps.null_count} of them null")
-    for bitmap in bitmaps:
-        yield read_row_addresses(bitmap.as_buffer(), source=file.name)
+    for position, bitmap in enumerate(bitmaps):
+        for high, low in read_row_sets(bitmap.as_buffer(), source=file.name):
+            yield position, np.asarray(low.to_array(), np.uint64) | np.uint64(high << 32)
 
 
-def _repeated(keys: pa.Array, ids: list[npt.NDArray[np.uint64]]) -> Entries:
-    """Return an entry for each row of each key."""
-    positions = np.repeat(np.arange(len(keys)), [len(each) for each in ids])
-    return Entries(keys.take(pa.array(positions)), np.concatenate(ids))
+def _repeated(keys: pa.Array, positions: list[int], ids: list[npt.NDArray[np.uint64]]) -> Entries:
+    """Return an entry for each row of some keys."""
+    repeated = np.repeat(np.array(positions), [len(each) for each in ids])
+    return Entries(keys.take(pa.array(repeated)), np.concatenate(ids))
 
 
 def _starts_of_keys(values: pa.Array) -> npt.NDArray[np.int64]:

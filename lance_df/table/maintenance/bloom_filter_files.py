@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lance_df.encodings.plan import RowRange
 from lance_df.errors import CorruptDataError
 from lance_df.expr.floats import float_values
 from lance_df.records import dataclass
-from lance_df.table.indices.row_address_map import serialize_row_addresses
+from lance_df.table.indices.row_address_map import serialize_row_sets
 from lance_df.table.indices.split_block_filter import filter_bytes, hash_values, split_block_filter
+from lance_df.table.indices.zone_map import Zones
 from lance_df.table.reading.row_ids import split_addresses
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-    from pyroaring import BitMap
-
-    from lance_df.table.indices.index_file import IndexFile, IndexFolder
+    from lance_df.table.indices.index_file import IndexFolder
     from lance_df.table.maintenance.new_index import NewIndex
     from lance_df.table.maintenance.sorted_entries import Entries
 
@@ -75,11 +74,11 @@ class _Zone(NamedTuple):
 
 
 class BloomFilterWriter:
-    """Writes the zones of indices and of rows; ``null_rows`` is None once an index did not have them."""
+    """Writes the zones of indices and of rows, and which rows are NULL, if all of the indices have that."""
 
     def __init__(self, size: FilterSize) -> None:
         self._size = size
-        self._null_rows: list[npt.NDArray[np.uint64]] | None = [np.empty(0, np.uint64)]
+        self._null_rows: dict[int, BitMap] | None = {}
 
     def write(
         self, index: NewIndex, reused: Iterable[tuple[IndexFolder, BitMap]], rows: Iterable[Entries]
@@ -110,8 +109,7 @@ class BloomFilterWriter:
                 _PROBABILITY: self._size.probability.encode(),
             }
             if self._null_rows is not None:
-                nulls = serialize_row_addresses(np.concatenate(self._null_rows))
-                file.metadata[_NULLS] = str(file.add_buffer(nulls)).encode()
+                file.metadata[_NULLS] = str(file.add_buffer(serialize_row_sets(self._null_rows))).encode()
 
     def _zones_of(self, folder: IndexFolder, fragment_ids: BitMap) -> Iterator[list[pa.Array]]:
         file = folder.open(_FILE)
@@ -121,11 +119,11 @@ class BloomFilterWriter:
             zones = file.read(_SCHEMA.names, rows, _SCHEMA.types)
             mask = pa.array(np.isin(np.asarray(zones[0]), wanted))
             yield [column.filter(mask) for column in zones]
-        nulls = file.null_addresses()
+        nulls = file.null_row_sets()
         if nulls is None:
             self._null_rows = None
         elif self._null_rows is not None:
-            self._null_rows.append(nulls[np.isin(nulls >> np.uint64(32), wanted)])
+            self._null_rows.update({each: rows for each, rows in nulls.items() if each in fragment_ids})
 
     def _zones_in(self, rows: Iterable[Entries]) -> Iterator[_Zone]:
         """Cut rows into zones, which end with their fragments."""
@@ -153,18 +151,22 @@ class BloomFilterWriter:
         length = int(parts[-1].ids[-1] - parts[0].ids[0]) + 1
         hashes = [hash_values(each) for part in parts for each in _both_zeros(part.values)]
         size = filter_bytes(self._size.num_rows, float(self._size.probability))
+        has_null = False
         for part in parts:
-            if part.values.null_count and self._null_rows is not None:
-                self._null_rows.append(part.ids[np.asarray(part.values.is_null())])
-        has_null = any(part.values.null_count for part in parts)
+            if part.values.null_count:
+                has_null = True
+                self._add_nulls(fragment, part)
         return _Zone(fragment, start, length, has_null, split_block_filter(np.concatenate(hashes), size))
 
+    def _add_nulls(self, fragment: int, rows: Entries) -> None:
+        if self._null_rows is not None:
+            _, offsets = split_addresses(rows.ids[np.asarray(rows.values.is_null())])
+            self._null_rows.setdefault(fragment, BitMap()).update(BitMap(offsets.astype(np.uint32)))
 
-def fragments_with_zones(folder: IndexFolder) -> npt.NDArray[np.int64]:
-    """Return the fragments that zones are of. Raises CorruptDataError when the file is damaged."""
-    file: IndexFile = folder.open(_FILE)
-    (ids,) = file.read_counts(["fragment_id"])
-    return np.unique(ids)
+
+def read_zones(folder: IndexFolder) -> Zones:
+    """Return which rows the zones have. Raises CorruptDataError when the file is damaged."""
+    return Zones.read(folder.open(_FILE))
 
 
 def num_zones(folder: IndexFolder) -> int:
@@ -188,7 +190,7 @@ def _both_zeros(values: pa.Array) -> list[pa.Array]:
     """Return values, and zeros of both signs if there is one: these are equal, but their bytes are not."""
     if not pa.types.is_floating(values.type):
         return [values]
-    floats = float_values(values)
+    floats = float_values(values.drop_null())
     if not (floats == 0).any():
         return [values]
     return [values, pa.array(np.array([0.0, -0.0], floats.dtype))]

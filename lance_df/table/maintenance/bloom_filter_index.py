@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from lance_df.records import dataclass
-from lance_df.table.maintenance.bloom_filter_files import BloomFilterWriter, FilterSize, fragments_with_zones
-from lance_df.table.maintenance.entry_index import segment_folder
-from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents
+from lance_df.table.maintenance.bloom_filter_files import BloomFilterWriter, FilterSize, read_zones
+from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents, segment_folder
 from lance_df.table.maintenance.index_columns import scanned_entries
 from lance_df.table.maintenance.new_index import NewIndex
 from lance_df.table.metadata.row_counts import live_counts
@@ -29,6 +29,7 @@ class BloomFilterBuilder:
     """Builds Bloom filter indices."""
 
     kind: str = "bloomfilterindexdetails"
+    has_zones: bool = True
 
     def accepts(self, field: Field) -> bool:
         """Whether values of a field can be indexed: pylance hashes those of some types only."""
@@ -47,12 +48,13 @@ class BloomFilterBuilder:
     def contents(self, table: Table, field: Field, segment: IndexMetadata) -> SegmentContents:  # noqa: ARG002 - a cast column is another field
         """Return what a segment knows: it covers a fragment if it has zones of it, or there are no rows."""
         present = BitMap(table.fragments.ids.tolist())
-        zones = fragments_with_zones(segment_folder(table, segment))
-        held = BitMap(zones.tolist()) & present
+        zones = read_zones(segment_folder(table, segment))
+        held = BitMap(np.unique(zones.fragment_ids).tolist()) & present
         covered = (segment.covered_fragments() or BitMap()) & present
         without = covered - held
         rows = live_counts(table, table.fragments.ids) if without else {}
-        return SegmentContents(covered - BitMap(each for each in without if rows[each]), held)
+        covered -= BitMap(each for each in without if rows[each])
+        return SegmentContents(covered - BitMap(zones.repeated_fragments().tolist()), held)
 
     def build(self, request: BuildRequest, files: UncommittedFiles) -> IndexMetadata:
         """Write a segment, and return its entry for a manifest."""

@@ -18,7 +18,7 @@ from lance_df.table.maintenance.bitmap_files import (
     write_bitmap,
 )
 from lance_df.table.maintenance.btree_files import btree_key_type, read_btree, read_btree_ids, write_btree
-from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents
+from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents, segment_folder
 from lance_df.table.maintenance.index_columns import scanned_entries
 from lance_df.table.maintenance.new_index import NewIndex
 from lance_df.table.maintenance.sorted_entries import Entries, sorted_entries
@@ -55,6 +55,7 @@ class EntryIndexBuilder:
     read: Callable[[IndexFolder], Iterator[Entries]]
     read_ids: Callable[[IndexFolder], Iterator[npt.NDArray[np.uint64]]]
     write: Callable[[NewIndex, pa.DataType, Iterable[Entries]], None]
+    has_zones: bool = False
 
     def accepts(self, field: Field) -> bool:
         """Whether values of a field can be indexed."""
@@ -129,11 +130,6 @@ def row_index(table: Table, segment: IndexMetadata) -> RowIdIndex:
     if table.uses_stable_row_ids and (segment.index_version or 0) >= ADDRESSES_VERSION:
         return AddressIndex(table.fragments, table.fragment_rows, table.deletion_vector)
     return table.row_id_index()
-
-
-def segment_folder(table: Table, segment: IndexMetadata) -> IndexFolder:
-    """Return the files of a segment."""
-    return IndexFolder(table.index_location(segment), dict(segment.files))
 
 
 BTREE = EntryIndexBuilder(

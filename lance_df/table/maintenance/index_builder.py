@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from lance_df.records import dataclass
+from lance_df.table.indices.index_file import IndexFolder
 
 if TYPE_CHECKING:
     from pyroaring import BitMap
@@ -73,6 +74,11 @@ class IndexBuilder(Protocol):
         """The kind, as `IndexMetadata.kind` has it."""
         ...
 
+    @property
+    def has_zones(self) -> bool:
+        """Whether segments have a row for each zone, which is read quickly, and not for each row."""
+        ...
+
     def accepts(self, field: Field) -> bool:
         """Whether values of a field can be indexed."""
         ...
@@ -92,3 +98,8 @@ class IndexBuilder(Protocol):
     def build(self, request: BuildRequest, files: UncommittedFiles) -> IndexMetadata:
         """Write a segment, and return its entry for a manifest."""
         ...
+
+
+def segment_folder(table: Table, segment: IndexMetadata) -> IndexFolder:
+    """Return the files of a segment."""
+    return IndexFolder(table.index_location(segment), dict(segment.files))

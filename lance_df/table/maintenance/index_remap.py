@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,7 +11,8 @@ from pyroaring import BitMap
 
 from lance_df.errors import CorruptDataError, UnsupportedFeatureError
 from lance_df.format.operations import RewrittenIndex
-from lance_df.table.maintenance.entry_index import ADDRESSES_VERSION, BITMAP, BTREE, segment_folder
+from lance_df.table.maintenance.entry_index import ADDRESSES_VERSION, BITMAP, BTREE
+from lance_df.table.maintenance.index_builder import segment_folder
 from lance_df.table.maintenance.moved_addresses import MovedAddresses
 from lance_df.table.maintenance.new_index import NewIndex
 from lance_df.table.maintenance.sorted_entries import Entries
@@ -41,20 +43,22 @@ def remapped_indices(
         What was rewritten; new fragments have the ids that they will have.
     """
     rewritten = []
+    fields = table.schema.by_id()
     for segment in table.indices:
         builder = _BUILDERS.get(segment.kind or "")
         covered = segment.covered_fragments()
         if builder is None or covered is None or not _holds_addresses(table, segment):
+            continue
+        if len(segment.fields) != 1 or segment.fields[0] not in fields:
             continue
         whole = [group for group in groups if covered.issuperset(_old_fragments(group))]
         moved = MovedAddresses(table, whole)
         if not moved.old_fragments:
             continue
         staying = covered - BitMap.union(*map(_old_fragments, groups))
-        try:
-            rewritten.append(_remapped(table, builder, segment, staying, moved, files))
-        except (CorruptDataError, UnsupportedFeatureError):
-            continue
+        with suppress(CorruptDataError, UnsupportedFeatureError):
+            if builder.key_type(segment_folder(table, segment)) == fields[segment.fields[0]].arrow_type():
+                rewritten.append(_remapped(table, builder, segment, staying, moved, files))
     return tuple(rewritten)
 
 

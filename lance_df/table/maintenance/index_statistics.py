@@ -12,7 +12,8 @@ from lance_df.table.maintenance.bitmap_files import num_bitmaps
 from lance_df.table.maintenance.bloom_filter_files import FilterSize, num_zones
 from lance_df.table.maintenance.bloom_filter_index import BLOOM_FILTER
 from lance_df.table.maintenance.btree_files import btree_bounds
-from lance_df.table.maintenance.entry_index import BITMAP, BTREE, segment_folder
+from lance_df.table.maintenance.entry_index import BITMAP, BTREE
+from lance_df.table.maintenance.index_builder import segment_folder
 from lance_df.table.maintenance.zone_map_files import zone_counts
 from lance_df.table.maintenance.zone_map_index import ZONE_MAP
 

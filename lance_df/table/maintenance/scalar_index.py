@@ -222,7 +222,7 @@ def _plan(
     if extended_by is not None:
         lacking &= extended_by
     is_one = len(segments) == 1 or num_to_merge == 0 or extended_by is not None
-    if is_one and not lacking:
+    if is_one and not lacking and not builder.has_zones:
         return None
     contents = [_contents(builder, table, field, segment) for segment in segments]
     known = BitMap.union(BitMap(), *(each.covered for each in contents))

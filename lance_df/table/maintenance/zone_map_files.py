@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 DETAILS_URL = "/lance.table.ZoneMapIndexDetails"
 KIND = "zonemapindexdetails"
 
-_FILE = "zonemap.lance"
+FILE = "zonemap.lance"
 _ROWS_PER_ZONE = "rows_per_zone"
 _NUM_BOUNDS = 2
 # Larger ones are written page by page.
@@ -79,7 +79,7 @@ def write_zone_map(
     index_id = uuid.uuid4()
     folder = table / INDICES_DIR / str(index_id)
     files.add(str(index_id), partial(_remove, folder))
-    file = folder / _FILE
+    file = folder / FILE
     # as pylance, which has no index files of 0.1
     version = "2.0" if manifest.data_format in (None, "0.1") else manifest.data_format
     is_small = data.zones.num_rows and data.zones.nbytes <= _MAX_SMALL_BYTES
@@ -93,7 +93,7 @@ def write_zone_map(
         details_type_url=DETAILS_URL,
         index_version=0,
         created_at_ms=time.time_ns() // 1_000_000,
-        files=((_FILE, size_bytes),),
+        files=((FILE, size_bytes),),
     )
 
 
@@ -189,13 +189,13 @@ def read_segments(
 
 def zone_counts(folder: Location) -> tuple[int, int]:
     """Return how many zones a zone map has, and how many rows each of them is of at most."""
-    file = IndexFile(folder / _FILE)
+    file = IndexFile(folder / FILE)
     return file.num_rows, file.number(_ROWS_PER_ZONE)
 
 
 def read_zone_map(folder: Location, field: Field, fragment_ids: BitMap) -> ZoneMapData | None:
     """Read the zones of some fragments; ``None`` if they are of values of another type."""
-    file = IndexFile(folder / _FILE)
+    file = IndexFile(folder / FILE)
     schema = zone_schema(field.arrow_type())
     if any(file.type_of(column.name) != column.type for column in schema):
         return None
@@ -214,5 +214,5 @@ def joined(parts: Sequence[ZoneMapData]) -> ZoneMapData:
 
 
 def _remove(folder: Location) -> None:
-    (folder / _FILE).remove()
+    (folder / FILE).remove()
     folder.remove_empty_folder()

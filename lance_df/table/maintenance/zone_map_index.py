@@ -11,9 +11,11 @@ from pyroaring import BitMap
 
 from lance_df.errors import UnsupportedFeatureError
 from lance_df.records import dataclass
-from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents
+from lance_df.table.indices.zone_map import Zones
+from lance_df.table.maintenance.index_builder import BuildRequest, SegmentContents, segment_folder
 from lance_df.table.maintenance.index_columns import scanned_entries, scanned_fields
 from lance_df.table.maintenance.zone_map_files import (
+    FILE,
     KIND,
     ZoneMapData,
     joined,
@@ -37,6 +39,7 @@ class ZoneMapIndexBuilder:
     """Builds zone maps."""
 
     kind: str = KIND
+    has_zones: bool = True
 
     def accepts(self, field: Field) -> bool:
         """Whether values of a field have an order that bounds can be of."""
@@ -45,11 +48,12 @@ class ZoneMapIndexBuilder:
     def contents(self, table: Table, field: Field, segment: IndexMetadata) -> SegmentContents:
         """Return what a segment knows: it covers a fragment of which it has no zone if that has no rows."""
         present = BitMap(table.fragments.ids.tolist())
-        data = read_zone_map(table.index_location(segment), field, present)
-        if data is None:
+        if read_zone_map(table.index_location(segment), field, present) is None:
             return SegmentContents(BitMap(), BitMap())
-        held = BitMap(np.unique(data.zones.column("fragment_id").to_numpy()).tolist())
-        return SegmentContents((segment.covered_fragments() or BitMap()) & present, held)
+        zones = Zones.read(segment_folder(table, segment).open(FILE))
+        held = BitMap(np.unique(zones.fragment_ids).tolist()) & present
+        covered = (segment.covered_fragments() or BitMap()) & present
+        return SegmentContents(covered - BitMap(zones.repeated_fragments().tolist()), held)
 
     def build(self, request: BuildRequest, files: UncommittedFiles) -> IndexMetadata:
         """Write a segment, and return its entry for a manifest."""
